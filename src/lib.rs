@@ -1,0 +1,9 @@
+//! baton: an HTTP proxy in front of LLM provider APIs that lets the model hand its session over to
+//! a fresh context.
+//!
+//! The library has two halves. The pure core (`json`, `wire`, `handoff`, `merge`) takes bytes and `now`
+//! and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by default)
+//! owns sockets, files, clocks and the terminal.
+
+#[cfg(feature = "proxy")]
+pub mod strict;

@@ -1,0 +1,3 @@
+//! The `baton` binary.
+
+fn main() {}

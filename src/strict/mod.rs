@@ -1,0 +1,1 @@
+//! A scripted provider that enforces the rules of the real APIs.
