@@ -5,5 +5,14 @@
 //! and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by default)
 //! owns sockets, files, clocks and the terminal.
 
+pub mod handoff;
+pub mod wire;
+
+#[cfg(feature = "proxy")]
+pub mod config;
+#[cfg(feature = "proxy")]
+pub mod store;
 #[cfg(feature = "proxy")]
 pub mod strict;
+#[cfg(feature = "proxy")]
+pub mod telemetry;

@@ -1,0 +1,3 @@
+//! What a handoff is, and what it does to a transcript.
+
+pub mod record;

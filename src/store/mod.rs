@@ -1,0 +1,94 @@
+//! Where handoffs, hidden pairs and conversations are kept.
+//!
+//! Knows records and durability; knows nothing of wires, requests or streams. A write that has returned
+//! `Ok` survives a crash of the process.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+
+/// What a store call returns: boxed, since the kind of store is chosen at run time.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// The store in use.
+pub type SharedStore = Arc<dyn Store>;
+
+/// Why the store did not answer. Always ours to own, and worth a retry.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    /// What was tried and what came back, for the log.
+    pub message: String,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// What `handoffs list` asks for.
+#[derive(Debug, Clone, Default)]
+pub struct HandoffFilter {
+    /// Only this principal's.
+    pub principal: Option<String>,
+    /// Only this conversation's.
+    pub conversation: Option<String>,
+    /// Archived ones too.
+    pub archived: bool,
+    /// At most so many, newest first; 0 is no limit.
+    pub limit: usize,
+}
+
+/// The three stores' common face. An id of another principal is unknown.
+pub trait Store: Send + Sync + 'static {
+    /// Its kind as the config names it: `memory`, `sqlite`, `redis`.
+    fn kind(&self) -> &'static str;
+
+    /// A handoff by id.
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>>;
+
+    /// Writes a handoff and the conversation that it changes, both or neither.
+    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()>;
+
+    /// Handoffs for people, newest first, without `head`'s text where the store can spare it.
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>>;
+
+    /// Marks a handoff as put away (or not); `false` where the id is unknown.
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool>;
+
+    /// Hidden pairs by their ids (asides, and the pairs that a conversation lists). Unknown ids are left out.
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>>;
+
+    /// Hidden pairs that stand beside any of these call ids.
+    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>>;
+
+    /// Writes pairs and the conversation that they change, all or nothing.
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()>;
+
+    /// A conversation by key.
+    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>>;
+
+    /// Writes a conversation.
+    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()>;
+
+    /// The upstream response id that stands behind one the agent was shown (Responses API).
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>>;
+
+    /// Remembers what stands behind a response id.
+    fn put_response_id<'a>(&'a self, principal: &'a str, shown: &'a str, upstream: &'a str)
+    -> Answer<'a, ()>;
+
+    /// Drops pairs, conversations and response ids not touched since `before_ms`; handoffs stay.
+    /// Returns how many records went.
+    fn sweep(&self, before_ms: u64) -> Answer<'_, u64>;
+
+    /// Whether the store answers now.
+    fn ping(&self) -> Answer<'_, ()>;
+}
