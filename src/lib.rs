@@ -6,6 +6,8 @@
 //! owns sockets, files, clocks and the terminal.
 
 pub mod handoff;
+pub mod json;
+pub mod splice;
 pub mod wire;
 
 #[cfg(feature = "proxy")]

@@ -1,3 +1,9 @@
 //! What a handoff is, and what it does to a transcript.
+//!
+//! Knows sentinels, the tool, hidden pairs and the plan of a rewrite. Knows a wire only by its trait, and
+//! no socket, store or clock at all.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod breaker;
 pub mod record;
+pub mod sentinel;
