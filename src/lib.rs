@@ -7,6 +7,7 @@
 
 pub mod handoff;
 pub mod json;
+pub mod limits;
 pub mod splice;
 pub mod wire;
 

@@ -5,5 +5,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod breaker;
+pub mod plan;
+pub mod preamble;
 pub mod record;
 pub mod sentinel;
+pub mod tool;

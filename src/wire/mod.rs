@@ -1,6 +1,25 @@
-//! Provider APIs. A wire is a folder with the same files in each, behind the traits of this room.
+//! Provider APIs. A wire is a folder with the same files in each, behind the traits of this room:
+//! `mod` (the door and its tables), `request` (what an agent sends), `stream` (what upstream streams),
+//! `reply` (what upstream answers in one piece).
+//!
+//! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
+//! translation between wires.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+use crate::handoff::record::HiddenPair;
+use crate::json::Span;
+use crate::splice::Edit;
+
+pub mod anthropic;
+pub mod leg;
+pub mod sse;
+pub mod view;
+
+pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
+pub use view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, Turn, View};
 
 /// One provider API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,4 +61,141 @@ impl WireId {
         .into_iter()
         .find(|w| w.name() == name)
     }
+}
+
+/// What a request asks for, as far as a rewrite cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// A model's answer.
+    Generate,
+    /// The size of a request: rewritten like the real one, so that the number is honest.
+    Count,
+    /// A compaction by the provider: cut, but never tooled.
+    Compact,
+}
+
+/// Why a body is relayed as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// Not JSON at this offset.
+    NotJson(usize),
+    /// JSON, and not of the shape this wire has.
+    OtherShape,
+    /// A key that a rewrite would touch stands there twice: parsers disagree on which one counts.
+    RepeatedKey,
+}
+
+/// Name of the tool.
+pub const TOOL_NAME: &str = "session_handoff";
+
+/// What differs from API to API in a request, a stream and a reply. All of it is pure.
+pub trait Wire: Send + Sync + 'static {
+    /// Which one it is.
+    fn id(&self) -> WireId;
+
+    /// Indexes a request body.
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread>;
+
+    /// What a turn is made of.
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy;
+
+    /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
+    fn bound(&self, view: &View) -> bool;
+
+    /// The edit that adds the tool; `None` where there is no list to add it to.
+    fn tool(&self, view: &View, description: &str) -> Option<Edit>;
+
+    /// Further edits that every request with the tool needs (chat: usage in the stream).
+    fn companions(&self, _view: &View) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// The carry-over message: preamble blocks as they were, the prompt as the last one.
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String;
+
+    /// A user message of plain text: what is left of a preamble that stood in a string.
+    fn user_text(&self, text: &str) -> String;
+
+    /// Whether a text block of nothing but white space is refused, and so dropped.
+    fn drops_blank_text(&self) -> bool {
+        true
+    }
+
+    /// What stands in for the content of a message that has calls and no text left.
+    fn absent_content(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Puts a hidden pair back beside the call `anatomy.parts[part]` of `turn`.
+    fn put_beside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        pair: &HiddenPair,
+    ) -> Vec<Edit>;
+
+    /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `anatomy.parts[part]`.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit>;
+
+    /// The messages that ask the model again after a refused call: its own message as it streamed it, then
+    /// the results, as elements to append to the transcript.
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>;
+
+    /// The machine that reads this wire's streams.
+    fn dialect(&self, view: &View) -> Box<dyn Dialect>;
+
+    /// Reads a reply that came in one piece.
+    fn reply(&self, body: &Bytes) -> Option<LegReport>;
+
+    /// Joins the replies of an exchange's legs into the one the agent gets.
+    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes;
+}
+
+/// What a model said in one leg, kept so that it can be asked again.
+#[derive(Debug, Clone)]
+pub enum Spoken {
+    /// The stream's frames, as they came.
+    Stream(Vec<Bytes>),
+    /// The reply's body.
+    Reply(Bytes),
+}
+
+/// A leg of an exchange that is answered in one piece.
+#[derive(Debug, Clone)]
+pub struct Leg {
+    /// Upstream's body.
+    pub body: Bytes,
+    /// What was found in it.
+    pub report: LegReport,
+    /// A sentinel or aside to be shown behind it.
+    pub then: Option<String>,
+}
+
+/// How a response ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As the last leg ended.
+    Own,
+    /// As the last leg ended, but without the call: it asked for no tool.
+    WithoutCall,
+    /// After the sentinel (stop mode); the input side of usage is what the next request will send.
+    Stopped {
+        /// Estimated input tokens of the next request.
+        next_input: u64,
+    },
+    /// After the sentinel, because the next leg could not be had.
+    Lost {
+        /// Estimated input tokens of the next request.
+        next_input: u64,
+    },
 }

@@ -1,0 +1,20 @@
+//! Bounds of the core that are not worth a config key, each with its reason.
+
+/// Bytes of a hidden call's arguments that are collected: prompts may be 1 MiB, and JSON escapes may
+/// double that.
+pub const HELD_ARGUMENTS: usize = 2 << 20;
+
+/// Bytes of a carry-over prompt.
+pub const PROMPT: usize = 1 << 20;
+
+/// Bytes of a leg's stream that are kept so that a refused call can be asked again; beyond, it is dropped.
+pub const LEG_LOG: usize = 8 << 20;
+
+/// Refused calls answered within one agent request.
+pub const ASK_AGAIN: u32 = 2;
+
+/// Messages since the last cut below which there is nothing to hand off.
+pub const LEAST_MESSAGES: usize = 2;
+
+/// Bytes of JSON that make about one token: the estimate for a request not yet counted by its provider.
+pub const BYTES_PER_TOKEN: u64 = 4;

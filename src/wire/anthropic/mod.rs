@@ -1,0 +1,85 @@
+//! Anthropic Messages (`/v1/messages`, `/v1/messages/count_tokens`). Facts: WIRE.md, section 2.
+
+mod reply;
+mod request;
+mod stream;
+mod usage;
+
+use bytes::Bytes;
+
+use super::{Anatomy, Call, Dialect, Ending, Leg, LegReport, Spoken, Unread, View, Wire, WireId};
+use crate::handoff::record::HiddenPair;
+use crate::json::Span;
+use crate::splice::Edit;
+
+/// The wire.
+pub struct Anthropic;
+
+impl Wire for Anthropic {
+    fn id(&self) -> WireId {
+        WireId::Anthropic
+    }
+
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        request::read(body, call)
+    }
+
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        request::anatomy(view, turn)
+    }
+
+    fn bound(&self, view: &View) -> bool {
+        request::bound(view)
+    }
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        request::tool(view, description)
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        request::carry_over(blocks, prompt)
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        request::carry_over(&[], text)
+    }
+
+    fn put_beside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        request::put_beside(view, turn, anatomy, part, pair)
+    }
+
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        request::put_aside(view, turn, anatomy, part, mark, pair)
+    }
+
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        reply::ask_again(spoken, pairs)
+    }
+
+    fn dialect(&self, _view: &View) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::default())
+    }
+
+    fn reply(&self, body: &Bytes) -> Option<LegReport> {
+        reply::read(body)
+    }
+
+    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes {
+        reply::join(legs, ending)
+    }
+}

@@ -1,0 +1,289 @@
+//! Anthropic's replies in one piece: read, joined, and told back to the model.
+
+use bytes::Bytes;
+
+use super::request;
+use super::stream::stop;
+use super::usage::{self, Counters};
+use crate::handoff::breaker::Breaker;
+use crate::handoff::record::HiddenPair;
+use crate::json::{self, Span};
+use crate::splice::{self, Edit};
+use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::{Ending, Leg, Spoken, TOOL_NAME, sse};
+
+pub(super) fn read(body: &Bytes) -> Option<LegReport> {
+    let text: &[u8] = body;
+    let whole = json::whole(text).ok()?;
+    let content = json::get(text, whole, "content")?;
+    let mut report = LegReport {
+        id: json::get_string(text, whole, "id")?.into_owned(),
+        stop: stop(json::get_string(text, whole, "stop_reason").as_deref()),
+        usage: counters(text, whole).usage(),
+        ended: true,
+        ..LegReport::default()
+    };
+    for block in json::elements(text, content) {
+        let is_call = json::get_string(text, block, "type").is_some_and(|t| t == "tool_use");
+        let id = json::get_string(text, block, "id")
+            .unwrap_or_default()
+            .into_owned();
+        if is_call && is_ours(text, block) {
+            report.hidden.push(HiddenCall {
+                id,
+                arguments: raw(text, json::get(text, block, "input").unwrap_or_default()),
+                complete: true,
+                after: report.parts,
+                ..HiddenCall::default()
+            });
+            continue;
+        }
+        if is_call {
+            report.calls.push((id, report.parts));
+        }
+        report.parts += 1;
+    }
+    Some(report)
+}
+
+fn counters(text: &[u8], whole: Span) -> Counters {
+    let mut counters = Counters::default();
+    if let Some(usage) = json::get(text, whole, "usage") {
+        counters.take(text, usage);
+    }
+    counters
+}
+
+fn is_ours(text: &[u8], block: Span) -> bool {
+    json::get_string(text, block, "name").is_some_and(|n| n == TOOL_NAME)
+}
+
+fn raw(text: &[u8], span: Span) -> String {
+    String::from_utf8_lossy(span.of(text)).into_owned()
+}
+
+/// The visible blocks of a reply, model text broken up where it looks like ours.
+fn visible(body: &[u8]) -> Vec<String> {
+    let whole = Span::new(json::blank(body, 0), body.len());
+    let content = json::get(body, whole, "content").unwrap_or_default();
+    json::elements(body, content)
+        .into_iter()
+        .filter(|b| !hidden(body, *b))
+        .map(|b| broken(body, b))
+        .collect()
+}
+
+fn hidden(text: &[u8], block: Span) -> bool {
+    json::get_string(text, block, "type").is_some_and(|t| t == "tool_use") && is_ours(text, block)
+}
+
+fn broken(text: &[u8], block: Span) -> String {
+    let is_text = json::get_string(text, block, "type").is_some_and(|t| t == "text");
+    let Some(literal) = json::get(text, block, "text").filter(|l| is_text && l.len() >= 2) else {
+        return raw(text, block);
+    };
+    let inside = literal.inner();
+    let breaks = Breaker::default().follow(inside.of(text));
+    if breaks.is_empty() {
+        return raw(text, block);
+    }
+    let offset = inside.start - block.start;
+    let edits = breaks
+        .into_iter()
+        .map(|at| Edit::insert(offset + at, r"\\"))
+        .collect();
+    let edited = splice::flat(splice::splice(&Bytes::copy_from_slice(block.of(text)), edits));
+    String::from_utf8_lossy(&edited).into_owned()
+}
+
+fn text_block(text: &str) -> String {
+    format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
+}
+
+pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
+    let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
+        return Bytes::new();
+    };
+    let mut blocks = Vec::new();
+    for leg in legs {
+        blocks.extend(visible(&leg.body));
+        blocks.extend(leg.then.as_deref().map(text_block));
+    }
+    let all: Vec<_> = legs
+        .iter()
+        .map(|l| counters(&l.body, Span::new(json::blank(&l.body, 0), l.body.len())))
+        .collect();
+    // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+    let body = &last.body;
+    let text: &[u8] = body;
+    let whole = Span::new(json::blank(text, 0), text.len());
+    let mut edits = Vec::new();
+    for (key, value) in json::members(text, whole) {
+        match key.of(text) {
+            b"content" => edits.push(Edit::replace(value, format!("[{}]", blocks.join(",")))),
+            b"id" | b"model" if legs.len() > 1 => {
+                let name = String::from_utf8_lossy(key.of(text)).into_owned();
+                let whole = Span::new(json::blank(&first.body, 0), first.body.len());
+                if let Some(own) = json::get(&first.body, whole, &name) {
+                    edits.push(Edit::replace(value, raw(&first.body, own)));
+                }
+            }
+            b"stop_reason" => edits.extend(stop_edit(text, value, ending)),
+            b"usage" => edits.extend(usage_now(&all, ending).map(|u| Edit::replace(value, u))),
+            _ => {}
+        }
+    }
+    splice::flat(splice::splice(body, edits))
+}
+
+fn stop_edit(text: &[u8], value: Span, ending: Ending) -> Option<Edit> {
+    let reason = match ending {
+        Ending::Own => return None,
+        Ending::WithoutCall if value.of(text) != b"\"tool_use\"" => return None,
+        Ending::WithoutCall | Ending::Stopped { .. } => r#""end_turn""#,
+        Ending::Lost { .. } => r#""pause_turn""#,
+    };
+    Some(Edit::replace(value, reason))
+}
+
+fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
+    match ending {
+        Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
+        Ending::Own | Ending::WithoutCall => Some(usage::merged(all)),
+        Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(usage::stopped(all, next_input)),
+    }
+}
+
+/// The assistant's own message, as it said it, then the results of its calls.
+pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    let content = match spoken {
+        Spoken::Reply(body) => {
+            let whole = Span::new(json::blank(body, 0), body.len());
+            let content = json::get(body, whole, "content")?;
+            json::elements(body, content)
+                .into_iter()
+                .map(|b| canonical(&raw(body, b), pairs))
+                .collect()
+        }
+        Spoken::Stream(frames) => told(frames, pairs),
+    };
+    let results: Vec<_> = pairs.iter().map(request::result).collect();
+    Some(format!(
+        r#"{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
+        content.join(","),
+        results.join(",")
+    ))
+}
+
+/// Our calls as they will be put back on every later request.
+fn canonical(block: &str, pairs: &[HiddenPair]) -> String {
+    let text = block.as_bytes();
+    let whole = Span::new(0, text.len());
+    let id = json::get_string(text, whole, "id");
+    let ours = pairs.iter().find(|p| id.as_deref() == Some(p.call_id.as_str()));
+    ours.map_or_else(|| block.to_owned(), |p| p.call.clone())
+}
+
+/// Content blocks from the frames that streamed them.
+fn told(frames: &[Bytes], pairs: &[HiddenPair]) -> Vec<String> {
+    let mut told = Teller { blocks: Vec::new() };
+    for frame in frames {
+        told.frame(&sse::data(frame));
+    }
+    told.blocks
+        .iter()
+        .filter_map(|b| b.finished())
+        .map(|b| canonical(&b, pairs))
+        .collect()
+}
+
+struct Teller {
+    blocks: Vec<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    start: String,
+    text: Option<String>,
+    thinking: Option<String>,
+    signature: Option<String>,
+    input: Option<String>,
+    citations: Vec<String>,
+}
+
+impl Teller {
+    fn frame(&mut self, data: &[u8]) {
+        let whole = Span::new(json::blank(data, 0), data.len());
+        match json::get_string(data, whole, "type").as_deref() {
+            Some("content_block_start") => {
+                let start = json::get(data, whole, "content_block")
+                    .map(|b| raw(data, b))
+                    .unwrap_or_default();
+                self.blocks.push(Told {
+                    start,
+                    ..Told::default()
+                });
+            }
+            Some("content_block_delta") => {
+                if let (Some(block), Some(delta)) = (self.blocks.last_mut(), json::get(data, whole, "delta"))
+                {
+                    block.delta(data, delta);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Told {
+    fn delta(&mut self, data: &[u8], delta: Span) {
+        let grow = |to: &mut Option<String>, key: &str| {
+            if let Some(piece) = json::get_string(data, delta, key) {
+                to.get_or_insert_default().push_str(&piece);
+            }
+        };
+        grow(&mut self.text, "text");
+        grow(&mut self.thinking, "thinking");
+        grow(&mut self.input, "partial_json");
+        if let Some(signature) = json::get_string(data, delta, "signature") {
+            self.signature = Some(signature.into_owned());
+        }
+        self.citations
+            .extend(json::get(data, delta, "citation").map(|c| raw(data, c)));
+    }
+
+    /// The block with its deltas in it; `None` where the API would refuse it.
+    fn finished(&self) -> Option<String> {
+        let mut block: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.start).ok()?;
+        let mut join = |key: &str, piece: &Option<String>| {
+            if let Some(piece) = piece {
+                let before = block.get(key).and_then(|v| v.as_str()).unwrap_or_default();
+                let all = format!("{before}{piece}");
+                block.insert(key.to_owned(), all.into());
+            }
+        };
+        join("text", &self.text);
+        join("thinking", &self.thinking);
+        if let Some(signature) = &self.signature {
+            block.insert("signature".into(), signature.as_str().into());
+        }
+        if let Some(input) = self.input.as_deref().filter(|i| !i.trim().is_empty()) {
+            let value = serde_json::from_str(input).unwrap_or_else(|_| serde_json::json!({}));
+            block.insert("input".into(), value);
+        }
+        if !self.citations.is_empty() {
+            let all: Vec<serde_json::Value> = self
+                .citations
+                .iter()
+                .filter_map(|c| serde_json::from_str(c).ok())
+                .collect();
+            block.insert("citations".into(), all.into());
+        }
+        let blank = block.get("type").is_some_and(|t| t == "text")
+            && block
+                .get("text")
+                .and_then(|t| t.as_str())
+                .is_none_or(|t| t.trim().is_empty());
+        (!blank).then(|| serde_json::Value::Object(block).to_string())
+    }
+}

@@ -1,0 +1,424 @@
+//! What an agent sends to Anthropic, as spans, and the edits that a rewrite makes in it.
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use crate::handoff::record::{HiddenPair, Place};
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, Turn, View};
+use crate::wire::{Call, TOOL_NAME, Unread};
+
+/// Output room under which no call can be made (pre-warming and probes send 0 or 1).
+const LEAST_ROOM: u64 = 1024;
+
+/// Versioned tools that the agent runs itself; other typed tools run at the provider.
+const CLIENT_TOOLS: [&str; 6] = [
+    "custom",
+    "bash_",
+    "text_editor_",
+    "memory_",
+    "computer_",
+    "browser_",
+];
+
+/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+const KEYS: [&str; 9] = [
+    "messages",
+    "tools",
+    "tool_choice",
+    "model",
+    "stream",
+    "max_tokens",
+    "output_config",
+    "metadata",
+    "thread",
+];
+
+pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+    let text: &[u8] = body;
+    let mut list = None;
+    let mut turns = Vec::new();
+    let mut tools = None;
+    let mut facts = Facts {
+        summary: call == Call::Compact,
+        ..Facts::default()
+    };
+    let mut seen = 0u16;
+    let mut repeated = false;
+    let start = json::blank(text, 0);
+    let end = json::object(text, start, |key, at| {
+        let key = key.of(text);
+        if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
+            repeated |= seen & (1 << i) != 0;
+            seen |= 1 << i;
+        }
+        if key == b"messages" {
+            let end = read_turns(text, at, &mut turns)?;
+            list = Some(Span::new(at, end));
+            return Ok(end);
+        }
+        let end = json::value_end(text, at)?;
+        read_member(text, key, Span::new(at, end), &mut facts, &mut tools);
+        Ok(end)
+    });
+    let end = end.map_err(|json::Malformed(at)| {
+        if text.get(start) == Some(&b'{') {
+            Unread::NotJson(at)
+        } else {
+            not_object(text)
+        }
+    })?;
+    if json::blank(text, end) != text.len() {
+        return Err(Unread::NotJson(end));
+    }
+    if repeated {
+        return Err(Unread::RepeatedKey);
+    }
+    let list = list.filter(|_| !turns.is_empty()).ok_or(Unread::OtherShape)?;
+    Ok(View {
+        body: body.clone(),
+        list,
+        turns,
+        tools,
+        facts,
+    })
+}
+
+fn not_object(text: &[u8]) -> Unread {
+    match json::whole(text) {
+        Ok(_) => Unread::OtherShape,
+        Err(json::Malformed(at)) => Unread::NotJson(at),
+    }
+}
+
+fn read_turns(text: &[u8], at: usize, turns: &mut Vec<Turn>) -> json::Walk {
+    if text.get(at) != Some(&b'[') {
+        return json::value_end(text, at);
+    }
+    json::array(text, at, |at| {
+        if text.get(at) != Some(&b'{') {
+            return json::value_end(text, at);
+        }
+        let mut role = Role::Other;
+        let end = json::object(text, at, |key, at| {
+            let end = json::value_end(text, at)?;
+            if key.of(text) == b"role" {
+                role = match &text[at..end] {
+                    b"\"user\"" => Role::User,
+                    b"\"assistant\"" => Role::Assistant,
+                    b"\"system\"" => Role::System,
+                    _ => Role::Other,
+                };
+            }
+            Ok(end)
+        })?;
+        turns.push(Turn {
+            span: Span::new(at, end),
+            role,
+        });
+        Ok(end)
+    })
+}
+
+fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &mut Option<Tools>) {
+    match key {
+        b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
+        b"stream" => facts.stream = json::is_true(value.of(text)),
+        b"max_tokens" => facts.cramped = json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM),
+        b"tool_choice" => {
+            facts.choice = match json::get_string(text, value, "type").as_deref() {
+                Some("none") => Choice::None,
+                Some("any" | "tool") => Choice::Forced,
+                _ => Choice::Auto,
+            }
+        }
+        b"output_config" => {
+            facts.structured |= json::get(text, value, "format").is_some_and(|v| v.of(text) != b"null")
+        }
+        b"thread" => facts.held |= value.of(text) != b"null",
+        b"compaction" => facts.summary |= value.of(text) != b"null",
+        b"metadata" => facts.session = session(text, value),
+        b"tools" => *tools = read_tools(text, value),
+        _ => {}
+    }
+}
+
+/// Claude Code puts a JSON text with a `session_id` into `metadata.user_id`.
+fn session(text: &[u8], metadata: Span) -> Option<String> {
+    let user = json::get_string(text, metadata, "user_id")?;
+    let inner = user.as_bytes();
+    let span = json::whole(inner).ok()?;
+    json::get_string(inner, span, "session_id").map(|s| s.into_owned())
+}
+
+fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
+    let all = json::elements(text, value);
+    if text.get(value.start) != Some(&b'[') {
+        return None;
+    }
+    let mut tools = Tools {
+        end: value.end - 1,
+        count: all.len(),
+        client: false,
+        taken: false,
+        old_style: false,
+    };
+    for tool in all {
+        let kind = json::get_string(text, tool, "type");
+        tools.client |= kind.is_none_or(|k| CLIENT_TOOLS.iter().any(|c| k.starts_with(c)));
+        tools.taken |= json::get_string(text, tool, "name").is_some_and(|n| n == TOOL_NAME);
+    }
+    Some(tools)
+}
+
+pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
+    let text: &[u8] = &view.body;
+    let Some(content) = view
+        .turns
+        .get(turn)
+        .and_then(|t| json::get(text, t.span, "content"))
+    else {
+        return Anatomy::default();
+    };
+    match text.get(content.start) {
+        Some(b'"') => {
+            let part = Part {
+                span: content,
+                kind: PartKind::Text,
+                text: Some(content.inner()),
+                id: None,
+            };
+            Anatomy {
+                parts: vec![part],
+                list: None,
+            }
+        }
+        Some(b'[') => {
+            let parts = json::elements(text, content)
+                .into_iter()
+                .map(|span| part(text, span))
+                .collect();
+            Anatomy {
+                parts,
+                list: Some(content),
+            }
+        }
+        _ => Anatomy::default(),
+    }
+}
+
+fn part(text: &[u8], span: Span) -> Part {
+    let mut part = Part {
+        span,
+        kind: PartKind::Other,
+        text: None,
+        id: None,
+    };
+    let (mut own, mut other) = (None, None);
+    let _ = json::object(text, span.start, |key, at| {
+        let end = json::value_end(text, at)?;
+        let value = Span::new(at, end);
+        match key.of(text) {
+            b"type" => part.kind = kind(value.of(text)),
+            b"text" if text[at] == b'"' => part.text = Some(value.inner()),
+            b"id" if text[at] == b'"' => own = Some(value.inner()),
+            b"tool_use_id" if text[at] == b'"' => other = Some(value.inner()),
+            _ => {}
+        }
+        Ok(end)
+    });
+    part.id = match part.kind {
+        PartKind::Call => own,
+        PartKind::Result => other,
+        _ => None,
+    };
+    part
+}
+
+fn kind(literal: &[u8]) -> PartKind {
+    match literal {
+        b"\"text\"" => PartKind::Text,
+        b"\"tool_use\"" => PartKind::Call,
+        b"\"tool_result\"" => PartKind::Result,
+        b"\"thinking\"" | b"\"redacted_thinking\"" => PartKind::Thinking,
+        b"\"tool_addition\"" | b"\"tool_removal\"" => PartKind::ToolChange,
+        _ => PartKind::Other,
+    }
+}
+
+/// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,
+/// and most histories without thinking hold neither.
+pub(super) fn bound(view: &View) -> bool {
+    let history = view.text(view.list);
+    if memmem::find(history, b"\"thinking\"").is_none()
+        && memmem::find(history, b"\"redacted_thinking\"").is_none()
+    {
+        return false;
+    }
+    (0..view.turns.len())
+        .filter(|&i| view.turns[i].role == Role::Assistant)
+        .any(|i| {
+            anatomy(view, i)
+                .parts
+                .iter()
+                .any(|p| p.kind == PartKind::Thinking)
+        })
+}
+
+pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
+    let tools = view.tools?;
+    let comma = if tools.count > 0 { "," } else { "" };
+    let schema = crate::handoff::tool::SCHEMA;
+    let text = format!(
+        r#"{comma}{{"name":"{TOOL_NAME}","description":{},"input_schema":{schema}}}"#,
+        json::quote(description)
+    );
+    Some(Edit::insert(tools.end, text))
+}
+
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    let prompt = json::quote(prompt);
+    if blocks.is_empty() {
+        return format!(r#"{{"role":"user","content":{prompt}}}"#);
+    }
+    format!(
+        r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
+        blocks.join(",")
+    )
+}
+
+/// The result of a hidden call, as a block.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    let error = if pair.answer.is_error() {
+        r#","is_error":true"#
+    } else {
+        ""
+    };
+    format!(
+        r#"{{"type":"tool_result","tool_use_id":{},"content":{}{error}}}"#,
+        json::quote(&pair.call_id),
+        json::quote(pair.answer.text())
+    )
+}
+
+pub(super) fn put_beside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let Place::Beside { offset, .. } = pair.place else {
+        return Vec::new();
+    };
+    let call = super::super::view::beside(&anatomy.parts, part, offset, &pair.call);
+    vec![call, results_edit(view, turn, &result(pair))]
+}
+
+/// Where results go: first in the next user message, or in one of their own where that has no blocks.
+fn results_edit(view: &View, turn: usize, results: &str) -> Edit {
+    let next = view
+        .turns
+        .get(turn + 1)
+        .filter(|t| t.role == Role::User)
+        .map(|_| anatomy(view, turn + 1));
+    match next {
+        Some(Anatomy {
+            list: Some(list),
+            parts,
+        }) => {
+            let comma = if parts.is_empty() { "" } else { "," };
+            Edit::insert(list.start + 1, format!("{results}{comma}"))
+        }
+        _ => Edit::insert(
+            view.turns[turn].span.end,
+            format!(r#",{{"role":"user","content":[{results}]}}"#),
+        ),
+    }
+}
+
+/// The turn is split at the aside's line: what was said before it with the call, the result, what was said
+/// after it.
+pub(super) fn put_aside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    mark: Span,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    let whole = view.turns[turn].span;
+    let Some(here) = anatomy.parts.get(part) else {
+        return Vec::new();
+    };
+    let Some(inside) = here.text else {
+        return Vec::new();
+    };
+    let before = Span::new(
+        inside.start,
+        crate::handoff::sentinel::before_gap(text, inside.start, mark.start),
+    );
+    let after = Span::new(
+        crate::handoff::sentinel::behind_gap(text, mark.end, inside.end),
+        inside.end,
+    );
+    // The block, or for string content a block made of it, up to its text and behind it.
+    let (open, close, head, tail) = match anatomy.list {
+        Some(list) => (
+            view.str(Span::new(here.span.start, inside.start)).into_owned(),
+            view.str(Span::new(inside.end, here.span.end)).into_owned(),
+            view.str(Span::new(whole.start, list.start + 1)).into_owned(),
+            view.str(Span::new(list.end - 1, whole.end)).into_owned(),
+        ),
+        None => (
+            r#"{"type":"text","text":""#.to_owned(),
+            "\"}".to_owned(),
+            format!("{}[", view.str(Span::new(whole.start, here.span.start))),
+            format!("]{}", view.str(Span::new(here.span.end, whole.end))),
+        ),
+    };
+    let block = |span: Span| {
+        let blank = json::unescape(span.of(text)).trim().is_empty();
+        (!blank).then(|| format!("{open}{}{close}", view.str(span)))
+    };
+    let mut with = String::new();
+    if anatomy.list.is_none() {
+        with.push_str(&head);
+    }
+    if let Some(block) = block(before) {
+        with.push_str(&block);
+        with.push(',');
+    }
+    with.push_str(&pair.call);
+    with.push_str(&tail);
+    with.push_str(&format!(r#",{{"role":"user","content":[{}]}}"#, result(pair)));
+    let last = part + 1 >= anatomy.parts.len();
+    let rest = block(after);
+    let from = if anatomy.list.is_none() {
+        whole.start
+    } else {
+        here.span.start
+    };
+    if rest.is_none() && last {
+        return vec![Edit::replace(Span::new(from, whole.end), with)];
+    }
+    with.push(',');
+    with.push_str(&head);
+    match (&rest, last) {
+        (Some(rest), true) => {
+            with.push_str(rest);
+            with.push_str(&tail);
+            vec![Edit::replace(Span::new(from, whole.end), with)]
+        }
+        (Some(rest), false) => {
+            with.push_str(rest);
+            vec![Edit::replace(Span::new(from, here.span.end), with)]
+        }
+        (None, _) => vec![Edit::replace(
+            Span::new(from, anatomy.parts[part + 1].span.start),
+            with,
+        )],
+    }
+}

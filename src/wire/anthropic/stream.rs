@@ -1,0 +1,386 @@
+//! Anthropic's streams: one message to the agent, however many legs it has. Grammar: WIRE.md, section 2.3.
+
+use bytes::Bytes;
+
+use super::usage::{self, Counters};
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::limits::HELD_ARGUMENTS;
+use crate::splice::Edit;
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::{Ending, TOOL_NAME, sse};
+
+/// Where the stream is.
+#[derive(Default)]
+pub(super) struct Stream {
+    leg: usize,
+    report: LegReport,
+    counters: Counters,
+    /// What earlier legs used.
+    spent: Vec<Counters>,
+    block: Block,
+    /// Index of the next block the agent sees.
+    next: usize,
+    breaker: Breaker,
+    hold: bool,
+    /// The leg's `message_delta` as it came, and its data.
+    delta: Option<(Bytes, Vec<u8>)>,
+    /// The leg's `message_stop` as it came.
+    stop: Option<Bytes>,
+    transformations: Option<String>,
+    opening: Option<String>,
+}
+
+/// The block that is open.
+#[derive(Default)]
+enum Block {
+    #[default]
+    None,
+    /// Shown under this index.
+    Shown(usize),
+    /// Ours.
+    Hidden(HiddenCall),
+}
+
+/// The spans of an event's members that matter.
+#[derive(Default)]
+struct Event {
+    index: Option<Span>,
+    delta: Option<Span>,
+    block: Option<Span>,
+    message: Option<Span>,
+    usage: Option<Span>,
+}
+
+fn event(data: &[u8]) -> (Event, &[u8]) {
+    let mut found = Event::default();
+    let mut kind: &[u8] = b"";
+    let _ = json::object(data, json::blank(data, 0), |key, at| {
+        let end = json::value_end(data, at)?;
+        let value = Span::new(at, end);
+        match key.of(data) {
+            b"type" => kind = value.inner().of(data),
+            b"index" => found.index = Some(value),
+            b"delta" => found.delta = Some(value),
+            b"content_block" => found.block = Some(value),
+            b"message" => found.message = Some(value),
+            b"usage" => found.usage = Some(value),
+            _ => {}
+        }
+        Ok(end)
+    });
+    (found, kind)
+}
+
+impl Dialect for Stream {
+    fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        let (event, kind) = event(data);
+        match kind {
+            b"message_start" => self.message_start(raw, data, &event, out),
+            b"content_block_start" => self.block_start(raw, data, &event, out),
+            b"content_block_delta" => self.block_delta(raw, data, &event, out),
+            b"content_block_stop" => self.block_stop(raw, data, &event, out),
+            b"message_delta" => self.message_delta(raw, data, &event, out),
+            b"message_stop" => {
+                self.report.ended = true;
+                if self.holding() {
+                    self.stop = Some(raw.clone())
+                } else {
+                    out.push(raw.clone())
+                }
+            }
+            b"error" => {
+                self.report.stop = Stop::Error;
+                out.push(raw.clone());
+            }
+            _ => out.push(raw.clone()),
+        }
+    }
+
+    fn report(&self) -> &LegReport {
+        &self.report
+    }
+
+    fn hold_ends(&mut self, hold: bool) {
+        self.hold = hold;
+    }
+
+    fn holds_end(&self) -> bool {
+        self.delta.is_some() || self.stop.is_some()
+    }
+
+    fn next_leg(&mut self) {
+        self.leg += 1;
+        self.spent.push(std::mem::take(&mut self.counters));
+        self.report = LegReport::default();
+        self.block = Block::None;
+        self.delta = None;
+        self.stop = None;
+    }
+
+    fn open_with(&mut self, text: String) {
+        self.opening = Some(text);
+    }
+
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let i = self.next;
+        self.next += 1;
+        let start = format!(
+            r#"{{"type":"content_block_start","index":{i},"content_block":{{"type":"text","text":""}}}}"#
+        );
+        let text = json::quote(text);
+        let delta = format!(
+            r#"{{"type":"content_block_delta","index":{i},"delta":{{"type":"text_delta","text":{text}}}}}"#
+        );
+        let stop = format!(r#"{{"type":"content_block_stop","index":{i}}}"#);
+        out.push(sse::named("content_block_start", &start));
+        out.push(sse::named("content_block_delta", &delta));
+        out.push(sse::named("content_block_stop", &stop));
+    }
+
+    fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        out.push(sse::named("ping", r#"{"type":"ping"}"#));
+    }
+
+    fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        let held = self.delta.take();
+        match (ending, held) {
+            (Ending::Own, Some((raw, _))) if self.leg == 0 => out.push(raw),
+            (Ending::Own | Ending::WithoutCall, Some((raw, data))) => {
+                let edits = self.final_edits(&data, ending);
+                out.push(sse::edited(&raw, &data, edits));
+            }
+            (Ending::Own | Ending::WithoutCall, None) => {}
+            (Ending::Stopped { next_input }, _) => out.push(self.own_delta("end_turn", next_input)),
+            (Ending::Lost { next_input }, _) => out.push(self.own_delta("pause_turn", next_input)),
+        }
+        match self.stop.take() {
+            Some(raw) => out.push(raw),
+            None if matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. }) => {
+                out.push(sse::named("message_stop", r#"{"type":"message_stop"}"#));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Stream {
+    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    fn holding(&self) -> bool {
+        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
+    }
+
+    fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        let mut prefilled = Vec::new();
+        if let Some(message) = event.message {
+            self.report.id = json::get_string(data, message, "id")
+                .unwrap_or_default()
+                .into_owned();
+            if let Some(usage) = json::get(data, message, "usage") {
+                self.counters.take(data, usage);
+            }
+            self.transformations = json::get(data, message, "input_transformations")
+                .map(|s| String::from_utf8_lossy(s.of(data)).into_owned());
+            prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
+        }
+        self.report.usage = self.counters.usage();
+        if self.leg == 0 {
+            self.next += prefilled.len();
+            self.report.parts += prefilled.len();
+            out.push(raw.clone());
+            if let Some(text) = self.opening.take() {
+                self.say(&text, out);
+            }
+            return;
+        }
+        for block in prefilled {
+            let i = self.next;
+            self.next += 1;
+            self.report.parts += 1;
+            let block = String::from_utf8_lossy(block.of(data)).into_owned();
+            let start = format!(r#"{{"type":"content_block_start","index":{i},"content_block":{block}}}"#);
+            out.push(sse::named("content_block_start", &start));
+            out.push(sse::named(
+                "content_block_stop",
+                &format!(r#"{{"type":"content_block_stop","index":{i}}}"#),
+            ));
+        }
+    }
+
+    fn block_start(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        let block = event.block.unwrap_or_default();
+        let kind = json::get_string(data, block, "type").unwrap_or_default();
+        let is_call = kind == "tool_use";
+        let id = || {
+            json::get_string(data, block, "id")
+                .unwrap_or_default()
+                .into_owned()
+        };
+        if is_call && json::get_string(data, block, "name").is_some_and(|n| n == TOOL_NAME) {
+            let input = json::get(data, block, "input")
+                .map(|s| s.of(data))
+                .filter(|raw| raw.len() > 2);
+            self.block = Block::Hidden(HiddenCall {
+                id: id(),
+                arguments: input
+                    .map(|raw| String::from_utf8_lossy(raw).into_owned())
+                    .unwrap_or_default(),
+                after: self.report.parts,
+                ..HiddenCall::default()
+            });
+            return;
+        }
+        let shown = self.next;
+        self.next += 1;
+        if is_call {
+            self.report.calls.push((id(), self.report.parts));
+        }
+        self.report.parts += 1;
+        self.block = Block::Shown(shown);
+        self.breaker = Breaker::default();
+        let text = json::get(data, block, "text").filter(|_| kind == "text");
+        self.show(raw, data, event, text, out);
+    }
+
+    fn block_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        let delta = event.delta.unwrap_or_default();
+        if let Block::Hidden(call) = &mut self.block {
+            if let Some(piece) = json::get_string(data, delta, "partial_json") {
+                collect(call, &piece);
+            }
+            return;
+        }
+        let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
+        let text = if is_text {
+            json::get(data, delta, "text")
+        } else {
+            None
+        };
+        self.show(raw, data, event, text, out);
+    }
+
+    fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        match std::mem::take(&mut self.block) {
+            Block::Hidden(mut call) => {
+                call.complete = true;
+                self.report.hidden.push(call);
+            }
+            shown => {
+                self.block = shown;
+                self.show(raw, data, event, None, out);
+                self.block = Block::None;
+            }
+        }
+    }
+
+    /// Sends an event of a visible block on: as it is, or with its index moved and its text broken up.
+    fn show(&mut self, raw: &Bytes, data: &[u8], event: &Event, text: Option<Span>, out: &mut Vec<Bytes>) {
+        let mut edits = Vec::new();
+        if let (Block::Shown(shown), Some(index)) = (&self.block, event.index)
+            && json::number(index.of(data)) != Some(*shown as u64)
+        {
+            edits.push(Edit::replace(index, shown.to_string()));
+        }
+        if let Some(text) = text.filter(|t| t.len() >= 2) {
+            let inside = text.inner();
+            let breaks = self.breaker.follow(inside.of(data));
+            self.report.broken_up += breaks.len();
+            edits.extend(
+                breaks
+                    .into_iter()
+                    .map(|at| Edit::insert(inside.start + at, r"\\")),
+            );
+        }
+        out.push(if edits.is_empty() {
+            raw.clone()
+        } else {
+            sse::edited(raw, data, edits)
+        });
+    }
+
+    fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        if let Block::Hidden(call) = std::mem::take(&mut self.block) {
+            self.report.hidden.push(call);
+        }
+        if let Some(usage) = event.usage {
+            self.counters.take(data, usage);
+        }
+        self.report.usage = self.counters.usage();
+        let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
+        self.report.stop = stop(reason.as_deref());
+        if self.holding() {
+            self.delta = Some((raw.clone(), data.to_vec()));
+        } else {
+            out.push(raw.clone());
+        }
+    }
+
+    /// What the last `message_delta` says in place of the leg's own.
+    fn final_edits(&mut self, data: &[u8], ending: Ending) -> Vec<Edit> {
+        let (event, _) = event(data);
+        let mut edits = Vec::new();
+        if let Some(delta) = event.delta {
+            let reason = json::get(data, delta, "stop_reason");
+            if ending == Ending::WithoutCall
+                && let Some(reason) = reason.filter(|r| r.of(data) == b"\"tool_use\"")
+            {
+                edits.push(Edit::replace(reason, r#""end_turn""#));
+            }
+            // Redeemable only with the body of a leg that the agent has never seen.
+            if self.leg > 0
+                && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
+            {
+                edits.push(Edit::replace(token, "null"));
+            }
+        }
+        if self.leg > 0 {
+            let mut all = self.spent.clone();
+            all.push(self.counters.clone());
+            let usage_now = usage::merged(&all);
+            let close = data.iter().rposition(|&b| b == b'}').unwrap_or(data.len());
+            match event.usage {
+                Some(span) => edits.push(Edit::replace(span, usage_now)),
+                None => edits.push(Edit::insert(close, format!(r#","usage":{usage_now}"#))),
+            }
+            let told = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
+            if let Some(list) = self.transformations.take().filter(|_| !told) {
+                edits.push(Edit::insert(close, format!(r#","input_transformations":{list}"#)));
+            }
+        }
+        edits
+    }
+
+    fn own_delta(&mut self, reason: &str, next_input: u64) -> Bytes {
+        let mut all = self.spent.clone();
+        if self.report.id.is_empty() {
+            // The leg that was lost never began.
+        } else {
+            all.push(self.counters.clone());
+        }
+        let usage = usage::stopped(&all, next_input);
+        let data = format!(
+            r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}","stop_sequence":null}},"usage":{usage}}}"#
+        );
+        sse::named("message_delta", &data)
+    }
+}
+
+fn collect(call: &mut HiddenCall, piece: &str) {
+    if call.arguments.len() + piece.len() > HELD_ARGUMENTS {
+        call.oversize = true;
+    } else {
+        call.arguments.push_str(piece);
+    }
+}
+
+/// A stop reason's meaning.
+pub(super) fn stop(reason: Option<&str>) -> Stop {
+    match reason {
+        Some("end_turn" | "stop_sequence") => Stop::Done,
+        Some("tool_use") => Stop::Calls,
+        Some("pause_turn" | "compaction") => Stop::Paused,
+        Some("refusal") => Stop::Refused,
+        Some(_) => Stop::Truncated,
+        None => Stop::Open,
+    }
+}

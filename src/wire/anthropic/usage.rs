@@ -1,0 +1,109 @@
+//! Anthropic's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
+
+use crate::json::{self, Span};
+use crate::wire::leg::Usage;
+
+/// The four counters that make up a context.
+const FOUR: [&str; 4] = [
+    "input_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "output_tokens",
+];
+
+/// One leg's usage: `message_start` first, then what `message_delta` says over it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counters {
+    four: [u64; 4],
+    reasoning: u64,
+    /// Other members, raw, the last one of a name.
+    others: Vec<(String, String)>,
+    iterations: Vec<String>,
+}
+
+impl Counters {
+    /// Takes what a usage object says; null leaves what was there.
+    pub(super) fn take(&mut self, data: &[u8], usage: Span) {
+        for (key, value) in json::members(data, usage) {
+            let name = String::from_utf8_lossy(key.of(data)).into_owned();
+            let raw = value.of(data);
+            if raw == b"null" {
+                continue;
+            }
+            if let Some(i) = FOUR.iter().position(|f| *f == name) {
+                self.four[i] = json::number(raw).unwrap_or_default();
+            } else if name == "iterations" {
+                self.iterations = json::elements(data, value)
+                    .into_iter()
+                    .map(|s| text(data, s))
+                    .collect();
+            } else {
+                if name == "output_tokens_details" {
+                    self.reasoning = json::get_u64(data, value, "thinking_tokens").unwrap_or_default();
+                }
+                self.others.retain(|(n, _)| *n != name);
+                self.others.push((name, text(data, value)));
+            }
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            input: self.four[0],
+            cache_write: self.four[1],
+            cache_read: self.four[2],
+            output: self.four[3],
+            reasoning: self.reasoning,
+        }
+    }
+
+    fn as_iteration(&self) -> Vec<String> {
+        if !self.iterations.is_empty() {
+            return self.iterations.clone();
+        }
+        vec![format!(r#"{{"type":"message",{}}}"#, four(&self.four))]
+    }
+}
+
+fn text(data: &[u8], span: Span) -> String {
+    String::from_utf8_lossy(span.of(data)).into_owned()
+}
+
+fn four(values: &[u64; 4]) -> String {
+    let members: Vec<_> = FOUR
+        .iter()
+        .zip(values)
+        .map(|(name, n)| format!(r#""{name}":{n}"#))
+        .collect();
+    members.join(",")
+}
+
+/// Input side of the last leg, output summed, one iteration a leg. All four counters are spelled out, zeros
+/// included, since accumulators keep `message_start`'s where one is absent.
+pub(super) fn merged(legs: &[Counters]) -> String {
+    let Some(last) = legs.last() else {
+        return "{}".to_owned();
+    };
+    let mut values = last.four;
+    values[3] = legs.iter().map(|l| l.four[3]).sum();
+    // What stays message_start's in every accumulator is not repeated.
+    let fixed = ["cache_creation", "service_tier", "inference_geo", "speed"];
+    let others: String = last
+        .others
+        .iter()
+        .filter(|(name, _)| !fixed.contains(&name.as_str()) && name != "output_tokens_details")
+        .map(|(name, raw)| format!(",{}:{raw}", json::quote(name)))
+        .collect();
+    let iterations: Vec<_> = legs.iter().flat_map(Counters::as_iteration).collect();
+    format!(
+        r#"{{{}{others},"iterations":[{}]}}"#,
+        four(&values),
+        iterations.join(",")
+    )
+}
+
+/// A response that ends with its sentinel: what was put out, and what the next request will send.
+pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
+    let output = legs.iter().map(|l| l.four[3]).sum();
+    format!("{{{}}}", four(&[next_input, 0, 0, output]))
+}

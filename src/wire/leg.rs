@@ -1,0 +1,118 @@
+//! What a leg came to, and the machine that reads its stream.
+
+use bytes::Bytes;
+
+use super::Ending;
+
+/// Tokens of one leg, as its provider counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Input tokens that no cache served.
+    pub input: u64,
+    /// Input tokens read from a cache.
+    pub cache_read: u64,
+    /// Input tokens written to a cache.
+    pub cache_write: u64,
+    /// Output tokens, reasoning included.
+    pub output: u64,
+    /// Of these, reasoning.
+    pub reasoning: u64,
+}
+
+/// Why a leg ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stop {
+    /// It has not: no terminal event was seen.
+    #[default]
+    Open,
+    /// The model was done.
+    Done,
+    /// The model waits for its calls.
+    Calls,
+    /// Out of room.
+    Truncated,
+    /// Refused or filtered.
+    Refused,
+    /// Paused by the provider.
+    Paused,
+    /// An error event ended it.
+    Error,
+}
+
+impl Stop {
+    /// Whether the model's turn came to its own end.
+    pub fn natural(self) -> bool {
+        matches!(self, Self::Done | Self::Calls)
+    }
+}
+
+/// A call of our tool, hidden from the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HiddenCall {
+    /// Upstream's id of it.
+    pub id: String,
+    /// The arguments' JSON text, as collected.
+    pub arguments: String,
+    /// Whether all of it came.
+    pub complete: bool,
+    /// Whether it was over the limit of what is collected.
+    pub oversize: bool,
+    /// How many visible parts stood before it in the leg.
+    pub after: usize,
+    /// What else of the call must come back unchanged (Gemini: the whole part; Responses: the item).
+    pub raw: Option<String>,
+}
+
+/// What a leg came to.
+#[derive(Debug, Clone, Default)]
+pub struct LegReport {
+    /// Hidden calls, in order.
+    pub hidden: Vec<HiddenCall>,
+    /// Ids of the visible calls, each with its place among the leg's visible parts.
+    pub calls: Vec<(String, usize)>,
+    /// Visible parts.
+    pub parts: usize,
+    /// Why it ended.
+    pub stop: Stop,
+    /// Whether its last event was seen.
+    pub ended: bool,
+    /// Its usage.
+    pub usage: Usage,
+    /// Upstream's id of the response.
+    pub id: String,
+    /// Model texts that were broken up.
+    pub broken_up: usize,
+}
+
+/// A wire's stream machine: frames of one leg after another go in, what the agent may see comes out.
+///
+/// Nothing visible is held. The terminal frames of a leg wait inside when a hidden call was seen or
+/// `hold_ends` was asked for; `close` sends them (or their replacement), `next_leg` forgets them.
+pub trait Dialect: Send {
+    /// One frame: `raw` as it came, `data` its payload.
+    fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
+
+    /// What the present leg has come to so far.
+    fn report(&self) -> &LegReport;
+
+    /// Whether terminal frames wait even without a hidden call: a handoff is pending.
+    fn hold_ends(&mut self, hold: bool);
+
+    /// Whether terminal frames are waiting.
+    fn holds_end(&self) -> bool;
+
+    /// Frames that follow belong to another leg; its opening is swallowed.
+    fn next_leg(&mut self);
+
+    /// The first leg of this response is a later one: the frames' own opening is shown, then `text`.
+    fn open_with(&mut self, text: String);
+
+    /// Assistant text of our own, in a block of its own where the wire has such a thing.
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>);
+
+    /// A keep-alive in the wire's own form.
+    fn keepalive(&mut self, out: &mut Vec<Bytes>);
+
+    /// The end of the response.
+    fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>);
+}

@@ -1,0 +1,218 @@
+//! A request as spans: what a rewrite has to know of it, and nothing else.
+
+use bytes::Bytes;
+
+use crate::json::Span;
+
+/// An agent's request, indexed.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The whole body.
+    pub body: Bytes,
+    /// The array of turns, brackets included.
+    pub list: Span,
+    /// Its elements, in order.
+    pub turns: Vec<Turn>,
+    /// The list of tools.
+    pub tools: Option<Tools>,
+    /// What decides whether the tool is offered.
+    pub facts: Facts,
+}
+
+impl View {
+    /// The bytes of a span.
+    pub fn text(&self, span: Span) -> &[u8] {
+        span.of(&self.body)
+    }
+
+    /// The bytes of a span as text; JSON that is not UTF-8 is taken as it is, byte for byte, elsewhere.
+    pub fn str(&self, span: Span) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.text(span))
+    }
+
+    /// The turn that holds this offset.
+    pub fn turn_at(&self, offset: usize) -> Option<usize> {
+        let i = self.turns.partition_point(|t| t.span.end <= offset);
+        self.turns
+            .get(i)
+            .is_some_and(|t| t.span.holds(offset))
+            .then_some(i)
+    }
+
+    /// How many leading turns are the system's.
+    pub fn leading(&self) -> usize {
+        self.turns
+            .iter()
+            .take_while(|t| matches!(t.role, Role::System | Role::Tools))
+            .count()
+    }
+
+    /// Whether the model has spoken before.
+    pub fn under_way(&self) -> bool {
+        self.turns.iter().any(|t| t.role == Role::Assistant)
+    }
+}
+
+/// One element of the transcript: a message, an item, a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The whole element.
+    pub span: Span,
+    /// Whose it is.
+    pub role: Role,
+}
+
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// System or developer.
+    System,
+    /// The user, tool results included where the wire puts them there.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result as a turn of its own.
+    Tool,
+    /// An item that changes which tools exist.
+    Tools,
+    /// Anything else.
+    Other,
+}
+
+/// The list of tools in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tools {
+    /// Offset of the list's closing bracket: where ours goes.
+    pub end: usize,
+    /// How many there are.
+    pub count: usize,
+    /// Whether one of them is run by the agent.
+    pub client: bool,
+    /// Whether one of them has our name.
+    pub taken: bool,
+    /// Whether their schemas are in the older of two styles (Gemini: `parameters`).
+    pub old_style: bool,
+}
+
+/// Whether the model may choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// It may.
+    #[default]
+    Auto,
+    /// It may call nothing.
+    None,
+    /// It must call something.
+    Forced,
+}
+
+/// What decides whether the tool is offered (WIRE.md, section 7), and a few things worth logging.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Model as requested.
+    pub model: Option<String>,
+    /// Whether a stream was asked for.
+    pub stream: bool,
+    /// `tool_choice` and its kin.
+    pub choice: Choice,
+    /// Output bound to a JSON schema: a sentinel would break it.
+    pub structured: bool,
+    /// More than one choice was asked for.
+    pub many: bool,
+    /// Too little room for a call (`max_tokens` and its kin).
+    pub cramped: bool,
+    /// The provider holds the conversation, or runs the request in the background.
+    pub held: bool,
+    /// A compaction or summary.
+    pub summary: bool,
+    /// A session id from the body.
+    pub session: Option<String>,
+    /// Chat: whether the agent asked for usage in the stream.
+    pub wants_usage: bool,
+}
+
+/// Tools beyond which no provider is known to accept one more.
+const MOST_TOOLS: usize = 127;
+
+impl View {
+    /// Whether this request, taken alone, is one of an agent's loop and may get the tool.
+    pub fn eligible(&self) -> bool {
+        let f = &self.facts;
+        let roomy = self
+            .tools
+            .is_some_and(|t| t.client && !t.taken && t.count < MOST_TOOLS);
+        roomy && f.choice == Choice::Auto && !(f.structured || f.many || f.cramped || f.held || f.summary)
+    }
+
+    /// Whether the tool could be added at all.
+    pub fn has_room_for_tool(&self) -> bool {
+        self.tools.is_some_and(|t| t.client && !t.taken) && !self.facts.held && !self.facts.many
+    }
+}
+
+/// What a turn is made of.
+#[derive(Debug, Clone, Default)]
+pub struct Anatomy {
+    /// Its parts, in order.
+    pub parts: Vec<Part>,
+    /// The content array, brackets included; `None` where the content is a string or nothing.
+    pub list: Option<Span>,
+}
+
+impl Anatomy {
+    /// The part whose text holds this offset.
+    pub fn text_at(&self, offset: usize) -> Option<usize> {
+        self.parts
+            .iter()
+            .position(|p| p.kind == PartKind::Text && p.text.is_some_and(|t| t.holds(offset)))
+    }
+
+    /// The call with this id.
+    pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
+        self.parts
+            .iter()
+            .position(|p| p.kind == PartKind::Call && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
+    }
+}
+
+/// One part of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// The block, or the string literal where the content is a string.
+    pub span: Span,
+    /// What it is.
+    pub kind: PartKind,
+    /// The inside of its text literal.
+    pub text: Option<Span>,
+    /// The inside of its call id literal (calls and results).
+    pub id: Option<Span>,
+}
+
+/// What a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// Text.
+    Text,
+    /// A call of a tool.
+    Call,
+    /// A tool's result.
+    Result,
+    /// Reasoning.
+    Thinking,
+    /// A change of which tools exist.
+    ToolChange,
+    /// Anything else.
+    Other,
+}
+
+/// The edit that puts a hidden call `raw` back `offset` parts behind (or in front of) `parts[part]`.
+pub fn beside(parts: &[Part], part: usize, offset: i32, raw: &str) -> crate::splice::Edit {
+    let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+    if offset < 0 {
+        let at = parts[part.saturating_sub(away - 1)].span.start;
+        crate::splice::Edit::insert(at, format!("{raw},"))
+    } else {
+        let at = parts[(part + away).min(parts.len() - 1)].span.end;
+        crate::splice::Edit::insert(at, format!(",{raw}"))
+    }
+}
