@@ -8,6 +8,7 @@
 pub mod handoff;
 pub mod json;
 pub mod limits;
+pub mod merge;
 pub mod splice;
 pub mod wire;
 

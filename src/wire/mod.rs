@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::record::HiddenPair;
+use crate::handoff::sentinel;
 use crate::json::Span;
 use crate::splice::Edit;
 
@@ -116,6 +117,11 @@ pub trait Wire: Send + Sync + 'static {
     /// A user message of plain text: what is left of a preamble that stood in a string.
     fn user_text(&self, text: &str) -> String;
 
+    /// A sentinel or aside as this wire streams it.
+    fn sentinel_text(&self, mark: &str) -> String {
+        sentinel::spaced(mark)
+    }
+
     /// Whether a text block of nothing but white space is refused, and so dropped.
     fn drops_blank_text(&self) -> bool {
         true
@@ -125,6 +131,9 @@ pub trait Wire: Send + Sync + 'static {
     fn absent_content(&self) -> Option<&'static str> {
         None
     }
+
+    /// The call as it goes back into the upstream view: a block, an element, an item or a part.
+    fn hidden_call(&self, call: &HiddenCall) -> String;
 
     /// Puts a hidden pair back beside the call `anatomy.parts[part]` of `turn`.
     fn put_beside(

@@ -7,7 +7,7 @@ mod usage;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, Dialect, Ending, Leg, LegReport, Spoken, Unread, View, Wire, WireId};
+use super::{Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Unread, View, Wire, WireId};
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
 use crate::splice::Edit;
@@ -42,6 +42,10 @@ impl Wire for Anthropic {
 
     fn user_text(&self, text: &str) -> String {
         request::carry_over(&[], text)
+    }
+
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        request::hidden_call(call)
     }
 
     fn put_beside(

@@ -156,13 +156,13 @@ fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
 
 /// The assistant's own message, as it said it, then the results of its calls.
 pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-    let content = match spoken {
+    let content: Vec<String> = match spoken {
         Spoken::Reply(body) => {
             let whole = Span::new(json::blank(body, 0), body.len());
             let content = json::get(body, whole, "content")?;
             json::elements(body, content)
                 .into_iter()
-                .map(|b| canonical(&raw(body, b), pairs))
+                .filter_map(|b| canonical(raw(body, b), pairs))
                 .collect()
         }
         Spoken::Stream(frames) => told(frames, pairs),
@@ -175,13 +175,15 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
     ))
 }
 
-/// Our calls as they will be put back on every later request.
-fn canonical(block: &str, pairs: &[HiddenPair]) -> String {
+/// Our call as it will be put back on every later request; others of ours in the same message are left out.
+fn canonical(block: String, pairs: &[HiddenPair]) -> Option<String> {
     let text = block.as_bytes();
     let whole = Span::new(0, text.len());
-    let id = json::get_string(text, whole, "id");
-    let ours = pairs.iter().find(|p| id.as_deref() == Some(p.call_id.as_str()));
-    ours.map_or_else(|| block.to_owned(), |p| p.call.clone())
+    if !hidden(text, whole) {
+        return Some(block);
+    }
+    let id = json::get_string(text, whole, "id")?;
+    pairs.iter().find(|p| p.call_id == id).map(|p| p.call.clone())
 }
 
 /// Content blocks from the frames that streamed them.
@@ -193,7 +195,7 @@ fn told(frames: &[Bytes], pairs: &[HiddenPair]) -> Vec<String> {
     told.blocks
         .iter()
         .filter_map(|b| b.finished())
-        .map(|b| canonical(&b, pairs))
+        .filter_map(|b| canonical(b, pairs))
         .collect()
 }
 

@@ -7,7 +7,7 @@ use crate::handoff::record::{HiddenPair, Place};
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, Turn, View};
-use crate::wire::{Call, TOOL_NAME, Unread};
+use crate::wire::{Call, HiddenCall, TOOL_NAME, Unread};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -285,6 +285,20 @@ pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
     format!(
         r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
         blocks.join(",")
+    )
+}
+
+/// A hidden call as a block. Arguments that are no JSON object become an empty one: the API takes no other.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+    let input = if object.is_ok() {
+        call.arguments.trim()
+    } else {
+        "{}"
+    };
+    format!(
+        r#"{{"type":"tool_use","id":{},"name":"{TOOL_NAME}","input":{input}}}"#,
+        json::quote(&call.id)
     )
 }
 

@@ -1,0 +1,332 @@
+//! Golden folders (`tests/golden/WIRE/`): request, legs, merged stream and reply, next request, cut request,
+//! mixed batch. A new case is a new folder; `manifest.json` explains the names.
+
+use std::path::PathBuf;
+
+use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::handoff::record::{Answer, HiddenPair};
+use baton_proxy::handoff::sentinel::{self, SealKey};
+use baton_proxy::handoff::{preamble, tool};
+use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
+use baton_proxy::splice;
+use baton_proxy::wire::{Call, Ending, Leg, Wire, WireId};
+use bytes::Bytes;
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+use uuid::Uuid;
+
+const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+struct Folder(&'static dyn Wire);
+
+impl Folder {
+    fn bytes(&self, name: &str) -> Bytes {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/golden")
+            .join(self.0.id().name())
+            .join(name);
+        std::fs::read(&path)
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+            .into()
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.bytes(name)).unwrap()
+    }
+
+    fn reading(&self, name: &str) -> Reading {
+        Reading::new(self.0, &self.bytes(name), Call::Generate).unwrap()
+    }
+}
+
+fn prompt() -> String {
+    let manifest = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/manifest.json")).unwrap();
+    serde_json::from_slice::<Value>(&manifest).unwrap()["carry_over_prompt"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+fn key() -> SealKey {
+    SealKey::new(*b"golden-test-key")
+}
+
+fn shown(wire: &dyn Wire) -> String {
+    wire.sentinel_text(&sentinel::full(ID, &prompt(), &key()))
+}
+
+fn plain<'a>() -> Rewrite<'a> {
+    Rewrite {
+        cut: Cut::None,
+        tool: Some(tool::DESCRIPTION),
+        pairs: &[],
+        more: &[],
+        tags: &[],
+    }
+}
+
+fn value(rope: Vec<Bytes>) -> Value {
+    serde_json::from_slice(&splice::flat(rope)).unwrap()
+}
+
+/// Every event's data, as values.
+fn events(stream: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(stream);
+    let data = text.lines().filter_map(|l| l.strip_prefix("data: "));
+    data.map(|d| {
+        if d == "[DONE]" {
+            Value::from("[DONE]")
+        } else {
+            serde_json::from_str(d).unwrap()
+        }
+    })
+    .collect()
+}
+
+fn tool_goes_in(f: &Folder) {
+    let done = rewrite(f.0, &f.reading("00_request_agent.json"), &plain());
+    assert_eq!(value(done.rope), f.json("01_request_upstream.json"));
+}
+
+fn later_leg_and_cut(f: &Folder) {
+    let reading = f.reading("00_request_agent.json");
+    let found = preamble::of(f.0, &reading.view, None, &[]);
+    let head = preamble::head(f.0, &found, &prompt());
+    let fresh = rewrite(
+        f.0,
+        &reading,
+        &Rewrite {
+            cut: Cut::Fresh { head: &head },
+            ..plain()
+        },
+    );
+    assert_eq!(value(fresh.rope), f.json("04_leg2_request.json"));
+
+    let next = f.reading("07_next_request_agent.json");
+    let candidates = next.candidates(f.0);
+    let candidate = candidates.first().expect("the sentinel is found");
+    let (told, seal) = candidate.sentinel.sealed.clone().expect("it is sealed");
+    assert!(key().verifies(candidate.sentinel.id, &told, next.view.text(seal)));
+    let cut = Cut::At {
+        candidate,
+        prompt: &told,
+        head: &head,
+    };
+    let done = rewrite(f.0, &next, &Rewrite { cut, ..plain() });
+    assert_eq!(value(done.rope), f.json("08_next_request_upstream.json"));
+    assert!(done.messages >= 2);
+}
+
+/// Runs the legs through the machine, the stream cut at `first` and leg 2 at `second`.
+fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
+    let request = f.reading("00_request_agent.json");
+    let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
+    let mut out = Vec::new();
+    let (leg1, leg2) = (f.bytes("03_leg1.sse"), f.bytes("04_leg2.sse"));
+    merge.feed(leg1.slice(..first), &mut out);
+    merge.feed(leg1.slice(first..), &mut out);
+    merge.finish_leg(&mut out);
+    assert!(merge.leg_ended());
+    let now = Circumstances {
+        messages: 3,
+        legs: 1,
+        max_chain: 8,
+        ..Circumstances::default()
+    };
+    let Verdict::Fire { prompt: told, reason } = merge.judge(&now) else {
+        panic!("{:?}", merge.judge(&now))
+    };
+    assert_eq!((told, reason.as_deref()), (prompt(), Some("survey finished")));
+    merge.say(&shown(f.0), &mut out);
+    merge.next_leg();
+    merge.feed(leg2.slice(..second), &mut out);
+    merge.feed(leg2.slice(second..), &mut out);
+    merge.finish_leg(&mut out);
+    assert_eq!(
+        merge.judge(&Circumstances { legs: 2, ..now }),
+        Verdict::End(Ending::Own)
+    );
+    merge.close(Ending::Own, &mut out);
+    out.concat()
+}
+
+fn stream_merges(f: &Folder) {
+    // Pings are upstream's own to send or not: leg 2's goes by as it came.
+    let wanted = events(&f.bytes("05_merged.sse"));
+    let (one, two) = (f.bytes("03_leg1.sse").len(), f.bytes("04_leg2.sse").len());
+    let whole = merged(f, one, two);
+    assert_eq!(events(&whole), wanted);
+    for cut in 0..one.max(two) {
+        assert_eq!(merged(f, cut.min(one), cut.min(two)), whole, "cut at {cut}");
+    }
+}
+
+fn reply_merges(f: &Folder) {
+    let first = f.bytes("02_response_handoff.json");
+    let report = f.0.reply(&first).unwrap();
+    let now = Circumstances {
+        messages: 3,
+        legs: 1,
+        max_chain: 8,
+        ..Circumstances::default()
+    };
+    assert!(matches!(
+        baton_proxy::merge::judge(&report, &now),
+        Verdict::Fire { .. }
+    ));
+    let second = f.bytes("04_leg2.json");
+    let legs = vec![
+        Leg {
+            body: first,
+            report,
+            then: Some(shown(f.0)),
+        },
+        Leg {
+            report: f.0.reply(&second).unwrap(),
+            body: second,
+            then: None,
+        },
+    ];
+    let joined: Value = serde_json::from_slice(&f.0.join(&legs, Ending::Own)).unwrap();
+    assert_eq!(joined, f.json("06_merged.json"));
+}
+
+fn mixed_batch(f: &Folder) {
+    let request = f.reading("00_request_agent.json");
+    let stream = f.bytes("20_mixed_upstream.sse");
+    let wanted = f.bytes("21_mixed_to_agent.sse");
+    for cut in 0..stream.len() {
+        let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
+        let mut out = Vec::new();
+        merge.feed(stream.slice(..cut), &mut out);
+        merge.feed(stream.slice(cut..), &mut out);
+        merge.finish_leg(&mut out);
+        let now = Circumstances {
+            messages: 3,
+            legs: 1,
+            max_chain: 8,
+            ..Circumstances::default()
+        };
+        let Verdict::Mixed(all) = merge.judge(&now) else {
+            panic!("{:?}", merge.judge(&now))
+        };
+        let report = merge.report().clone();
+        merge.close(Ending::Own, &mut out);
+        assert_eq!(events(&out.concat()), events(&wanted), "cut at {cut}");
+        if cut > 0 {
+            continue;
+        }
+        let pairs: Vec<HiddenPair> = all
+            .iter()
+            .map(|refused| HiddenPair {
+                id: ID,
+                principal: "local".into(),
+                conversation: "c".into(),
+                wire: f.0.id(),
+                call_id: refused.call.id.clone(),
+                call: f.0.hidden_call(&refused.call),
+                answer: Answer::Queued,
+                place: place_beside(&report, &refused.call).unwrap(),
+                pending: refused.pending.clone(),
+                created_ms: 0,
+            })
+            .collect();
+        let next = f.reading("22_mixed_next_agent.json");
+        let done = rewrite(
+            f.0,
+            &next,
+            &Rewrite {
+                pairs: &pairs,
+                ..plain()
+            },
+        );
+        assert_eq!(done.pending.map(|p| p.0), Some(prompt()));
+        assert_eq!(value(done.rope), f.json("23_mixed_next_upstream.json"));
+    }
+}
+
+fn bytes_outside_edits_stay(f: &Folder) {
+    let odd = String::from_utf8(f.bytes("00_request_agent.json").to_vec()).unwrap();
+    let odd = odd.replacen(
+        '{',
+        "{\"zz\": 1.0e+2 , \"big\":12345678901234567890123,\"esc\":\"\\u0041\\/\",\n",
+        1,
+    );
+    let body = Bytes::from(odd.clone());
+    let reading = Reading::new(f.0, &body, Call::Generate).unwrap();
+    let untouched = rewrite(
+        f.0,
+        &reading,
+        &Rewrite {
+            tool: None,
+            ..plain()
+        },
+    );
+    assert_eq!(untouched.rope.len(), 1);
+    assert_eq!(untouched.rope[0].as_ptr(), body.as_ptr());
+    let done = splice::flat(rewrite(f.0, &reading, &plain()).rope);
+    let common = done
+        .iter()
+        .zip(odd.as_bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let behind = done
+        .iter()
+        .rev()
+        .zip(odd.as_bytes().iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    assert!(
+        common + behind >= odd.len(),
+        "only insertions: {common} + {behind} of {}",
+        odd.len()
+    );
+}
+
+macro_rules! golden {
+    ($name:ident, $wire:expr) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn tool_goes_in() {
+                super::tool_goes_in(&Folder(&$wire));
+            }
+            #[test]
+            fn later_leg_and_cut() {
+                super::later_leg_and_cut(&Folder(&$wire));
+            }
+            #[test]
+            fn stream_merges_at_every_split() {
+                super::stream_merges(&Folder(&$wire));
+            }
+            #[test]
+            fn reply_merges() {
+                super::reply_merges(&Folder(&$wire));
+            }
+            #[test]
+            fn mixed_batch_at_every_split() {
+                super::mixed_batch(&Folder(&$wire));
+            }
+            #[test]
+            fn bytes_outside_edits_stay() {
+                super::bytes_outside_edits_stay(&Folder(&$wire));
+            }
+        }
+    };
+}
+
+golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+
+#[test]
+fn every_wire_has_its_name_back() {
+    for id in [
+        WireId::Anthropic,
+        WireId::OpenaiChat,
+        WireId::OpenaiResponses,
+        WireId::Gemini,
+        WireId::Ollama,
+    ] {
+        assert_eq!(WireId::named(id.name()), Some(id));
+    }
+}

@@ -1,0 +1,3 @@
+//! The integration tests: one binary, so that a rebuild stays short.
+
+mod golden;
