@@ -147,7 +147,7 @@ async fn pairs_are_kept(store: &dyn Store) {
     let put = [one.clone(), two.clone(), aside.clone()];
     store.put_pairs(&put, &after).await.unwrap();
     store
-        .put_pairs(&[other.clone()], &conversation("b", "q", 20))
+        .put_pairs(std::slice::from_ref(&other), &conversation("b", "q", 20))
         .await
         .unwrap();
     assert_eq!(store.conversation("p").await.unwrap(), Some(after.clone()));
@@ -227,7 +227,7 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         .await
         .unwrap();
     store
-        .put_pairs(&[kept.clone()], &conversation("w", "used", 9000))
+        .put_pairs(std::slice::from_ref(&kept), &conversation("w", "used", 9000))
         .await
         .unwrap();
     // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted.

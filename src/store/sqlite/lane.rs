@@ -38,8 +38,7 @@ impl Lane {
             while let Ok(first) = jobs.recv() {
                 let mut batch = vec![first];
                 batch.extend(jobs.try_iter().take(BATCH - 1));
-                commit(&conn, batch);
-                commits.fetch_add(1, Ordering::Relaxed);
+                commit(&conn, batch, &commits);
             }
         })
     }
@@ -152,7 +151,7 @@ where
 
 /// One transaction for all. A job that fails takes back its own writes alone; when the transaction itself
 /// is lost (full disk, failed commit), all of them have failed.
-fn commit(conn: &Connection, batch: Vec<Box<dyn Job>>) {
+fn commit(conn: &Connection, batch: Vec<Box<dyn Job>>, commits: &AtomicU64) {
     let mut held = Vec::with_capacity(batch.len());
     let mut failed = exec(conn, "BEGIN IMMEDIATE").err();
     for mut job in batch {
@@ -176,6 +175,8 @@ fn commit(conn: &Connection, batch: Vec<Box<dyn Job>>) {
         // What cannot be rolled back was not begun; the next BEGIN will say so.
         let _ = exec(conn, "ROLLBACK");
     }
+    // Counted before anyone is answered, so that who has an answer sees its commit.
+    commits.fetch_add(1, Ordering::Relaxed);
     for job in held {
         job.finish(failed.as_ref());
     }

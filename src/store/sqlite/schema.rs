@@ -3,7 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
@@ -12,8 +13,14 @@ use crate::store::{StoreError, private_file};
 /// How long a statement waits for another process (a command that archives) to let go of the file.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// Pause between tries where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
 /// The write-ahead log shrinks back to this after a burst; bytes.
 const WAL_KEEP: u32 = 16 << 20;
+
+/// Every commit reaches the disk itself before it is answered; the second is what that takes on macOS.
+const DURABLE: &str = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;";
 
 /// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
 ///
@@ -48,12 +55,9 @@ pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
     }
     let mut conn = connect(file)?;
     migrate(&mut conn, file)?;
-    // Between two commands that set this at once SQLite answers "busy" without waiting; the version step
-    // above has let only one process make the file, and from then on the mode stands in it.
-    conn.execute_batch(&format!(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA journal_size_limit = {WAL_KEEP};"
-    ))
-    .map_err(|err| explain(file, &err))?;
+    write_ahead(&conn).map_err(|err| explain(file, &err))?;
+    conn.execute_batch(&format!("{DURABLE} PRAGMA journal_size_limit = {WAL_KEEP};"))
+        .map_err(|err| explain(file, &err))?;
     Ok(conn)
 }
 
@@ -65,8 +69,7 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
         Ok(_) => {}
     }
     let conn = connect(file)?;
-    conn.execute_batch("PRAGMA synchronous = FULL;")
-        .map_err(|err| explain(file, &err))?;
+    conn.execute_batch(DURABLE).map_err(|err| explain(file, &err))?;
     match version(&conn).map_err(|err| explain(file, &err))? {
         0 => Ok(None),
         v if v == STEPS.len() => Ok(Some(conn)),
@@ -112,6 +115,22 @@ fn connect(file: &Path) -> Result<Connection, StoreError> {
         Ok(conn)
     };
     open().map_err(|err| explain(file, &err))
+}
+
+/// Sets the journal mode, which stands in the file from then on. Where two processes make a file at once,
+/// SQLite answers "busy" to this one statement without waiting, so the waiting is done here.
+fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
+    let began = Instant::now();
+    loop {
+        match conn.execute_batch("PRAGMA journal_mode = WAL;") {
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < BUSY =>
+            {
+                thread::sleep(BUSY_PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 fn migrate(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {

