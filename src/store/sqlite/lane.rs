@@ -153,32 +153,28 @@ where
 /// is lost (full disk, failed commit), all of them have failed.
 fn commit(conn: &Connection, batch: Vec<Box<dyn Job>>, commits: &AtomicU64) {
     let mut held = Vec::with_capacity(batch.len());
-    let mut failed = exec(conn, "BEGIN IMMEDIATE").err();
+    let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
     for mut job in batch {
-        if failed.is_some() {
-            held.push(job);
-            continue;
+        let mut own = None;
+        if lost.is_none()
+            && let Err(err) = in_savepoint(conn, job.as_mut())
+        {
+            let fault = if conn.is_autocommit() { &mut lost } else { &mut own };
+            *fault = Some(err);
         }
-        match in_savepoint(conn, job.as_mut()) {
-            Ok(()) => held.push(job),
-            Err(err) if conn.is_autocommit() => {
-                held.push(job);
-                failed = Some(err);
-            }
-            Err(err) => job.finish(Some(&err)),
-        }
+        held.push((job, own));
     }
-    if failed.is_none() {
-        failed = exec(conn, "COMMIT").err();
+    if lost.is_none() {
+        lost = exec(conn, "COMMIT").err();
     }
-    if failed.is_some() && !conn.is_autocommit() {
+    if lost.is_some() && !conn.is_autocommit() {
         // What cannot be rolled back was not begun; the next BEGIN will say so.
         let _ = exec(conn, "ROLLBACK");
     }
     // Counted before anyone is answered, so that who has an answer sees its commit.
     commits.fetch_add(1, Ordering::Relaxed);
-    for job in held {
-        job.finish(failed.as_ref());
+    for (job, own) in held {
+        job.finish(own.as_ref().or(lost.as_ref()));
     }
 }
 
