@@ -3,13 +3,24 @@
 //! Knows records and durability; knows nothing of wires, requests or streams. A write that has returned
 //! `Ok` survives a crash of the process.
 
+pub mod memory;
+pub mod seal;
+pub mod sqlite;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::fmt;
+use std::fs;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+use crate::config::StoreKind;
 use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
 
 /// What a store call returns: boxed, since the kind of store is chosen at run time.
@@ -91,4 +102,69 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the store answers now.
     fn ping(&self) -> Answer<'_, ()>;
+}
+
+/// The store that `serve` works with. `sqlite` makes the state directory and the file where they are missing.
+pub fn open(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreError> {
+    match kind {
+        StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
+        StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
+        StoreKind::Redis(_) => Err(no_redis()),
+    }
+}
+
+/// The store as another process left or holds it, for commands: works beside a running proxy and without
+/// one, makes no file, and is empty where there is none yet.
+pub fn open_for_reading(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreError> {
+    match kind {
+        StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
+        StoreKind::Sqlite => Ok(match sqlite::SqliteStore::open_existing(state_dir)? {
+            Some(store) => Arc::new(store),
+            None => Arc::new(memory::MemoryStore::default()),
+        }),
+        StoreKind::Redis(_) => Err(no_redis()),
+    }
+}
+
+fn no_redis() -> StoreError {
+    StoreError {
+        message: "store.kind = \"redis\" is not available in this version: use \"sqlite\" or \"memory\""
+            .into(),
+    }
+}
+
+/// A write to a record that somebody else owns: ids are random, so this is a fault, never a race.
+fn foreign(what: &str) -> StoreError {
+    StoreError {
+        message: format!("{what}: the id belongs to another principal"),
+    }
+}
+
+/// Milliseconds since the Unix epoch, for what the store itself dates.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Makes the state directory, closed to other users: carry-over prompts hold what the agent saw.
+fn make_dir(dir: &Path) -> Result<(), StoreError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir).map_err(|err| StoreError {
+        message: format!(
+            "cannot make the state directory {}: {err}; give another with --state-dir",
+            dir.display()
+        ),
+    })
+}
+
+/// How a private file is made: for its owner alone.
+fn private_file() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }

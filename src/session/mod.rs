@@ -1,0 +1,277 @@
+//! Live conversations: a map in front of the store, so that a hit asks nobody.
+//!
+//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
+//! the store before a call here returns; what only follows the transcript is written behind.
+
+pub mod key;
+mod live;
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+pub use self::key::conversation_key;
+use self::live::Change;
+pub use self::live::{Live, REPEAT_WITHIN_MS};
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use crate::store::{SharedStore, StoreError};
+
+/// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
+/// (1 MiB of prompt, and as much of head).
+const HANDOFF_BYTES: u64 = 64 << 20;
+
+/// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
+const EVICT_SHARE: usize = 8;
+
+/// A conversation that is used is written anew when its date is older than this, so that sweeping by weeks
+/// never takes one that is in use.
+const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// The conversations in use.
+pub struct Sessions {
+    store: SharedStore,
+    live: DashMap<String, Arc<Live>>,
+    capacity: usize,
+    /// Counts uses: the order of eviction needs no clock.
+    ticks: AtomicU64,
+    handoffs: Cache<HandoffId, Arc<Handoff>, Bytes>,
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<HandoffId, Arc<Handoff>> for Bytes {
+    fn weight(&self, _: &HandoffId, handoff: &Arc<Handoff>) -> u64 {
+        (size_of::<Handoff>() + handoff.prompt.len() + handoff.head.len()) as u64
+    }
+}
+
+impl Sessions {
+    /// At most about `capacity` idle conversations stay in memory; the store has them all.
+    pub fn new(store: SharedStore, capacity: usize) -> Self {
+        Self {
+            store,
+            live: DashMap::new(),
+            capacity: capacity.max(1),
+            ticks: AtomicU64::new(0),
+            handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, Bytes),
+        }
+    }
+
+    /// The store behind.
+    pub fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
+    /// Conversations in memory.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is
+    /// written until something is decided.
+    pub async fn open(&self, key: &str, principal: &str, now_ms: u64) -> Result<Arc<Live>, StoreError> {
+        let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
+        let live = match hit {
+            Some(live) => live,
+            None => self.load(key, principal, now_ms).await?,
+        };
+        if live.state().record.principal != principal {
+            return Err(StoreError {
+                message: format!("conversation {key} belongs to another principal"),
+            });
+        }
+        live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
+        Ok(live)
+    }
+
+    async fn load(&self, key: &str, principal: &str, now_ms: u64) -> Result<Arc<Live>, StoreError> {
+        let record = self
+            .store
+            .conversation(key)
+            .await?
+            .unwrap_or_else(|| Conversation {
+                key: key.to_owned(),
+                principal: principal.to_owned(),
+                created_ms: now_ms,
+                updated_ms: now_ms,
+                ..Conversation::default()
+            });
+        self.make_room();
+        // Where two requests came at once, both go on with the first one's.
+        let entry = self.live.entry(key.to_owned());
+        let live = entry.or_insert_with(|| {
+            let live = Live::new(record);
+            live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
+            Arc::new(live)
+        });
+        Ok(Arc::clone(&live))
+    }
+
+    /// Takes the longest unused out when the map is full. One that somebody holds stays: a second `Live` of
+    /// the same key would not see the first one's changes.
+    fn make_room(&self) {
+        if self.live.len() < self.capacity {
+            return;
+        }
+        let idle = |live: &Arc<Live>| Arc::strong_count(live) == 1 && !live.state().unsaved;
+        let entries = self.live.iter().filter(|entry| idle(entry.value()));
+        let mut oldest: Vec<(u64, String)> = entries.map(|e| (e.used(), e.key().clone())).collect();
+        oldest.sort_unstable();
+        for (_, key) in oldest.iter().take((self.capacity / EVICT_SHARE).max(1)) {
+            self.live.remove_if(key, |_, live| idle(live));
+        }
+    }
+
+    /// Decides whether the conversation's requests carry the tool. Durable; written only on change.
+    pub async fn decide_tooled(&self, live: &Arc<Live>, tooled: bool, now_ms: u64) -> Result<(), StoreError> {
+        if live.tooled() == Some(tooled) {
+            return Ok(());
+        }
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let change = Change::Tooled(tooled);
+            let _turn = live.turn.lock().await;
+            store.put_conversation(&live.draft(&change, now_ms)).await?;
+            live.settle(&change, now_ms);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes which handoff the newest transcript is pinned to. Written behind, since the transcript says it
+    /// again with each request. Call it within the runtime.
+    pub fn follow(&self, live: &Arc<Live>, active: Option<HandoffId>, now_ms: u64) {
+        let mut state = live.state();
+        let record = &mut state.record;
+        let changed = record.active != active;
+        let decided = record.tooled.is_some() || active.is_some();
+        let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
+        if changed || (decided && dated) {
+            record.active = active;
+            record.updated_ms = now_ms;
+            state.unsaved = true;
+        }
+        if state.unsaved && !state.saving {
+            state.saving = true;
+            tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
+        }
+    }
+
+    /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
+    /// returned, the sentinel may be shown.
+    pub async fn fire(
+        &self,
+        live: &Arc<Live>,
+        handoff: Handoff,
+        now_ms: u64,
+    ) -> Result<Arc<Handoff>, StoreError> {
+        let handoff = Arc::new(handoff);
+        let (live, store, written) = (Arc::clone(live), Arc::clone(&self.store), Arc::clone(&handoff));
+        to_the_end(async move {
+            let change = Change::Fired(written.id);
+            let _turn = live.turn.lock().await;
+            let after = live.draft(&change, now_ms);
+            store.put_handoff(&written, &after).await?;
+            live.settle(&change, now_ms);
+            Ok(())
+        })
+        .await?;
+        self.handoffs.insert(handoff.id, Arc::clone(&handoff));
+        Ok(handoff)
+    }
+
+    /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
+    pub async fn add_pairs(
+        &self,
+        live: &Arc<Live>,
+        pairs: Vec<HiddenPair>,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let change = Change::Paired(pairs.iter().cloned().map(Arc::new).collect());
+            let _turn = live.turn.lock().await;
+            let after = live.draft(&change, now_ms);
+            store.put_pairs(&pairs, &after).await?;
+            live.settle(&change, now_ms);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
+    pub async fn pairs_of(&self, live: &Live) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
+        let (ids, principal) = {
+            let state = live.state();
+            if let Some(pairs) = &state.pairs {
+                return Ok(pairs.clone());
+            }
+            (state.record.pairs.clone(), state.record.principal.clone())
+        };
+        let found = self.store.pairs(&principal, &ids).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        // Others may have been added or cut meanwhile: then the next call reads again.
+        if state.pairs.is_none() && state.record.pairs == ids {
+            state.pairs = Some(found.clone());
+        }
+        Ok(found)
+    }
+
+    /// A handoff by id; one of another principal is unknown.
+    pub async fn handoff(&self, principal: &str, id: HandoffId) -> Result<Option<Arc<Handoff>>, StoreError> {
+        if let Some(hit) = self.handoffs.get(&id) {
+            return Ok((hit.principal == principal).then_some(hit));
+        }
+        let found = self.store.handoff(principal, id).await?.map(Arc::new);
+        if let Some(handoff) = &found {
+            self.handoffs.insert(id, Arc::clone(handoff));
+        }
+        Ok(found)
+    }
+}
+
+/// Writes the record as it is when the turn comes.
+async fn save(live: Arc<Live>, store: SharedStore) {
+    let _turn = live.turn.lock().await;
+    let record = {
+        let mut state = live.state();
+        state.saving = false;
+        state.unsaved = false;
+        state.record.clone()
+    };
+    if let Err(err) = store.put_conversation(&record).await {
+        // The next request of the conversation tries again.
+        live.state().unsaved = true;
+        tracing::warn!(error = %err, conversation = %record.key, "conversation not written");
+    }
+}
+
+/// Runs a write and what follows from it, also when the caller goes away meanwhile: the store would have
+/// the change, and memory not.
+async fn to_the_end<T: Send + 'static>(
+    write: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::spawn(write).await {
+        Ok(result) => result,
+        Err(err) => Err(StoreError {
+            message: format!("a write to the store broke off: {err}"),
+        }),
+    }
+}

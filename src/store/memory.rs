@@ -1,0 +1,257 @@
+//! The store that is lost at exit: for tests, demos and those who want nothing on disk.
+
+use std::collections::{HashMap, HashSet};
+use std::future::ready;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Place};
+
+/// Everything in maps behind one lock, which is held for look-ups alone.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    handoffs: HashMap<HandoffId, Handoff>,
+    pairs: HashMap<Uuid, Touched<HiddenPair>>,
+    /// By principal, then sibling: looked up without making a key.
+    beside: HashMap<String, HashMap<String, Vec<Uuid>>>,
+    conversations: HashMap<String, Conversation>,
+    response_ids: HashMap<(String, String), Touched<String>>,
+}
+
+#[derive(Debug)]
+struct Touched<T> {
+    value: T,
+    at_ms: u64,
+}
+
+impl MemoryStore {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn done<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Answer<'a, T> {
+    Box::pin(ready(result))
+}
+
+impl Store for MemoryStore {
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+        let inner = self.inner();
+        let found = inner.handoffs.get(&id).filter(|h| h.principal == principal);
+        done(Ok(found.cloned()))
+    }
+
+    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()> {
+        done(self.inner().put_handoff(handoff, conversation))
+    }
+
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+        done(Ok(self.inner().handoffs(filter)))
+    }
+
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+        let mut inner = self.inner();
+        let found = inner.handoffs.get_mut(&id).filter(|h| h.principal == principal);
+        done(Ok(found.map(|h| h.archived = archived).is_some()))
+    }
+
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+        done(Ok(self.inner().take_pairs(principal, ids)))
+    }
+
+    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+        done(Ok(self.inner().pairs_beside(principal, siblings)))
+    }
+
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
+        done(self.inner().put_pairs(pairs, conversation))
+    }
+
+    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+        done(Ok(self.inner().conversations.get(key).cloned()))
+    }
+
+    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
+        let mut inner = self.inner();
+        let checked = inner.check_conversation(conversation);
+        done(checked.map(|()| inner.put_conversation(conversation)))
+    }
+
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+        let inner = self.inner();
+        let found = inner.response_ids.get(&(principal.to_owned(), shown.to_owned()));
+        done(Ok(found.map(|id| id.value.clone())))
+    }
+
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> Answer<'a, ()> {
+        let id = Touched {
+            value: upstream.to_owned(),
+            at_ms: now_ms(),
+        };
+        let key = (principal.to_owned(), shown.to_owned());
+        self.inner().response_ids.insert(key, id);
+        done(Ok(()))
+    }
+
+    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
+        done(Ok(self.inner().sweep(before_ms)))
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        done(Ok(()))
+    }
+}
+
+impl Inner {
+    fn put_handoff(&mut self, handoff: &Handoff, conversation: &Conversation) -> Result<(), StoreError> {
+        self.check_conversation(conversation)?;
+        let mut new = handoff.clone();
+        if let Some(old) = self.handoffs.get(&handoff.id) {
+            if old.principal != handoff.principal {
+                return Err(foreign("write a handoff"));
+            }
+            new.archived = old.archived;
+        }
+        self.handoffs.insert(new.id, new);
+        self.put_conversation(conversation);
+        Ok(())
+    }
+
+    fn check_conversation(&self, conversation: &Conversation) -> Result<(), StoreError> {
+        match self.conversations.get(&conversation.key) {
+            Some(old) if old.principal != conversation.principal => Err(foreign("write a conversation")),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_conversation(&mut self, conversation: &Conversation) {
+        self.conversations
+            .insert(conversation.key.clone(), conversation.clone());
+    }
+
+    fn handoffs(&self, filter: &HandoffFilter) -> Vec<Handoff> {
+        let wanted = |h: &&Handoff| {
+            filter.principal.as_ref().is_none_or(|p| *p == h.principal)
+                && filter.conversation.as_ref().is_none_or(|c| *c == h.conversation)
+                && (filter.archived || !h.archived)
+        };
+        let mut found: Vec<&Handoff> = self.handoffs.values().filter(wanted).collect();
+        found.sort_unstable_by_key(|h| std::cmp::Reverse((h.created_ms, h.id)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        let listed = |h: &Handoff| Handoff {
+            head: String::new(),
+            ..h.clone()
+        };
+        found.into_iter().map(listed).collect()
+    }
+
+    /// In the order of `ids`; read is touched, so that what a transcript still shows is not swept.
+    fn take_pairs(&mut self, principal: &str, ids: &[Uuid]) -> Vec<HiddenPair> {
+        let now = now_ms();
+        let mut found = Vec::new();
+        for id in ids {
+            if let Some(pair) = self.pairs.get_mut(id)
+                && pair.value.principal == principal
+            {
+                pair.at_ms = now;
+                found.push(pair.value.clone());
+            }
+        }
+        found
+    }
+
+    fn pairs_beside(&mut self, principal: &str, siblings: &[String]) -> Vec<HiddenPair> {
+        let Some(known) = self.beside.get(principal) else {
+            return Vec::new();
+        };
+        let hits = siblings.iter().filter_map(|sibling| known.get(sibling));
+        let ids: HashSet<Uuid> = hits.flatten().copied().collect();
+        let ids: Vec<Uuid> = ids.into_iter().collect();
+        let mut found = self.take_pairs(principal, &ids);
+        found.sort_unstable_by_key(|pair| (pair.created_ms, pair.id));
+        found
+    }
+
+    fn put_pairs(&mut self, pairs: &[HiddenPair], conversation: &Conversation) -> Result<(), StoreError> {
+        self.check_conversation(conversation)?;
+        let foreign_id = |pair: &HiddenPair| {
+            let old = self.pairs.get(&pair.id);
+            old.is_some_and(|old| old.value.principal != pair.principal)
+        };
+        if pairs.iter().any(foreign_id) {
+            return Err(foreign("write a hidden pair"));
+        }
+        for pair in pairs {
+            self.put_pair(pair);
+        }
+        self.put_conversation(conversation);
+        Ok(())
+    }
+
+    fn put_pair(&mut self, pair: &HiddenPair) {
+        self.unlink(pair.id);
+        if let Place::Beside { sibling, .. } = &pair.place {
+            let known = self.beside.entry(pair.principal.clone()).or_default();
+            known.entry(sibling.clone()).or_default().push(pair.id);
+        }
+        let touched = Touched {
+            value: pair.clone(),
+            at_ms: pair.created_ms,
+        };
+        self.pairs.insert(pair.id, touched);
+    }
+
+    /// Takes a pair out, with its place beside its sibling.
+    fn unlink(&mut self, id: Uuid) {
+        let Some(old) = self.pairs.remove(&id) else {
+            return;
+        };
+        if let Place::Beside { sibling, .. } = &old.value.place
+            && let Some(known) = self.beside.get_mut(&old.value.principal)
+            && let Some(ids) = known.get_mut(sibling)
+        {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                known.remove(sibling);
+            }
+        }
+    }
+
+    fn sweep(&mut self, before_ms: u64) -> u64 {
+        let count = |inner: &Self| inner.conversations.len() + inner.pairs.len() + inner.response_ids.len();
+        let before = count(self);
+        self.conversations.retain(|_, c| c.updated_ms >= before_ms);
+        self.response_ids.retain(|_, id| id.at_ms >= before_ms);
+        let stale = |pair: &Touched<HiddenPair>| {
+            pair.at_ms < before_ms && !self.conversations.contains_key(&pair.value.conversation)
+        };
+        let gone: Vec<Uuid> = self
+            .pairs
+            .iter()
+            .filter(|(_, pair)| stale(pair))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            self.unlink(id);
+        }
+        u64::try_from(before - count(self)).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,250 @@
+//! The default store: one SQLite file in the state directory.
+//!
+//! Writes go through one thread that commits in groups and flushes at every commit, so that an answered
+//! write survives a power loss, too. Reads have a connection and a thread of their own. Caches of whole
+//! records are not here but in `session`, in front of any store; what is here is an index that lets the
+//! common question (no hidden pairs beside these calls) be answered without SQL.
+
+mod lane;
+mod rows;
+mod schema;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use self::lane::Lane;
+use self::rows::TouchedPair;
+use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+
+/// The file's name in the state directory.
+pub const FILE: &str = "baton.db";
+
+/// A pair that is read is marked as touched when the mark is older than this: a day, so that sweeping by
+/// weeks is exact enough and a busy conversation costs one write a day.
+const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// The SQLite store. Meant to be held by one serving process; commands may read and archive beside it.
+pub struct SqliteStore {
+    writer: Lane,
+    reader: Lane,
+    beside: Siblings,
+    commits: Arc<AtomicU64>,
+}
+
+impl SqliteStore {
+    /// Opens the store in `dir`, making and upgrading what has to be.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        make_dir(dir)?;
+        let file = dir.join(FILE);
+        let writer = schema::open_newest(&file)?;
+        Self::start(writer, file)
+    }
+
+    /// Opens what is there, making and upgrading nothing; `None` where nothing was ever stored.
+    pub fn open_existing(dir: &Path) -> Result<Option<Self>, StoreError> {
+        let file = dir.join(FILE);
+        match schema::open_existing(&file)? {
+            Some(writer) => Self::start(writer, file).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn start(writer: Connection, file: PathBuf) -> Result<Self, StoreError> {
+        let reader = schema::open_reader(&file)?;
+        let beside = Siblings::load(&reader).map_err(|err| schema::explain(&file, &err))?;
+        let commits = Arc::new(AtomicU64::new(0));
+        Ok(Self {
+            writer: Lane::writer(writer, &file, Arc::clone(&commits))?,
+            reader: Lane::reader(reader, &file)?,
+            beside,
+            commits,
+        })
+    }
+
+    /// Transactions so far, each one flush of the disk: fewer than writes where writes came together.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Hands the pairs out, and marks those long not touched, without waiting for it.
+    fn touched(&self, found: Vec<TouchedPair>) -> Vec<HiddenPair> {
+        let now = now_ms();
+        let stale = |(pair, at): &TouchedPair| (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(pair.id);
+        let ids: Vec<Uuid> = found.iter().filter_map(stale).collect();
+        if !ids.is_empty() {
+            drop(self.writer.cast("touch hidden pairs", move |conn| {
+                rows::touch_pairs(conn, &ids, now)
+            }));
+        }
+        found.into_iter().map(|(pair, _)| pair).collect()
+    }
+}
+
+impl Store for SqliteStore {
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+        let principal = principal.to_owned();
+        Box::pin(
+            self.reader
+                .call("read a handoff", move |conn| rows::handoff(conn, &principal, id)),
+        )
+    }
+
+    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()> {
+        let (handoff, conversation) = (handoff.clone(), conversation.clone());
+        Box::pin(self.writer.call("write a handoff", move |conn| {
+            rows::put_handoff(conn, &handoff)?;
+            rows::put_conversation(conn, &conversation)
+        }))
+    }
+
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+        let filter = filter.clone();
+        Box::pin(
+            self.reader
+                .call("list handoffs", move |conn| rows::handoffs(conn, &filter)),
+        )
+    }
+
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+        let principal = principal.to_owned();
+        Box::pin(self.writer.call("archive a handoff", move |conn| {
+            rows::archive(conn, &principal, id, archived)
+        }))
+    }
+
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+        if ids.is_empty() {
+            return Box::pin(async { Ok(Vec::new()) });
+        }
+        let (principal, ids) = (principal.to_owned(), ids.to_owned());
+        Box::pin(async move {
+            let read = move |conn: &Connection| rows::pairs(conn, &principal, &ids);
+            let found = self.reader.call("read hidden pairs", read).await?;
+            Ok(self.touched(found))
+        })
+    }
+
+    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+        let hits = self.beside.hits(principal, siblings);
+        if hits.is_empty() {
+            return Box::pin(async { Ok(Vec::new()) });
+        }
+        let principal = principal.to_owned();
+        Box::pin(async move {
+            let read = move |conn: &Connection| rows::pairs_beside(conn, &principal, &hits);
+            let found = self.reader.call("read hidden pairs", read).await?;
+            Ok(self.touched(found))
+        })
+    }
+
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
+        // Before the write: a sibling too many costs a look-up, one too few would hide a pair.
+        self.beside.add(pairs);
+        let (pairs, conversation) = (pairs.to_vec(), conversation.clone());
+        Box::pin(self.writer.call("write hidden pairs", move |conn| {
+            for pair in &pairs {
+                rows::put_pair(conn, pair)?;
+            }
+            rows::put_conversation(conn, &conversation)
+        }))
+    }
+
+    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+        let key = key.to_owned();
+        Box::pin(
+            self.reader
+                .call("read a conversation", move |conn| rows::conversation(conn, &key)),
+        )
+    }
+
+    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
+        let conversation = conversation.clone();
+        Box::pin(self.writer.call("write a conversation", move |conn| {
+            rows::put_conversation(conn, &conversation)
+        }))
+    }
+
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+        let (principal, shown) = (principal.to_owned(), shown.to_owned());
+        Box::pin(self.reader.call("read a response id", move |conn| {
+            rows::response_id(conn, &principal, &shown)
+        }))
+    }
+
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> Answer<'a, ()> {
+        let (principal, shown) = (principal.to_owned(), shown.to_owned());
+        let upstream = upstream.to_owned();
+        Box::pin(self.writer.call("write a response id", move |conn| {
+            rows::put_response_id(conn, &principal, &shown, &upstream, now_ms())
+        }))
+    }
+
+    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
+        // The index keeps the siblings that go: again one too many does no harm.
+        Box::pin(
+            self.writer
+                .call("sweep old records", move |conn| rows::sweep(conn, before_ms)),
+        )
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        let ask = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        Box::pin(self.reader.call("ask the store", ask))
+    }
+}
+
+/// Which siblings have pairs, as hashes: eight bytes each, and a collision costs one look-up.
+struct Siblings {
+    hasher: RandomState,
+    known: RwLock<HashSet<u64>>,
+}
+
+impl Siblings {
+    fn load(conn: &Connection) -> rusqlite::Result<Self> {
+        let hasher = RandomState::new();
+        let mut known = HashSet::new();
+        rows::siblings(conn, |principal, sibling| {
+            known.insert(hasher.hash_one((principal.as_str(), sibling.as_str())));
+        })?;
+        let known = RwLock::new(known);
+        Ok(Self { hasher, known })
+    }
+
+    fn add(&self, pairs: &[HiddenPair]) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        for pair in pairs {
+            if let Some(sibling) = rows::sibling(pair) {
+                known.insert(self.hasher.hash_one((pair.principal.as_str(), sibling)));
+            }
+        }
+    }
+
+    fn hits(&self, principal: &str, siblings: &[String]) -> Vec<String> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let hit = |sibling: &&String| known.contains(&self.hasher.hash_one((principal, sibling.as_str())));
+        siblings.iter().filter(hit).cloned().collect()
+    }
+}

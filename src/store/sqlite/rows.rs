@@ -1,0 +1,279 @@
+//! Records to rows and back: every statement stands here.
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Place};
+use crate::store::{HandoffFilter, foreign};
+use crate::wire::WireId;
+
+/// Columns of a handoff but its head, in the order that `read_handoff` takes them.
+const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
+                       history_bytes, reason, prompt";
+
+/// A hidden pair and when it was last touched.
+pub(super) type TouchedPair = (HiddenPair, u64);
+
+pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
+    // `archived` is a person's word on the record, not the proxy's: a second write leaves it.
+    let sql = "INSERT INTO handoffs
+          (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, reason, prompt, head)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
+          history_bytes = ?9, reason = ?10, prompt = ?11, head = ?12
+        WHERE principal = ?2";
+    let changed = conn.prepare_cached(sql)?.execute(params![
+        h.id.as_bytes(),
+        h.principal,
+        h.conversation,
+        h.wire.name(),
+        int(h.created_ms),
+        h.archived,
+        h.parent.as_ref().map(Uuid::as_bytes),
+        h.model,
+        int(h.history_bytes),
+        h.reason,
+        h.prompt,
+        h.head,
+    ])?;
+    owned(changed, "write a handoff")
+}
+
+pub(super) fn handoff(
+    conn: &Connection,
+    principal: &str,
+    id: HandoffId,
+) -> rusqlite::Result<Option<Handoff>> {
+    let sql = format!("SELECT {HANDOFF}, head FROM handoffs WHERE id = ?1 AND principal = ?2");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let read = |row: &Row<'_>| {
+        let handoff = read_handoff(row)?;
+        Ok(Handoff {
+            head: row.get(11)?,
+            ..handoff
+        })
+    };
+    statement
+        .query_row(params![id.as_bytes(), principal], read)
+        .optional()
+}
+
+pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::Result<Vec<Handoff>> {
+    let mut sql = format!("SELECT {HANDOFF} FROM handoffs WHERE 1");
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    if let Some(principal) = &filter.principal {
+        sql.push_str(" AND principal = ?");
+        values.push(principal);
+    }
+    if let Some(conversation) = &filter.conversation {
+        sql.push_str(" AND conversation = ?");
+        values.push(conversation);
+    }
+    if !filter.archived {
+        sql.push_str(" AND NOT archived");
+    }
+    sql.push_str(" ORDER BY created_ms DESC, id DESC");
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    if limit > 0 {
+        sql.push_str(" LIMIT ?");
+        values.push(&limit);
+    }
+    let mut statement = conn.prepare_cached(&sql)?;
+    statement.query_map(&values[..], read_handoff)?.collect()
+}
+
+pub(super) fn archive(
+    conn: &Connection,
+    principal: &str,
+    id: HandoffId,
+    archived: bool,
+) -> rusqlite::Result<bool> {
+    let sql = "UPDATE handoffs SET archived = ?3 WHERE id = ?1 AND principal = ?2";
+    let changed = conn
+        .prepare_cached(sql)?
+        .execute(params![id.as_bytes(), principal, archived])?;
+    Ok(changed > 0)
+}
+
+pub(super) fn put_pair(conn: &Connection, pair: &HiddenPair) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO pairs (id, principal, conversation, sibling, touched_ms, record)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = ?5, record = ?6
+        WHERE principal = ?2";
+    let changed = conn.prepare_cached(sql)?.execute(params![
+        pair.id.as_bytes(),
+        pair.principal,
+        pair.conversation,
+        sibling(pair),
+        int(pair.created_ms),
+        to_json(pair)?,
+    ])?;
+    owned(changed, "write a hidden pair")
+}
+
+/// In the order of `ids`.
+pub(super) fn pairs(conn: &Connection, principal: &str, ids: &[Uuid]) -> rusqlite::Result<Vec<TouchedPair>> {
+    let sql = "SELECT record, touched_ms FROM pairs WHERE id = ?1 AND principal = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found = Vec::new();
+    for id in ids {
+        let pair = statement.query_row(params![id.as_bytes(), principal], read_pair);
+        found.extend(pair.optional()?);
+    }
+    Ok(found)
+}
+
+/// Oldest first, each once.
+pub(super) fn pairs_beside(
+    conn: &Connection,
+    principal: &str,
+    siblings: &[String],
+) -> rusqlite::Result<Vec<TouchedPair>> {
+    let sql = "SELECT record, touched_ms FROM pairs WHERE sibling = ?1 AND principal = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found = Vec::new();
+    for sibling in siblings {
+        for pair in statement.query_map(params![sibling, principal], read_pair)? {
+            found.push(pair?);
+        }
+    }
+    found.sort_by_key(|(pair, _)| (pair.created_ms, pair.id));
+    found.dedup_by_key(|(pair, _)| pair.id);
+    Ok(found)
+}
+
+pub(super) fn touch_pairs(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached("UPDATE pairs SET touched_ms = ?2 WHERE id = ?1")?;
+    for id in ids {
+        statement.execute(params![id.as_bytes(), int(now_ms)])?;
+    }
+    Ok(())
+}
+
+/// Every sibling that has pairs, with its principal.
+pub(super) fn siblings(conn: &Connection, mut each: impl FnMut(String, String)) -> rusqlite::Result<()> {
+    let sql = "SELECT principal, sibling FROM pairs WHERE sibling IS NOT NULL";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        each(row.get(0)?, row.get(1)?);
+    }
+    Ok(())
+}
+
+pub(super) fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
+    let changed =
+        conn.prepare_cached(sql)?
+            .execute(params![c.key, c.principal, int(c.updated_ms), to_json(c)?])?;
+    owned(changed, "write a conversation")
+}
+
+pub(super) fn conversation(conn: &Connection, key: &str) -> rusqlite::Result<Option<Conversation>> {
+    let mut statement = conn.prepare_cached("SELECT record FROM conversations WHERE key = ?1")?;
+    statement.query_row([key], |row| from_json(row, 0)).optional()
+}
+
+pub(super) fn put_response_id(
+    conn: &Connection,
+    principal: &str,
+    shown: &str,
+    upstream: &str,
+    now_ms: u64,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
+        VALUES (?1, ?2, ?3, ?4)";
+    let mut statement = conn.prepare_cached(sql)?;
+    statement.execute(params![principal, shown, upstream, int(now_ms)])?;
+    Ok(())
+}
+
+pub(super) fn response_id(
+    conn: &Connection,
+    principal: &str,
+    shown: &str,
+) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT upstream FROM response_ids WHERE principal = ?1 AND shown = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    statement
+        .query_row([principal, shown], |row| row.get(0))
+        .optional()
+}
+
+/// A conversation that is in use keeps its pairs; pairs that are read are touched, so that a fork keeps
+/// those of the conversation it came from.
+pub(super) fn sweep(conn: &Connection, before_ms: u64) -> rusqlite::Result<u64> {
+    let statements = [
+        "DELETE FROM conversations WHERE updated_ms < ?1",
+        "DELETE FROM pairs WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
+        "DELETE FROM response_ids WHERE touched_ms < ?1",
+    ];
+    let mut gone = 0;
+    for sql in statements {
+        gone += conn.execute(sql, [int(before_ms)])?;
+    }
+    Ok(u64::try_from(gone).unwrap_or(u64::MAX))
+}
+
+/// The sibling's id, where the pair stands beside one.
+pub(super) fn sibling(pair: &HiddenPair) -> Option<&str> {
+    match &pair.place {
+        Place::Beside { sibling, .. } => Some(sibling),
+        Place::Aside => None,
+    }
+}
+
+fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
+    let wire: String = row.get(3)?;
+    let unknown = || rusqlite::Error::FromSqlConversionFailure(3, Type::Text, "unknown wire".into());
+    let parent: Option<[u8; 16]> = row.get(6)?;
+    Ok(Handoff {
+        id: Uuid::from_bytes(row.get(0)?),
+        principal: row.get(1)?,
+        conversation: row.get(2)?,
+        wire: WireId::named(&wire).ok_or_else(unknown)?,
+        created_ms: uint(row.get(4)?),
+        archived: row.get(5)?,
+        parent: parent.map(Uuid::from_bytes),
+        model: row.get(7)?,
+        history_bytes: uint(row.get(8)?),
+        reason: row.get(9)?,
+        prompt: row.get(10)?,
+        head: String::new(),
+    })
+}
+
+fn read_pair(row: &Row<'_>) -> rusqlite::Result<TouchedPair> {
+    Ok((from_json(row, 0)?, uint(row.get(1)?)))
+}
+
+/// No row changed: the id is there, and is somebody else's.
+fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
+    if changed == 0 {
+        return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign(what))));
+    }
+    Ok(())
+}
+
+fn to_json<T: Serialize>(record: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(record).map_err(|err| rusqlite::Error::ToSqlConversionFailure(Box::new(err)))
+}
+
+fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text)
+        .map_err(|err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err)))
+}
+
+// SQLite's integers are signed; times and sizes never come near the difference.
+fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn uint(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

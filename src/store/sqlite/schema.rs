@@ -1,0 +1,181 @@
+//! The file: how it is made, opened, and brought forward from older versions.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::store::{StoreError, private_file};
+
+/// How long a statement waits for another process (a command that archives) to let go of the file.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Pause between tries where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// The write-ahead log shrinks back to this after a burst; bytes.
+const WAL_KEEP: u32 = 16 << 20;
+
+/// Every commit reaches the disk itself before it is answered; the second is what that takes on macOS.
+const DURABLE: &str = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;";
+
+/// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
+///
+/// Big texts stand last in a row, so that listings do not read the pages they overflow to.
+const STEPS: &[&str] = &["
+    CREATE TABLE handoffs (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
+        history_bytes INTEGER NOT NULL, reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
+    CREATE TABLE pairs (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, sibling TEXT,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX pairs_sibling ON pairs (sibling, principal) WHERE sibling IS NOT NULL;
+    CREATE TABLE conversations (
+        key TEXT PRIMARY KEY, principal TEXT NOT NULL, updated_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE response_ids (
+        principal TEXT NOT NULL, shown TEXT NOT NULL, upstream TEXT NOT NULL, touched_ms INTEGER NOT NULL,
+        PRIMARY KEY (principal, shown)
+    ) STRICT, WITHOUT ROWID;
+"];
+
+/// Opens the file for writing: made, with mode 0600, and brought to the newest version as needed.
+pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
+    // SQLite gives its side files the mode of the main one, but would make that by the umask.
+    match private_file().create_new(true).open(file) {
+        Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(unopened(file, &err)),
+        _ => {}
+    }
+    let mut conn = connect(file)?;
+    migrate(&mut conn, file)?;
+    write_ahead(&conn).map_err(|err| explain(file, &err))?;
+    conn.execute_batch(&format!("{DURABLE} PRAGMA journal_size_limit = {WAL_KEEP};"))
+        .map_err(|err| explain(file, &err))?;
+    Ok(conn)
+}
+
+/// Opens a file as it stands; `None` where there is none, or nothing in it yet.
+pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreError> {
+    match fs::metadata(file) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(err) => return Err(unopened(file, &err)),
+        Ok(_) => {}
+    }
+    let conn = connect(file)?;
+    conn.execute_batch(DURABLE).map_err(|err| explain(file, &err))?;
+    match version(&conn).map_err(|err| explain(file, &err))? {
+        0 => Ok(None),
+        v if v == STEPS.len() => Ok(Some(conn)),
+        v if v > STEPS.len() => Err(newer(file, v)),
+        v => Err(StoreError {
+            message: format!(
+                "{} is of schema version {v}, older than this program: run `baton serve` once to bring it forward",
+                file.display()
+            ),
+        }),
+    }
+}
+
+/// Opens a second connection that cannot write. (Not the read-only flag: with it SQLite could not replay
+/// the log that a killed process has left.)
+pub(super) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
+    let conn = connect(file)?;
+    conn.execute_batch("PRAGMA query_only = ON;")
+        .map_err(|err| explain(file, &err))?;
+    Ok(conn)
+}
+
+/// What went wrong at open, and what to do.
+pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
+    match err.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError {
+            message: format!(
+                "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
+                 again. Handoffs whose prompt stands in a transcript stay valid by their seal",
+                file.display()
+            ),
+        },
+        _ => unopened(file, err),
+    }
+}
+
+fn connect(file: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let conn = Connection::open_with_flags(file, flags)?;
+        conn.busy_timeout(BUSY)?;
+        conn.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;")?;
+        Ok(conn)
+    };
+    open().map_err(|err| explain(file, &err))
+}
+
+/// Sets the journal mode, which stands in the file from then on. Where two processes make a file at once,
+/// SQLite answers "busy" to this one statement without waiting, so the waiting is done here.
+fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
+    let began = Instant::now();
+    loop {
+        match conn.execute_batch("PRAGMA journal_mode = WAL;") {
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < BUSY =>
+            {
+                thread::sleep(BUSY_PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn migrate(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
+    let known = STEPS.len();
+    let step = |conn: &mut Connection| {
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Asked inside the transaction: another process may have been faster.
+        let found = version(&tx)?;
+        for step in STEPS.iter().skip(found) {
+            tx.execute_batch(step)?;
+        }
+        if found < known {
+            tx.pragma_update(None, "user_version", i64::try_from(known).unwrap_or(i64::MAX))?;
+        }
+        tx.commit()?;
+        Ok(found)
+    };
+    match step(conn).map_err(|err| explain(file, &err))? {
+        found if found > known => Err(newer(file, found)),
+        _ => Ok(()),
+    }
+}
+
+fn version(conn: &Connection) -> rusqlite::Result<usize> {
+    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // We never write a negative one: whoever did knows more.
+    Ok(usize::try_from(found).unwrap_or(usize::MAX))
+}
+
+fn newer(file: &Path, found: usize) -> StoreError {
+    StoreError {
+        message: format!(
+            "{} was written by a newer version of this program (schema {found}, this one knows {}): use that \
+             version, or another directory with --state-dir",
+            file.display(),
+            STEPS.len()
+        ),
+    }
+}
+
+fn unopened(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
+    StoreError {
+        message: format!(
+            "cannot open {}: {err}; the state directory must exist and be writable (--state-dir gives another)",
+            file.display()
+        ),
+    }
+}

@@ -1,0 +1,318 @@
+//! What every store must do, run over each of them.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::memory::MemoryStore;
+use super::sqlite::SqliteStore;
+use super::*;
+use crate::handoff::record::{self, Place};
+use crate::wire::WireId;
+
+/// A handoff with every field filled.
+pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
+    Handoff {
+        id: Uuid::now_v7(),
+        principal: principal.into(),
+        conversation: conversation.into(),
+        wire: WireId::OpenaiResponses,
+        prompt: "Next: \"tests\"\n\u{0}\u{1f680}".into(),
+        reason: Some("done".into()),
+        head: r#"{"role":"user","content":1.50}"#.into(),
+        parent: Some(Uuid::now_v7()),
+        model: Some("model-1".into()),
+        created_ms,
+        history_bytes: 123_456,
+        archived: false,
+    }
+}
+
+pub(crate) fn conversation(principal: &str, key: &str, updated_ms: u64) -> Conversation {
+    Conversation {
+        key: key.into(),
+        principal: principal.into(),
+        tooled: Some(true),
+        created_ms: 5,
+        updated_ms,
+        ..Conversation::default()
+    }
+}
+
+pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -> HiddenPair {
+    HiddenPair {
+        id: Uuid::now_v7(),
+        principal: principal.into(),
+        conversation: conversation.into(),
+        wire: WireId::Anthropic,
+        call_id: "toolu_1".into(),
+        call: r#"{"type": "tool_use"}"#.into(),
+        answer: record::Answer::Queued,
+        place: match sibling {
+            Some(sibling) => Place::Beside {
+                sibling: sibling.into(),
+                offset: -1,
+            },
+            None => Place::Aside,
+        },
+        pending: Some(("prompt".into(), None)),
+        created_ms: 7,
+    }
+}
+
+async fn handoffs_are_kept(store: &dyn Store) {
+    let mut one = handoff("a", "c", 10);
+    let mut after = conversation("a", "c", 10);
+    after.active = Some(one.id);
+    store.put_handoff(&one, &after).await.unwrap();
+    assert_eq!(store.handoff("a", one.id).await.unwrap().as_ref(), Some(&one));
+    assert_eq!(
+        store.handoff("b", one.id).await.unwrap(),
+        None,
+        "another principal"
+    );
+    assert_eq!(store.handoff("a", Uuid::now_v7()).await.unwrap(), None);
+    assert_eq!(store.conversation("c").await.unwrap(), Some(after.clone()));
+
+    // Neither half of a write to a foreign id is done.
+    let mut stolen = one.clone();
+    stolen.principal = "b".into();
+    stolen.prompt = "stolen".into();
+    let other = conversation("b", "c-b", 11);
+    assert!(store.put_handoff(&stolen, &other).await.is_err());
+    assert_eq!(store.conversation("c-b").await.unwrap(), None);
+    let seized = conversation("b", "c", 11);
+    let new = handoff("b", "c", 11);
+    assert!(store.put_handoff(&new, &seized).await.is_err());
+    assert_eq!(store.handoff("b", new.id).await.unwrap(), None);
+    assert_eq!(store.conversation("c").await.unwrap(), Some(after.clone()));
+
+    // Written again, it stays put away.
+    assert!(!store.archive("b", one.id, true).await.unwrap());
+    assert!(!store.archive("a", Uuid::now_v7(), true).await.unwrap());
+    assert!(store.archive("a", one.id, true).await.unwrap());
+    store.put_handoff(&one, &after).await.unwrap();
+    one.archived = true;
+    assert_eq!(store.handoff("a", one.id).await.unwrap(), Some(one));
+}
+
+async fn handoffs_are_listed(store: &dyn Store) {
+    let mut made = Vec::new();
+    for (at, key) in [(3, "x"), (1, "y"), (2, "x"), (2, "x")] {
+        let new = handoff("list", key, at);
+        store
+            .put_handoff(&new, &conversation("list", key, at))
+            .await
+            .unwrap();
+        made.push(new);
+    }
+    store.archive("list", made[2].id, true).await.unwrap();
+    let ids = async |filter: HandoffFilter| -> Vec<HandoffId> {
+        let found = store.handoffs(&filter).await.unwrap();
+        assert!(found.iter().all(|h| h.head.is_empty() && !h.prompt.is_empty()));
+        found.into_iter().map(|h| h.id).collect()
+    };
+    let mine = HandoffFilter {
+        principal: Some("list".into()),
+        ..HandoffFilter::default()
+    };
+    assert_eq!(ids(mine.clone()).await, [made[0].id, made[3].id, made[1].id]);
+    let all = HandoffFilter {
+        archived: true,
+        ..mine.clone()
+    };
+    assert_eq!(
+        ids(all.clone()).await,
+        [made[0].id, made[3].id, made[2].id, made[1].id]
+    );
+    let some = HandoffFilter {
+        conversation: Some("x".into()),
+        limit: 2,
+        ..all
+    };
+    assert_eq!(ids(some).await, [made[0].id, made[3].id]);
+    let nobody = HandoffFilter {
+        principal: Some("nobody".into()),
+        ..HandoffFilter::default()
+    };
+    assert!(ids(nobody).await.is_empty());
+}
+
+async fn pairs_are_kept(store: &dyn Store) {
+    let (one, two) = (pair("a", "p", Some("call_1")), pair("a", "p", Some("call_1")));
+    let aside = pair("a", "p", None);
+    let other = pair("b", "q", Some("call_1"));
+    let mut after = conversation("a", "p", 20);
+    after.pairs = vec![one.id, two.id, aside.id];
+    let put = [one.clone(), two.clone(), aside.clone()];
+    store.put_pairs(&put, &after).await.unwrap();
+    store
+        .put_pairs(std::slice::from_ref(&other), &conversation("b", "q", 20))
+        .await
+        .unwrap();
+    assert_eq!(store.conversation("p").await.unwrap(), Some(after.clone()));
+
+    let ids = [aside.id, Uuid::now_v7(), one.id, other.id];
+    let found = store.pairs("a", &ids).await.unwrap();
+    assert_eq!(
+        found,
+        [aside, one.clone()],
+        "in the order asked, without the unknown"
+    );
+    assert!(store.pairs("a", &[]).await.unwrap().is_empty());
+
+    let siblings: Vec<String> = ["call_0", "call_1", "call_1"].map(String::from).into();
+    assert_eq!(
+        store.pairs_beside("a", &siblings).await.unwrap(),
+        [one.clone(), two]
+    );
+    assert_eq!(store.pairs_beside("b", &siblings).await.unwrap(), [other]);
+    assert!(store.pairs_beside("c", &siblings).await.unwrap().is_empty());
+    assert!(store.pairs_beside("a", &siblings[..1]).await.unwrap().is_empty());
+
+    // All or nothing.
+    let mut stolen = one;
+    stolen.principal = "b".into();
+    let fresh = pair("b", "q", Some("call_2"));
+    let before = store.conversation("q").await.unwrap();
+    let put = [fresh.clone(), stolen];
+    assert!(store.put_pairs(&put, &conversation("b", "q", 21)).await.is_err());
+    assert!(store.pairs("b", &[fresh.id]).await.unwrap().is_empty());
+    assert_eq!(store.conversation("q").await.unwrap(), before);
+}
+
+async fn small_records_are_kept(store: &dyn Store) {
+    assert_eq!(store.conversation("none").await.unwrap(), None);
+    let mut record = conversation("a", "s", 1);
+    store.put_conversation(&record).await.unwrap();
+    record.tooled = Some(false);
+    record.active = Some(Uuid::now_v7());
+    store.put_conversation(&record).await.unwrap();
+    assert_eq!(store.conversation("s").await.unwrap(), Some(record));
+    assert!(store.put_conversation(&conversation("b", "s", 2)).await.is_err());
+
+    store.put_response_id("a", "resp_1", "up_1").await.unwrap();
+    store.put_response_id("a", "resp_1", "up_2").await.unwrap();
+    assert_eq!(
+        store.response_id("a", "resp_1").await.unwrap().as_deref(),
+        Some("up_2")
+    );
+    assert_eq!(store.response_id("b", "resp_1").await.unwrap(), None);
+    store.ping().await.unwrap();
+}
+
+async fn long_prompts_are_kept(store: &dyn Store) {
+    let mut long = handoff("long", "l", 1);
+    long.prompt = "\u{e9}\n\"".repeat(1 << 18);
+    long.head = "x".repeat(2 << 20);
+    store
+        .put_handoff(&long, &conversation("long", "l", 1))
+        .await
+        .unwrap();
+    assert_eq!(store.handoff("long", long.id).await.unwrap(), Some(long));
+}
+
+async fn sweeping_keeps_what_is_used(store: &dyn Store) {
+    let old = handoff("w", "old", 1);
+    store
+        .put_handoff(&old, &conversation("w", "old", 100))
+        .await
+        .unwrap();
+    let (gone, kept) = (pair("w", "old", Some("gone")), pair("w", "used", Some("kept")));
+    let mut forked = pair("w", "old", Some("forked"));
+    forked.created_ms = 9;
+    let put = [gone.clone(), forked.clone()];
+    store
+        .put_pairs(&put, &conversation("w", "old", 100))
+        .await
+        .unwrap();
+    store
+        .put_pairs(std::slice::from_ref(&kept), &conversation("w", "used", 9000))
+        .await
+        .unwrap();
+    // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted.
+    assert_eq!(store.pairs("w", &[forked.id]).await.unwrap().len(), 1);
+    store.put_response_id("w", "r", "u").await.unwrap();
+
+    assert_eq!(store.sweep(5000).await.unwrap(), 2, "a conversation and a pair");
+    assert_eq!(store.conversation("old").await.unwrap(), None);
+    assert!(store.conversation("used").await.unwrap().is_some());
+    let left = store.pairs("w", &[gone.id, kept.id, forked.id]).await.unwrap();
+    assert_eq!(left, [kept, forked]);
+    assert!(
+        store
+            .pairs_beside("w", &["gone".into()])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store.handoff("w", old.id).await.unwrap().is_some(),
+        "handoffs stay"
+    );
+    assert!(store.response_id("w", "r").await.unwrap().is_some());
+}
+
+async fn conforms(new: impl Fn() -> SharedStore) {
+    handoffs_are_kept(&*new()).await;
+    handoffs_are_listed(&*new()).await;
+    pairs_are_kept(&*new()).await;
+    small_records_are_kept(&*new()).await;
+    long_prompts_are_kept(&*new()).await;
+    sweeping_keeps_what_is_used(&*new()).await;
+}
+
+#[tokio::test]
+async fn memory_conforms() {
+    conforms(|| Arc::new(MemoryStore::default())).await;
+}
+
+#[tokio::test]
+async fn sqlite_conforms() {
+    let dir = tempfile::tempdir().unwrap();
+    conforms(|| {
+        let state = dir.path().join(Uuid::now_v7().to_string());
+        Arc::new(SqliteStore::open(&state).unwrap())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn commands_read_beside_a_running_proxy() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let empty = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
+    assert!(
+        empty
+            .handoffs(&HandoffFilter::default())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(!state.exists(), "reading makes nothing");
+
+    let serving = open(&StoreKind::Sqlite, &state).unwrap();
+    let one = handoff("local", "c", 1);
+    serving
+        .put_handoff(&one, &conversation("local", "c", 1))
+        .await
+        .unwrap();
+    let command = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
+    assert_eq!(command.handoff("local", one.id).await.unwrap(), Some(one.clone()));
+    assert!(command.archive("local", one.id, true).await.unwrap());
+    drop(command);
+    let open_ones = serving.handoffs(&HandoffFilter::default()).await.unwrap();
+    assert!(open_ones.is_empty(), "archived by the command");
+
+    drop(serving);
+    let command = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
+    assert!(command.handoff("local", one.id).await.unwrap().unwrap().archived);
+}
+
+#[test]
+fn redis_is_refused() {
+    let kind = StoreKind::Redis("redis://x".into());
+    let dir = tempfile::tempdir().unwrap();
+    assert!(open(&kind, dir.path()).is_err_and(|err| err.message.contains("redis")));
+    assert!(open_for_reading(&kind, dir.path()).is_err());
+}
