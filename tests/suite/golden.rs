@@ -61,6 +61,7 @@ fn plain<'a>() -> Rewrite<'a> {
         tool: Some(tool::DESCRIPTION),
         pairs: &[],
         more: &[],
+        previous: None,
         tags: &[],
     }
 }
