@@ -318,6 +318,10 @@ macro_rules! golden {
 }
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+golden!(
+    openai_responses,
+    baton_proxy::wire::openai_responses::OpenaiResponses
+);
 
 #[test]
 fn every_wire_has_its_name_back() {
