@@ -11,6 +11,8 @@ pub mod wire;
 #[cfg(feature = "proxy")]
 pub mod config;
 #[cfg(feature = "proxy")]
+pub mod proxy;
+#[cfg(feature = "proxy")]
 pub mod store;
 #[cfg(feature = "proxy")]
 pub mod strict;
