@@ -15,6 +15,8 @@ pub mod wire;
 #[cfg(feature = "proxy")]
 pub mod config;
 #[cfg(feature = "proxy")]
+pub mod proxy;
+#[cfg(feature = "proxy")]
 pub mod session;
 #[cfg(feature = "proxy")]
 pub mod store;

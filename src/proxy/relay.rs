@@ -1,0 +1,46 @@
+//! The untouched relay: what the proxy has no business with goes up and comes down byte for byte, as it comes.
+
+use http::Response;
+use hyper::body::{Body, Incoming};
+
+use super::headers::{self, Sending};
+use super::meter::Progress;
+use super::out::OutBody;
+use super::upstream::UpstreamFault;
+use super::{RequestContext, download::UpstreamBody};
+use crate::telemetry::Outcome;
+
+/// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
+pub async fn run(ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    let progress = Progress::start();
+    ctx.meter.request_streams(progress.clone());
+    ctx.meter.leg_sent(body.size_hint().lower());
+    let headers = ctx.onward(Sending::default());
+    let sent = ctx
+        .place
+        .relay(&ctx.method, &ctx.target, headers, body, &progress)
+        .await;
+    answer(&ctx, sent)
+}
+
+/// Upstream's answer as it is, be it an error or a page of HTML; or the fault in its stead.
+pub fn answer(
+    ctx: &RequestContext,
+    sent: Result<Response<UpstreamBody>, UpstreamFault>,
+) -> Response<OutBody> {
+    let response = match sent {
+        Ok(response) => response,
+        Err(fault) => return ctx.refuse(fault.into()),
+    };
+    ctx.meter.first_byte();
+    let (parts, body) = response.into_parts();
+    if parts.status.is_client_error() || parts.status.is_server_error() {
+        ctx.meter.decide(Outcome::UpstreamError);
+    }
+    ctx.meter
+        .note(|e| e.streamed = headers::is_stream(&parts.headers));
+    let mut out = Response::new(OutBody::upstream(body));
+    *out.status_mut() = parts.status;
+    *out.headers_mut() = headers::back(&parts.headers, false);
+    out
+}
