@@ -4,7 +4,7 @@
 //! knows nothing of the rest of this crate: what it believes about a wire is written down here a second
 //! time, on purpose, so that one mistake cannot hide in both places.
 //!
-//! A request goes through four steps: the [`server`] reads it into a [`Seen`], the wire's dialect checks
+//! A request goes through four steps: the server reads it into a [`Seen`], the wire's dialect checks
 //! it against the rules (each violation is a [`Complaint`] and an HTTP 400 in the wire's own shape), a
 //! [`Model`] decides the [`Reply`], and the dialect writes that reply in the wire's grammar, in the
 //! byte-chunks, with the delays and the [`Fault`] that the reply asks for.
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! A further wire is one folder with the same three parts (the dialect, its `rules`, its `render`), one
-//! variant of [`Wire`], and its rows in the route table of [`server`].
+//! variant of [`Wire`], and its rows in the route table in `exchange.rs`.
 
 mod anthropic;
 mod autopilot;
@@ -34,6 +34,7 @@ mod body;
 mod canonical;
 mod complaint;
 mod dialect;
+mod exchange;
 mod faults;
 mod model;
 mod openai_chat;

@@ -1,6 +1,7 @@
 //! Anthropic Messages: how to read a request, and the shapes around a reply.
 
 mod binding;
+mod calls;
 mod render;
 mod rules;
 #[cfg(test)]

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::binding::Prefix;
 use super::text;
 use crate::strict::dialect::Rendered;
+use crate::strict::exchange::made_up_id;
 use crate::strict::model::Seen;
 use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
-use crate::strict::server::made_up_id;
 use crate::strict::usage::Usage;
 
 pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {

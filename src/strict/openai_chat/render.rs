@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::text;
 use crate::strict::dialect::Rendered;
+use crate::strict::exchange::made_up_id;
 use crate::strict::model::Seen;
 use crate::strict::reply::{CallStyle, Part, Reply, Stop, pieces};
-use crate::strict::server::made_up_id;
 use crate::strict::usage::Usage;
 
 pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
