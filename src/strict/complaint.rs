@@ -52,6 +52,8 @@ pub enum Rule {
     ForcedChoice,
     /// Thinking blocks stand behind the very prefix they were made for (Anthropic).
     Binding,
+    /// Thinking blocks were made by this very provider (Anthropic). Ignore it to send recorded histories.
+    ForeignThinking,
     /// The test's own script ran out of replies: a fault of the test, not of the client.
     Script,
 }

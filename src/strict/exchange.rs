@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::body::{ReplyBody, plan};
 use super::canonical;
@@ -177,10 +177,25 @@ impl Shared {
         }));
     }
 
-    async fn generate(&self, seen: &Seen, mut in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
-        let dialect = seen.wire.dialect();
+    async fn generate(&self, seen: &Seen, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
         let reply = self.model.reply(seen);
         tokio::time::sleep(reply.delivery.head_delay).await;
+        let mut response = self.respond(seen, &reply, in_flight).await?;
+        for (name, value) in &reply.headers {
+            let name = HeaderName::try_from(name).map_err(io::Error::other)?;
+            let value = HeaderValue::try_from(value).map_err(io::Error::other)?;
+            response.headers_mut().append(name, value);
+        }
+        Ok(response)
+    }
+
+    async fn respond(
+        &self,
+        seen: &Seen,
+        reply: &Reply,
+        mut in_flight: InFlight,
+    ) -> io::Result<Response<ReplyBody>> {
+        let dialect = seen.wire.dialect();
         match &reply.fault {
             Some(Fault::Status {
                 status,
@@ -224,15 +239,23 @@ impl Shared {
                     in_flight,
                 )
             }
-            _ => self.speak(seen, &reply, in_flight),
+            _ => self.speak(seen, reply, in_flight).await,
         }
     }
 
-    fn speak(&self, seen: &Seen, reply: &Reply, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
+    async fn speak(
+        &self,
+        seen: &Seen,
+        reply: &Reply,
+        in_flight: InFlight,
+    ) -> io::Result<Response<ReplyBody>> {
         let dialect = seen.wire.dialect();
         let mut usage = self.cache.measure(&dialect.segments(&seen.body), true);
         usage.output = usage::output(reply);
-        let rendered: Rendered = dialect.render(seen, reply, &usage);
+        let mut rendered: Rendered = dialect.render(seen, reply, &usage);
+        if reply.delivery.gzip {
+            rendered.events = gzip(rendered.events).await?;
+        }
         let (content_type, sized) = (rendered.content_type, rendered.sized);
         let length: usize = rendered.events.iter().map(Bytes::len).sum();
         // A fault that changes how much is written would belie an announced length, except a cut: there
@@ -247,10 +270,32 @@ impl Shared {
             .header(header::CONTENT_TYPE, content_type)
             .header(header::CACHE_CONTROL, "no-cache")
             .header(dialect.request_id_header(), made_up_id("req_", seen, 0));
+        let builder = if reply.delivery.gzip {
+            builder.header(header::CONTENT_ENCODING, "gzip")
+        } else {
+            builder
+        };
         builder
             .body(ReplyBody::new(steps, announced, in_flight))
             .map_err(io::Error::other)
     }
+}
+
+/// One gzip stream over all events, flushed after each, so that every event can be read as it comes.
+async fn gzip(events: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
+    let mut encoder = async_compression::tokio::write::GzipEncoder::new(Vec::new());
+    let last = events.len().saturating_sub(1);
+    let mut out = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        encoder.write_all(event).await?;
+        if at == last {
+            encoder.shutdown().await?;
+        } else {
+            encoder.flush().await?;
+        }
+        out.push(std::mem::take(encoder.get_mut()).into());
+    }
+    Ok(out)
 }
 
 /// A response that is written at once.
@@ -284,7 +329,7 @@ fn echo(seen: &Seen, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
     let mut response = Response::new(ReplyBody::whole(seen.raw.clone(), in_flight));
     for (name, value) in &seen.headers {
         let echoed = format!("x-echo-{name}");
-        if let Ok(echoed) = http::HeaderName::try_from(echoed) {
+        if let Ok(echoed) = HeaderName::try_from(echoed) {
             response.headers_mut().append(echoed, value.clone());
         }
         if matches!(*name, header::CONTENT_TYPE | header::CONTENT_ENCODING) {

@@ -72,7 +72,8 @@ pub enum Stop {
     MaxTokens,
     /// The model refused.
     Refusal,
-    /// A long turn was paused (Anthropic `pause_turn`; elsewhere the natural stop).
+    /// A long turn was paused (Anthropic `pause_turn`; elsewhere the natural stop). The client sends the turn
+    /// back as it is; that passes the rules if its last part is a [`Part::Block`] of a server tool.
     PauseTurn,
     /// A filter cut the output.
     ContentFilter,
@@ -126,6 +127,9 @@ pub struct Delivery {
     pub call_style: CallStyle,
     /// Whether chat replies show thinking as `reasoning_content`.
     pub reasoning: bool,
+    /// Whether the body is gzip, flushed after every event. Not together with [`Delivery::crlf`] or faults
+    /// that write events of their own.
+    pub gzip: bool,
 }
 
 impl Default for Delivery {
@@ -139,6 +143,7 @@ impl Default for Delivery {
             crlf: false,
             call_style: CallStyle::Standard,
             reasoning: false,
+            gzip: false,
         }
     }
 }
@@ -153,6 +158,8 @@ pub struct Reply {
     pub stop: Stop,
     /// How the reply travels.
     pub delivery: Delivery,
+    /// Further response headers, such as rate limits.
+    pub headers: Vec<(String, String)>,
     /// What goes wrong.
     pub fault: Option<Fault>,
 }
@@ -300,6 +307,20 @@ impl Reply {
     #[must_use]
     pub fn call_style(mut self, style: CallStyle) -> Self {
         self.delivery.call_style = style;
+        self
+    }
+
+    /// Adds a response header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Compresses the body, event by event, whether the client asked for it or not.
+    #[must_use]
+    pub fn gzip(mut self) -> Self {
+        self.delivery.gzip = true;
         self
     }
 

@@ -323,3 +323,26 @@ async fn compressed_bodies_are_read() {
     assert_eq!(provider.requests()[0].raw, packed);
     assert_eq!(provider.requests()[0].body, hello(false));
 }
+
+#[tokio::test]
+async fn bodies_can_be_gzip_and_carry_further_headers() {
+    use async_compression::tokio::bufread::GzipDecoder;
+    use tokio::io::AsyncReadExt;
+
+    let limited = Reply::text("Hi.").header("anthropic-ratelimit-requests-remaining", "7");
+    let provider = provider([limited, Reply::text("Hi.").gzip()]).await;
+    let response = post(&provider, &hello(true)).await;
+    assert_eq!(response.headers()["anthropic-ratelimit-requests-remaining"], "7");
+    let plain = String::from_utf8(bytes(response).await.to_vec()).unwrap();
+    let response = post(&provider, &hello(true)).await;
+    assert_eq!(response.headers()["content-encoding"], "gzip");
+    let packed = bytes(response).await;
+    let mut unpacked = String::new();
+    GzipDecoder::new(&packed[..])
+        .read_to_string(&mut unpacked)
+        .await
+        .unwrap();
+    let names = |text: &str| text.lines().filter(|line| line.starts_with("event:")).count();
+    assert_eq!(names(&unpacked), names(&plain));
+    assert!(unpacked.ends_with("\"message_stop\"}\n\n"));
+}

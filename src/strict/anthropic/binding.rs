@@ -75,7 +75,7 @@ impl Prefix {
             prefix.enter(message);
             for block in as_blocks(message.get("content")) {
                 match seal_of(&block) {
-                    Some(signature) => prefix.last = decode(signature).map(|parts| parts[3]),
+                    Some(signature) => prefix.last = decode(signature).map(|parts| parts[3]).or(prefix.last),
                     None => prefix.push(&block),
                 }
             }

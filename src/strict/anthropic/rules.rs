@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{Prefix, seal_of};
+use super::binding::{Broken, Prefix, seal_of};
 use super::{calls, list, text};
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Endpoint;
@@ -300,8 +300,9 @@ fn check_binding(body: &Value, messages: &[Value], findings: &mut Findings<'_>) 
             };
             if let Err(broken) = prefix.verify(text(block, "thinking"), signature) {
                 let kind = text(block, "type");
+                let foreign = broken == Broken::Foreign;
                 findings.add(
-                    Rule::Binding,
+                    if foreign { Rule::ForeignThinking } else { Rule::Binding },
                     format!(
                         "messages.{n}.content.{m}: Invalid \"signature\" in \"{kind}\" block. The block is bound to \
                          a different conversation: {}.",

@@ -156,7 +156,7 @@ fn changed_or_foreign_thinking_is_refused() {
     assert_eq!(rules(body), [Rule::Binding]);
     let mut body = conversation();
     body["messages"][5]["content"][0]["signature"] = json!("c2lnLTE=");
-    assert_eq!(rules(body), [Rule::Binding]);
+    assert_eq!(rules(body), [Rule::ForeignThinking]);
 }
 
 #[test]
