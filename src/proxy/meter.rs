@@ -34,26 +34,8 @@ impl ExchangeMeter {
     /// Starts the clock of an exchange that goes to `upstream`.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let event = ExchangeEvent {
-            id,
-            wire: None,
-            upstream,
-            route,
-            model: None,
-            conversation: None,
-            pinned: None,
-            fired: Vec::new(),
-            tooled: false,
-            streamed: false,
-            status: 0,
-            received_bytes: 0,
-            sent_bytes: Vec::new(),
-            response_bytes: 0,
-            tokens: Vec::new(),
-            retries: 0,
             outcome: Outcome::Cancelled,
-            first_byte: None,
-            total: Duration::ZERO,
-            added: Duration::ZERO,
+            ..ExchangeEvent::new(id, upstream, route)
         };
         Self(Arc::new(Inner {
             started: Instant::now(),
