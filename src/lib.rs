@@ -15,6 +15,8 @@ pub mod wire;
 #[cfg(feature = "proxy")]
 pub mod admin;
 #[cfg(feature = "proxy")]
+pub mod cli;
+#[cfg(feature = "proxy")]
 pub mod config;
 #[cfg(feature = "proxy")]
 pub mod proxy;

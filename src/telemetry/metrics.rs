@@ -1,7 +1,7 @@
 //! Counters and histograms, fed by one function.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -73,6 +73,7 @@ struct ByCachedTokenType {
     kind: &'static str,
 }
 
+type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type WireCounter = Family<ByWire, Counter>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
@@ -87,6 +88,7 @@ pub struct Metrics {
     exchanges: Family<ByOutcome, Counter>,
     tokens: Family<ByCachedTokenType, Counter>,
     open: Gauge,
+    count_open: OnceLock<CountOpen>,
     handoffs: WireCounter,
     legs: WireCounter,
     leg_retries: WireCounter,
@@ -118,6 +120,7 @@ impl Metrics {
             exchanges: Family::default(),
             tokens: Family::default(),
             open: Gauge::default(),
+            count_open: OnceLock::new(),
             handoffs: Family::default(),
             legs: Family::default(),
             leg_retries: Family::default(),
@@ -243,10 +246,10 @@ impl Metrics {
         self.record_model(event, wire);
     }
 
-    /// Marks an exchange as under way until the returned value is dropped.
-    pub fn open(self: &Arc<Self>) -> OpenExchange {
-        self.open.inc();
-        OpenExchange(Arc::clone(self))
+    /// Says how the exchanges under way are counted when somebody asks; the first answer holds.
+    pub fn count_open_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        // A second proxy in one process has metrics of its own.
+        let _ = self.count_open.set(Box::new(count));
     }
 
     /// All metrics in the OpenMetrics text format.
@@ -254,6 +257,9 @@ impl Metrics {
     /// # Errors
     /// Never with the metrics of this room; the encoder's type demands it.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
+        if let Some(count) = self.count_open.get() {
+            self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));
+        }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
@@ -326,16 +332,6 @@ impl Metrics {
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-/// An exchange under way, as the gauge counts it.
-#[derive(Debug)]
-pub struct OpenExchange(Arc<Metrics>);
-
-impl Drop for OpenExchange {
-    fn drop(&mut self) {
-        self.0.open.dec();
     }
 }
 
@@ -433,11 +429,10 @@ mod tests {
     }
 
     #[test]
-    fn open_exchanges_go_up_and_down() {
-        let metrics = Arc::new(Metrics::new());
-        let open = metrics.open();
-        assert!(metrics.text().unwrap().contains("baton_open_exchanges 1"));
-        drop(open);
+    fn open_exchanges_are_counted_when_asked() {
+        let metrics = Metrics::new();
         assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
+        metrics.count_open_by(|| 3);
+        assert!(metrics.text().unwrap().contains("baton_open_exchanges 3"));
     }
 }

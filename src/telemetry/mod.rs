@@ -6,7 +6,7 @@
 mod metrics;
 mod setup;
 
-pub use metrics::{Metrics, OpenExchange};
+pub use metrics::Metrics;
 pub use setup::start;
 
 use std::time::Duration;
