@@ -55,6 +55,8 @@ fn help_or_usage(error: &clap::Error) -> ExitCode {
 
 /// The config file: as given, else the one in the platform's config folder if there is one.
 fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
+    // `BATON_CONFIG=` is how some service managers say that there is none.
+    let given = given.filter(|path| !path.as_os_str().is_empty());
     given.cloned().or_else(|| {
         let file = directories::ProjectDirs::from("", "", "baton")?
             .config_dir()
@@ -86,4 +88,28 @@ fn load_state(args: &StateArgs) -> Result<Config, Failure> {
         ..Flags::default()
     };
     load_or_fail(args.config.as_ref(), &flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_shows_examples() {
+        Args::command().debug_assert();
+        let args = Args::command();
+        let leaves = args.get_subcommands().flat_map(|command| {
+            let inner: Vec<_> = command.get_subcommands().collect();
+            if inner.is_empty() { vec![command] } else { inner }
+        });
+        for command in leaves {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(help.contains("Examples:\n  baton "), "{}", command.get_name());
+        }
+    }
 }

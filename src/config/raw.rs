@@ -55,19 +55,27 @@ impl Raw {
 pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<Entry> {
     let places = Places::new(file, text);
     let (table, errors) = DeTable::parse_recoverable(text);
-    problems.extend(errors.into_iter().map(|error| {
-        Problem {
-            kind: ProblemKind::Syntax,
-            origin: places.at(error.span().map_or(0, |span| span.start)),
-            key: String::new(),
-            message: error.message().to_owned(),
-            help: error
-                .message()
-                .contains("duplicate")
-                .then(|| "keep one of the two and delete the other".to_owned()),
-        }
-    }));
+    problems.extend(errors.iter().map(|error| syntax(error, text, &places)));
     entries(table.into_inner(), &places)
+}
+
+fn syntax(error: &toml::de::Error, text: &str, places: &Places<'_>) -> Problem {
+    let span = error.span().unwrap_or_default();
+    // For a duplicate the span is the key's. Other spans may hold a secret, and are not shown.
+    let duplicate = error.message() == "duplicate key";
+    let name = text
+        .get(span.clone())
+        .filter(|name| duplicate && !name.is_empty());
+    Problem {
+        kind: ProblemKind::Syntax,
+        origin: places.at(span.start),
+        key: String::new(),
+        message: match name {
+            Some(name) => format!("`{name}` is there twice"),
+            None => error.message().to_owned(),
+        },
+        help: duplicate.then(|| "keep one and delete the other".to_owned()),
+    }
 }
 
 /// Reads one TOML value, as lists and tables are written in the environment.

@@ -124,6 +124,7 @@ fn a_syntax_error_does_not_hide_the_rest() {
         ["2", "3", "5", "7"].iter().all(|line| lines.contains(line)),
         "{found:#?}"
     );
+    assert!(found[1].ends_with("`listen` is there twice\n    help: keep one and delete the other"));
 }
 
 #[test]
