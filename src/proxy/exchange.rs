@@ -11,9 +11,5 @@ use super::{App, RequestContext, relay};
 
 /// Sends the collected body on and relays the answer.
 pub async fn run(_app: Arc<App>, ctx: RequestContext, body: Collected) -> Response<OutBody> {
-    let rope = body.untouched();
-    ctx.meter.leg_sent(rope.left());
-    let headers = ctx.onward(Sending::default());
-    let sent = ctx.place.send(&ctx.method, &ctx.target, headers, rope).await;
-    relay::answer(&ctx, sent)
+    relay::send(&ctx, Sending::default(), body.untouched()).await
 }

@@ -36,6 +36,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, h
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
+use self::clients::Keyring;
 use self::coding::Coding;
 use self::fault::{Code, Fault};
 use self::headers::Sending;
@@ -58,6 +59,7 @@ pub struct App {
     pub upstreams: Upstreams,
     /// Gets one event for each exchange.
     pub events: EventHook,
+    clients: Keyring,
     exchanges: Arc<Semaphore>,
 }
 
@@ -68,10 +70,12 @@ impl App {
         let exchanges = Arc::new(Semaphore::new(
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
+        let clients = Keyring::new(&config.clients);
         Ok(Self {
             config,
             upstreams,
             events,
+            clients,
             exchanges,
         })
     }
@@ -194,7 +198,7 @@ fn admit(
     meter: &ExchangeMeter,
     room: bool,
 ) -> Result<RequestContext, Fault> {
-    let client = clients::authenticate(&app.config.clients, &parts.headers).ok_or(Code::CLIENT_KEY)?;
+    let client = app.clients.admit(&parts.headers).ok_or(Code::CLIENT_KEY)?;
     if !room {
         return Err(Fault {
             retry_after: Some(OVERLOAD_RETRY_SECS),
