@@ -141,7 +141,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);
     let meter = start_meter(&app, &parts, &route, &id);
-    let permit = app.exchanges.clone().try_acquire_owned().ok();
+    let mut permit = app.exchanges.clone().try_acquire_owned().ok();
     let shape = route.shape();
     let mut response = match admit(&app, &parts, &route, permit.is_some()) {
         Ok((client, place)) => {
@@ -160,6 +160,8 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
             answer(app, ctx, body).await
         }
         Err(fault) => {
+            // Nobody holds a place by what is not let in.
+            permit = None;
             body::discard(&parts.headers, body).await;
             refuse(&meter, shape, &fault)
         }
