@@ -1,5 +1,6 @@
 //! What an exchange came to: many hands note, one event comes out, however the exchange ends.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -117,7 +118,14 @@ impl Drop for Inner {
             event.received_bytes = progress.bytes();
             event.sent_bytes = vec![progress.bytes()];
         }
-        (self.hook)(event);
+        if std::thread::panicking() && !self.lock().decided {
+            (event.outcome, event.status) = (Outcome::Refused, 500);
+        }
+        // A panic of the hook, while another one unwinds, would end the process.
+        let given = std::panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(event)));
+        if given.is_err() {
+            tracing::error!("the hook for ended exchanges panicked");
+        }
     }
 }
 
