@@ -45,11 +45,17 @@ use self::out::OutBody;
 use self::route::{Call, Route};
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
+use crate::handoff::sentinel::SealKey;
+use crate::session::Sessions;
+use crate::store::SharedStore;
 use crate::telemetry::Outcome;
 use crate::wire::WireId;
 
 /// Seconds after which an agent may come back when too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
+
+/// Conversations kept in memory in front of the store: each takes about a kilobyte.
+const LIVE_CONVERSATIONS: usize = 16_384;
 
 /// What all exchanges share.
 pub struct App {
@@ -57,6 +63,10 @@ pub struct App {
     pub config: Config,
     /// A client for each upstream.
     pub upstreams: Upstreams,
+    /// The conversations, with the store behind them.
+    pub sessions: Sessions,
+    /// The key of the sentinels' seals.
+    pub seal: SealKey,
     /// Gets one event for each exchange.
     pub events: EventHook,
     clients: Keyring,
@@ -65,7 +75,7 @@ pub struct App {
 
 impl App {
     /// Prepares clients for all upstreams; opens no connection.
-    pub fn new(config: Config, events: EventHook) -> io::Result<Self> {
+    pub fn new(config: Config, store: SharedStore, seal: SealKey, events: EventHook) -> io::Result<Self> {
         let upstreams = Upstreams::new(&config)?;
         let exchanges = Arc::new(Semaphore::new(
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
@@ -74,6 +84,8 @@ impl App {
         Ok(Self {
             config,
             upstreams,
+            sessions: Sessions::new(store, LIVE_CONVERSATIONS),
+            seal,
             events,
             clients,
             exchanges,
