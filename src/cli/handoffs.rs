@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::args::{HandoffsCommand, ListArgs, ShowArgs};
 use super::exit::{Exit, Failure};
+use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
-use super::{load_state, wiring};
 use crate::config::{Config, StoreKind};
 use crate::handoff::record::Handoff;
-use crate::store::{HandoffFilter, SharedStore, StoreError};
+use crate::store::{self, HandoffFilter, SharedStore, StoreError};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -74,7 +74,7 @@ fn open(config: &Config) -> Result<SharedStore, Failure> {
             Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\" to look at them from outside")
         );
     }
-    wiring::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
+    store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
 }
 
 fn unanswered(error: StoreError) -> Failure {

@@ -13,10 +13,10 @@ use super::args::ServeArgs;
 use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
-use super::wiring::{self, Data};
+use super::wiring::Data;
 use crate::admin::{self, AdminState, Ready};
 use crate::config::{Config, Flags};
-use crate::store::SharedStore;
+use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics};
 
 /// Time the store has to answer a readiness check.
@@ -39,21 +39,21 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
 async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     // Before anything is printed: who reads the lines may send a signal at once.
     let stop = stop_on_signal()?;
-    let data = Data::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
+    let metrics = Arc::new(Metrics::new());
+    let data = Data::bind(&config, &metrics).map_err(|error| cannot_listen(&error, &config, &DATA))?;
     let listener = TcpListener::bind(config.admin.listen).await;
     let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
     let admin_addr = listener.local_addr()?;
-    let store = wiring::open(&config.store, &config.state_dir).map_err(|error| {
+    let store = store::open(&config.store, &config.state_dir).map_err(|error| {
         let message = format!("the store cannot be opened: {error}");
         Failure::new(Exit::CANNOT_CREATE, message)
             .help("choose another folder with --state-dir or `state.dir`")
     })?;
 
-    let metrics = Arc::new(Metrics::new());
     let draining = Arc::new(AtomicBool::new(false));
     let state = Arc::new(AdminState {
-        metrics: Arc::clone(&metrics),
-        ready: readiness(Arc::clone(&store), Arc::clone(&draining)),
+        metrics,
+        ready: readiness(store, Arc::clone(&draining)),
         token: config.admin.token.clone(),
     });
     let scheme = if config.server.tls.is_some() {
@@ -71,11 +71,11 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
         happened(stop).await;
         draining.store(true, Ordering::Relaxed);
     };
-    let served = data.run(config, store, metrics, stop).await;
+    data.run(stop).await;
     let _ = drained.send(true);
     // Its answers are short, and all that matters has been served.
     let _ = admin.await;
-    served.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))
+    Ok(())
 }
 
 /// What can be changed about a listener that cannot be had.

@@ -1,56 +1,47 @@
-//! The seam to the rooms that the commands start: the store and the data listener.
+//! The seam to the rooms that the commands start: what an exchange needs, put together in one place.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::{Config, StoreKind};
-use crate::store::{SharedStore, StoreError};
-use crate::telemetry::Metrics;
+use crate::config::Config;
+use crate::proxy::App;
+use crate::proxy::server::{self, Bound};
+use crate::telemetry::{ExchangeEvent, Metrics};
 
-/// The store beside a running proxy, or without one.
-pub(super) fn open_for_reading(_kind: &StoreKind, _dir: &Path) -> Result<SharedStore, StoreError> {
-    Err(StoreError {
-        message: NOT_WIRED.to_owned(),
-    })
-}
-
-/// The store of the proxy itself.
-pub(super) fn open(_kind: &StoreKind, _dir: &Path) -> Result<SharedStore, StoreError> {
-    Err(StoreError {
-        message: NOT_WIRED.to_owned(),
-    })
-}
-
-/// A bound data listener.
+/// A bound data listener with all that its exchanges share.
 pub(super) struct Data {
-    addr: SocketAddr,
+    bound: Bound,
+    app: Arc<App>,
 }
 
 impl Data {
-    /// Binds `server.listen` and reads the certificate.
-    pub(super) fn bind(_config: &Config) -> io::Result<Self> {
-        Err(io::Error::other(NOT_WIRED))
+    /// Binds `server.listen`, reads the certificate, and prepares a client for each upstream.
+    pub(super) fn bind(config: &Config, metrics: &Arc<Metrics>) -> io::Result<Self> {
+        let bound = server::bind(config)?;
+        let counted = Arc::clone(metrics);
+        let tap = move |event: ExchangeEvent| {
+            event.log();
+            counted.record(&event);
+        };
+        let app = Arc::new(App::new(config.clone(), Arc::new(tap))?);
+        let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
+        metrics.count_open_by(move || {
+            asked
+                .upgrade()
+                .map_or(0, |app| all.saturating_sub(app.free_exchanges()))
+        });
+        Ok(Self { bound, app })
     }
 
     /// The address, with the port that was picked.
     pub(super) fn addr(&self) -> SocketAddr {
-        self.addr
+        self.bound.addr()
     }
 
     /// Serves until `stop` is done and what was under way has ended, or the drain time is over.
-    pub(super) async fn run(
-        self,
-        _config: Config,
-        _store: SharedStore,
-        _metrics: Arc<Metrics>,
-        stop: impl Future<Output = ()>,
-    ) -> io::Result<()> {
-        stop.await;
-        Ok(())
+    pub(super) async fn run(self, stop: impl Future<Output = ()>) {
+        self.bound.run(self.app, stop).await;
     }
 }
-
-const NOT_WIRED: &str = "not wired";

@@ -1,7 +1,6 @@
 //! Counters and histograms, fed by one function.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -12,15 +11,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use super::models::Models;
 use super::{ExchangeEvent, Tokens};
 use crate::wire::WireId;
-
-/// Most different models in labels. The agent names the model: without a bound it could fill the memory.
-const MODELS: usize = 64;
-/// Longest model name in a label.
-const MODEL_CHARS: usize = 64;
-/// The label of all models beyond these bounds.
-const OTHER: &str = "other";
 
 /// Buckets as the OpenTelemetry GenAI conventions advise for token counts.
 const TOKEN_BUCKETS: [f64; 14] = [
@@ -80,7 +73,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 /// All metrics of a process.
 pub struct Metrics {
     registry: Registry,
-    models: Mutex<HashSet<String>>,
+    models: Models,
     token_usage: Histograms<ByTokenType>,
     first_token: Histograms<ByModel>,
     duration: Histograms<ByModel>,
@@ -112,7 +105,7 @@ impl Metrics {
     pub fn new() -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
-            models: Mutex::default(),
+            models: Models::default(),
             token_usage: Family::new_with_constructor(|| Histogram::new(TOKEN_BUCKETS)),
             first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN_BUCKETS)),
             duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
@@ -273,7 +266,7 @@ impl Metrics {
         let by_model = ByModel {
             gen_ai_operation_name: "chat",
             gen_ai_provider_name: provider(id),
-            gen_ai_request_model: self.model_label(model, event.status),
+            gen_ai_request_model: self.models.label(model, event.status),
         };
         let total = event.total.as_secs_f64();
         self.duration.get_or_create(&by_model).observe(total);
@@ -309,24 +302,6 @@ impl Metrics {
                 .inc_by(amount);
         }
     }
-
-    /// The model's own name while there are few. A name must have worked once, so that slips and probes do not
-    /// use up the room.
-    fn model_label(&self, model: &str, status: u16) -> String {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
-        if model.is_empty() || model.len() > MODEL_CHARS || !model.chars().all(plain) {
-            return OTHER.to_owned();
-        }
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = models.contains(model);
-        if !known && (models.len() >= MODELS || !(200..300).contains(&status)) {
-            return OTHER.to_owned();
-        }
-        if !known {
-            models.insert(model.to_owned());
-        }
-        model.to_owned()
-    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -336,7 +311,7 @@ impl std::fmt::Debug for Metrics {
 }
 
 /// `gen_ai.provider.name` as the conventions spell it.
-fn provider(wire: WireId) -> &'static str {
+pub(super) fn provider(wire: WireId) -> &'static str {
     match wire {
         WireId::Anthropic => "anthropic",
         WireId::OpenaiChat | WireId::OpenaiResponses => "openai",
@@ -411,21 +386,6 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
         }
-    }
-
-    #[test]
-    fn models_are_bounded() {
-        let metrics = Metrics::new();
-        let mut failed = event("typing-error");
-        failed.status = 404;
-        metrics.record(&failed);
-        for i in 0..MODELS * 2 {
-            metrics.record(&event(&format!("m{i}")));
-        }
-        metrics.record(&event("evil\"} 1\n"));
-        let text = metrics.text().unwrap();
-        assert!(text.contains("\"m63\"") && !text.contains("\"m64\"") && text.contains("\"other\""));
-        assert!(!text.contains("typing-error") && !text.contains("evil"));
     }
 
     #[test]

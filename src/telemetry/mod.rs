@@ -4,6 +4,7 @@
 //! exist, `baton.*` and `baton_*` otherwise. Knows nothing of requests, stores or streams.
 
 mod metrics;
+mod models;
 mod setup;
 
 pub use metrics::Metrics;
@@ -147,7 +148,9 @@ impl ExchangeEvent {
 
     /// Writes the one log line of an exchange.
     pub fn log(&self) {
-        let spent = self.spent();
+        // What is not known is not logged: zero tokens would read as a free request.
+        let spent = (!self.tokens.is_empty()).then(|| self.spent());
+        let (method, path) = self.route.split_once(' ').unwrap_or(("", &self.route));
         let model = self.model.as_deref().map(shortened);
         let sent: u64 = self.sent_bytes.iter().sum();
         tracing::info!(
@@ -156,7 +159,9 @@ impl ExchangeEvent {
             baton.exchange = self.id,
             baton.wire = self.wire.map(WireId::name),
             baton.upstream = self.upstream,
-            url.path = shortened(&self.route),
+            http.request.method = method,
+            url.path = shortened(path),
+            gen_ai.provider.name = self.wire.map(metrics::provider),
             gen_ai.request.model = model,
             gen_ai.conversation.id = self.conversation,
             http.response.status_code = self.status,
@@ -171,10 +176,10 @@ impl ExchangeEvent {
             baton.refused_calls = self.refused_calls,
             baton.broken_up = self.broken_up,
             // OpenTelemetry counts cached tokens among the input.
-            gen_ai.usage.input_tokens = spent.all_input(),
-            gen_ai.usage.cache_read.input_tokens = spent.cache_read,
-            gen_ai.usage.cache_creation.input_tokens = spent.cache_write,
-            gen_ai.usage.output_tokens = spent.output,
+            gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
+            gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
+            gen_ai.usage.cache_creation.input_tokens = spent.map(|tokens| tokens.cache_write),
+            gen_ai.usage.output_tokens = spent.map(|tokens| tokens.output),
             baton.received_bytes = self.received_bytes,
             baton.sent_bytes = sent,
             baton.response_bytes = self.response_bytes,
@@ -263,8 +268,8 @@ mod tests {
         };
         let line = logged(&event);
         let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
-        let expected = "timestamp level message baton.exchange baton.wire baton.upstream url.path \
-            gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
+        let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
+            gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
             baton.tooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
             baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
@@ -281,5 +286,7 @@ mod tests {
         let line = logged(&ExchangeEvent::new("x", "openai", "GET /v1/models"));
         assert!(line.get("baton.wire").is_none());
         assert!(line.get("gen_ai.request.model").is_none());
+        assert!(line.get("gen_ai.usage.output_tokens").is_none());
+        assert_eq!(line["url.path"], "/v1/models");
     }
 }
