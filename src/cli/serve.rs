@@ -16,6 +16,8 @@ use super::output::Out;
 use super::wiring::Data;
 use crate::admin::{self, AdminState, Ready};
 use crate::config::{Config, Flags};
+use crate::handoff::sentinel::SealKey;
+use crate::proxy::server;
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics};
 
@@ -40,15 +42,18 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     // Before anything is printed: who reads the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
-    let data = Data::bind(&config, &metrics).map_err(|error| cannot_listen(&error, &config, &DATA))?;
-    let listener = TcpListener::bind(config.admin.listen).await;
-    let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
-    let admin_addr = listener.local_addr()?;
     let store = store::open(&config.store, &config.state_dir).map_err(|error| {
         let message = format!("the store cannot be opened: {error}");
         Failure::new(Exit::CANNOT_CREATE, message)
             .help("choose another folder with --state-dir or `state.dir`")
     })?;
+    let seal = seal_key(&config)?;
+    let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
+    let data = Data::new(bound, &config, &metrics, Arc::clone(&store), seal);
+    let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let listener = TcpListener::bind(config.admin.listen).await;
+    let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
+    let admin_addr = listener.local_addr()?;
 
     let draining = Arc::new(AtomicBool::new(false));
     let state = Arc::new(AdminState {
@@ -76,6 +81,21 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     // Its answers are short, and all that matters has been served.
     let _ = admin.await;
     Ok(())
+}
+
+/// The key of the seals: the config's, where replicas share one, else this machine's own.
+fn seal_key(config: &Config) -> Result<SealKey, Failure> {
+    if let Some(key) = &config.handoff.seal_key {
+        return Ok(SealKey::new(key.reveal().as_bytes()));
+    }
+    let key = store::seal::load_or_make(&config.state_dir).map_err(|error| {
+        Failure::new(
+            Exit::CANNOT_CREATE,
+            format!("the key of the seals cannot be had: {error}"),
+        )
+        .help("choose another folder with --state-dir or `state.dir`, or give `handoff.seal_key`")
+    })?;
+    Ok(SealKey::new(key))
 }
 
 /// What can be changed about a listener that cannot be had.

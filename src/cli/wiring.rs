@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::handoff::sentinel::SealKey;
 use crate::proxy::App;
-use crate::proxy::server::{self, Bound};
+use crate::proxy::server::Bound;
+use crate::store::SharedStore;
 use crate::telemetry::{ExchangeEvent, Metrics};
 
 /// A bound data listener with all that its exchanges share.
@@ -17,15 +19,20 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Binds `server.listen`, reads the certificate, and prepares a client for each upstream.
-    pub(super) fn bind(config: &Config, metrics: &Arc<Metrics>) -> io::Result<Self> {
-        let bound = server::bind(config)?;
+    /// Prepares a client for each upstream, and the one tap that logs and counts.
+    pub(super) fn new(
+        bound: Bound,
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        store: SharedStore,
+        seal: SealKey,
+    ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
         let tap = move |event: ExchangeEvent| {
             event.log();
             counted.record(&event);
         };
-        let app = Arc::new(App::new(config.clone(), Arc::new(tap))?);
+        let app = Arc::new(App::new(config.clone(), store, seal, Arc::new(tap))?);
         let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
         metrics.count_open_by(move || {
             asked

@@ -43,7 +43,13 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared, body: Collected) -> Self {
         let text = body.text.clone().unwrap_or_else(|| body.raw.clone());
-        Self { app, ctx, prepared: Arc::new(prepared), text, raw: body.raw }
+        Self {
+            app,
+            ctx,
+            prepared: Arc::new(prepared),
+            text,
+            raw: body.raw,
+        }
     }
 
     /// Writes what is known by now into the exchange's event.
@@ -56,7 +62,10 @@ impl Exchange {
             e.unpinned = prepared.unpinned;
         });
         if prepared.unpinned {
-            tracing::warn!(exchange = self.ctx.id, "no sentinel in the transcript of a conversation that had one: sent on whole");
+            tracing::warn!(
+                exchange = self.ctx.id,
+                "no sentinel in the transcript of a conversation that had one: sent on whole"
+            );
         }
     }
 
@@ -66,7 +75,9 @@ impl Exchange {
     }
 
     pub(super) fn live(&self) -> Result<&Arc<Live>, StoreError> {
-        self.prepared.live.as_ref().ok_or_else(|| StoreError { message: "the store could not be read".to_owned() })
+        self.prepared.live.as_ref().ok_or_else(|| StoreError {
+            message: "the store could not be read".to_owned(),
+        })
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -75,7 +86,11 @@ impl Exchange {
 
     /// The handoff behind which a repeated request goes straight on.
     pub(super) fn repeated(&self) -> Option<HandoffId> {
-        let live = self.prepared.live.as_ref().filter(|l| is_model_call(self.ctx.call) && l.may_repeat())?;
+        let live = self
+            .prepared
+            .live
+            .as_ref()
+            .filter(|l| is_model_call(self.ctx.call) && l.may_repeat())?;
         live.take_repeat(self.hash(), super::now_ms())
     }
 
@@ -96,8 +111,16 @@ impl Exchange {
 
     /// A repeated request: what follows the handoff, opened by its sentinel.
     pub(super) async fn go_on(self, id: HandoffId) -> Response<OutBody> {
-        let found = self.app.sessions.handoff(&self.ctx.principal, id).await.ok().flatten();
-        let Some(handoff) = found else { return self.begin().await };
+        let found = self
+            .app
+            .sessions
+            .handoff(&self.ctx.principal, id)
+            .await
+            .ok()
+            .flatten();
+        let Some(handoff) = found else {
+            return self.begin().await;
+        };
         let rope = self.fresh(&handoff.head);
         let response = match self.send_leg(rope).await {
             Ok(response) => response,
@@ -111,10 +134,14 @@ impl Exchange {
         if !response.status().is_success() {
             return relay::answer(&self.ctx, Ok(response));
         }
-        let now = Circumstances { legs: 2, ..self.circumstances(&self.prepared.first(&self.app, true)) };
+        let now = Circumstances {
+            legs: 2,
+            ..self.circumstances(&self.prepared.first(&self.app, true))
+        };
         let (parts, body) = response.into_parts();
         let opening = Some(Arc::new((*handoff).clone()));
-        self.show(parts, body, Circumstances { pending: None, ..now }, opening).await
+        self.show(parts, body, Circumstances { pending: None, ..now }, opening)
+            .await
     }
 
     fn remember(&self, handoff: &Handoff) {
@@ -132,19 +159,48 @@ impl Exchange {
 
     async fn send_first(&self, rope: Vec<Bytes>) -> Result<Response<UpstreamBody>, UpstreamFault> {
         // Nothing to change: the body goes out as it came, compressed where it was.
-        let same = rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
+        let same =
+            rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
         if same {
-            return self.send(vec![self.raw.clone()], Sending { read: is_model_call(self.ctx.call), ..Sending::default() }).await;
+            return self
+                .send(
+                    vec![self.raw.clone()],
+                    Sending {
+                        read: is_model_call(self.ctx.call),
+                        ..Sending::default()
+                    },
+                )
+                .await;
         }
-        self.send(rope, Sending { read: is_model_call(self.ctx.call), plain: true, later_leg: false }).await
+        self.send(
+            rope,
+            Sending {
+                read: is_model_call(self.ctx.call),
+                plain: true,
+                later_leg: false,
+            },
+        )
+        .await
     }
 
     /// Sends a later leg, once.
     pub(super) async fn send_leg(&self, rope: Vec<Bytes>) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        self.send(rope, Sending { read: true, plain: true, later_leg: true }).await
+        self.send(
+            rope,
+            Sending {
+                read: true,
+                plain: true,
+                later_leg: true,
+            },
+        )
+        .await
     }
 
-    async fn send(&self, rope: Vec<Bytes>, sending: Sending) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    async fn send(
+        &self,
+        rope: Vec<Bytes>,
+        sending: Sending,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         if self.app.config.log.requests {
             let body = rope.concat();
             tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
@@ -152,14 +208,20 @@ impl Exchange {
         let body = RopeBody::new(rope);
         self.ctx.meter.leg_sent(body.left());
         let headers = self.ctx.onward(sending);
-        self.ctx.place.send(&self.ctx.method, &self.ctx.target, headers, body).await
+        self.ctx
+            .place
+            .send(&self.ctx.method, &self.ctx.target, headers, body)
+            .await
     }
 
     /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
     async fn other_way_round(self, response: Response<UpstreamBody>, first: Rewritten) -> Response<OutBody> {
         let (parts, body) = response.into_parts();
         let read = match body.decoded(&parts.headers) {
-            Ok(body) => Limited::new(body, ERROR_BODY).collect().await.map(|b| b.to_bytes()),
+            Ok(body) => Limited::new(body, ERROR_BODY)
+                .collect()
+                .await
+                .map(|b| b.to_bytes()),
             Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
         };
         let Ok(text) = read else {
@@ -169,13 +231,21 @@ impl Exchange {
         let tooled = !self.prepared.tooled;
         let may = self.prepared.active.is_none() && self.prepared.reading.view.has_room_for_tool();
         if may && self.prepared.wire.is_prefix_mismatch(&text) {
-            tracing::warn!(exchange = self.ctx.id, tooled, "the prefix does not match: tried the other way round");
+            tracing::warn!(
+                exchange = self.ctx.id,
+                tooled,
+                "the prefix does not match: tried the other way round"
+            );
             let again = self.prepared.first(&self.app, tooled);
             if let Ok(response) = self.send_first(again.rope.clone()).await
                 && response.status().is_success()
             {
                 if let Some(live) = &self.prepared.live
-                    && let Err(error) = self.app.sessions.decide_tooled(live, tooled, super::now_ms()).await
+                    && let Err(error) = self
+                        .app
+                        .sessions
+                        .decide_tooled(live, tooled, super::now_ms())
+                        .await
                 {
                     tracing::error!(%error, "what worked could not be written down");
                 }
@@ -233,7 +303,9 @@ impl Exchange {
 
     /// The request of a leg that starts afresh behind `head`.
     pub(super) fn fresh(&self, head: &str) -> Vec<Bytes> {
-        self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[]).rope
+        self.prepared
+            .rewritten(&self.app, Cut::Fresh { head }, true, &[])
+            .rope
     }
 
     /// About how many tokens the next request of this conversation will have.
@@ -274,6 +346,13 @@ impl Exchange {
 }
 
 pub(super) fn is_json(parts: &Parts) -> bool {
-    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
-    kind.is_some_and(|k| k.split(';').next().is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json")))
+    let kind = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok());
+    kind.is_some_and(|k| {
+        k.split(';')
+            .next()
+            .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
+    })
 }

@@ -31,15 +31,29 @@ pub(super) async fn persist(
                 return readable(exchange, parts, body, streamed);
             }
             Ok(response) if may_pass(response.status()) => {
-                tracing::warn!(exchange = exchange.ctx.id, attempt, status = response.status().as_u16(), "leg refused");
+                tracing::warn!(
+                    exchange = exchange.ctx.id,
+                    attempt,
+                    status = response.status().as_u16(),
+                    "leg refused"
+                );
                 asked_pause(response.headers()).unwrap_or(backoff)
             }
             Ok(response) => {
-                tracing::error!(exchange = exchange.ctx.id, status = response.status().as_u16(), "leg refused for good");
+                tracing::error!(
+                    exchange = exchange.ctx.id,
+                    status = response.status().as_u16(),
+                    "leg refused for good"
+                );
                 return None;
             }
             Err(fault) => {
-                tracing::warn!(exchange = exchange.ctx.id, attempt, code = fault.code.name, "leg not answered");
+                tracing::warn!(
+                    exchange = exchange.ctx.id,
+                    attempt,
+                    code = fault.code.name,
+                    "leg not answered"
+                );
                 backoff
             }
         };
@@ -58,17 +72,26 @@ fn readable(
     body: UpstreamBody,
     streamed: bool,
 ) -> Option<(Parts, UpstreamBody)> {
-    let right = if streamed { headers::is_stream(&parts.headers) } else { is_json(&parts) };
+    let right = if streamed {
+        headers::is_stream(&parts.headers)
+    } else {
+        is_json(&parts)
+    };
     let body = body.decoded(&parts.headers).ok().filter(|_| right);
     if body.is_none() {
-        tracing::error!(exchange = exchange.ctx.id, "leg answered in another form than the first");
+        tracing::error!(
+            exchange = exchange.ctx.id,
+            "leg answered in another form than the first"
+        );
     }
     Some((parts, body?))
 }
 
 /// Whether another try may be answered better.
 fn may_pass(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::REQUEST_TIMEOUT || status.is_server_error()
+    status == StatusCode::TOO_MANY_REQUESTS
+        || status == StatusCode::REQUEST_TIMEOUT
+        || status.is_server_error()
 }
 
 /// `retry-after-ms`, or `retry-after` in seconds. Dates are used by no provider.
@@ -86,7 +109,10 @@ mod tests {
     #[test]
     fn the_pause_is_the_one_asked_for() {
         let asked = |name: &'static str, value: &'static str| {
-            asked_pause(&HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]))
+            asked_pause(&HeaderMap::from_iter([(
+                name.parse().unwrap(),
+                HeaderValue::from_static(value),
+            )]))
         };
         assert_eq!(asked("retry-after", "2"), Some(Duration::from_secs(2)));
         assert_eq!(asked("retry-after-ms", "250"), Some(Duration::from_millis(250)));

@@ -37,7 +37,9 @@ pub async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Respons
         None => exchange.clone().begin().await,
     };
     if let Some(id) = exchange.pinned_id().and_then(|id| HeaderValue::try_from(id).ok()) {
-        response.headers_mut().insert(HeaderName::from_static("x-baton-handoff"), id);
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static("x-baton-handoff"), id);
     }
     response
 }

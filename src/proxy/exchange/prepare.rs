@@ -62,7 +62,12 @@ impl Prepared {
 
     /// The request with `head` in place of everything before, and `more` behind.
     pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
-        let description = app.config.handoff.description.as_deref().unwrap_or(tool::DESCRIPTION);
+        let description = app
+            .config
+            .handoff
+            .description
+            .as_deref()
+            .unwrap_or(tool::DESCRIPTION);
         let what = Rewrite {
             cut,
             tool: tooled.then_some(description),
@@ -102,7 +107,9 @@ pub(super) async fn prepare(
     ctx: &RequestContext,
     body: &Collected,
 ) -> Result<Option<Prepared>, Fault> {
-    let Some((wire, reading)) = read(ctx, body) else { return Ok(None) };
+    let Some((wire, reading)) = read(ctx, body) else {
+        return Ok(None);
+    };
     let live = match open(app, ctx, wire, &reading).await {
         Ok(live) => Some(live),
         Err(error) => {
@@ -117,11 +124,20 @@ pub(super) async fn prepare(
     let active = find_active(app, ctx, wire, &reading).await.map_err(store_down)?;
     let known = live.as_ref().and_then(|l| l.active());
     let unpinned = active.is_none() && known.is_some() && is_model_call(ctx.call);
-    let mut prepared = Prepared { wire, reading, live, active, pairs: Vec::new(), tooled: false, unpinned };
+    let mut prepared = Prepared {
+        wire,
+        reading,
+        live,
+        active,
+        pairs: Vec::new(),
+        tooled: false,
+        unpinned,
+    };
     prepared.pairs = pairs(app, ctx, &prepared, known).await.map_err(store_down)?;
     prepared.tooled = tooled(app, ctx, &prepared).await;
     if let Some(live) = prepared.live.as_ref().filter(|_| is_model_call(ctx.call)) {
-        app.sessions.follow(live, prepared.active.as_ref().map(|a| a.id), now_ms());
+        app.sessions
+            .follow(live, prepared.active.as_ref().map(|a| a.id), now_ms());
     }
     Ok(Some(prepared))
 }
@@ -142,7 +158,12 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
                 Unread::OtherShape => "JSON of another shape".to_owned(),
                 Unread::RepeatedKey => "a key stands there twice".to_owned(),
             };
-            tracing::warn!(exchange = ctx.id, wire = wire.id().name(), why, "request relayed as it is");
+            tracing::warn!(
+                exchange = ctx.id,
+                wire = wire.id().name(),
+                why,
+                "request relayed as it is"
+            );
             None
         }
     }
@@ -156,7 +177,9 @@ async fn open(
 ) -> Result<Arc<Live>, StoreError> {
     let header = |name: &str| ctx.headers.get(name)?.to_str().ok().map(str::to_owned);
     let session = reading.view.facts.session.as_deref();
-    let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| opening(wire, reading));
+    let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
+        opening(wire, reading)
+    });
     ctx.meter.note(|e| e.conversation = Some(key.clone()));
     app.sessions.open(&key, &ctx.principal, now_ms()).await
 }
@@ -165,9 +188,15 @@ async fn open(
 /// request to request and are no part of it.
 fn opening(wire: &dyn Wire, reading: &Reading) -> String {
     let view = &reading.view;
-    let first_user = view.turns.iter().position(|t| t.role == Role::User).unwrap_or_default();
+    let first_user = view
+        .turns
+        .iter()
+        .position(|t| t.role == Role::User)
+        .unwrap_or_default();
     let parts = (0..=first_user).flat_map(|turn| wire.anatomy(view, turn).parts);
-    let texts = parts.filter(|p| p.kind == PartKind::Text).filter_map(|p| Some(json::unescape(view.text(p.text?))));
+    let texts = parts
+        .filter(|p| p.kind == PartKind::Text)
+        .filter_map(|p| Some(json::unescape(view.text(p.text?))));
     texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n")
 }
 
@@ -182,12 +211,24 @@ async fn find_active(
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
             let head = known_head(app, wire, reading, &candidate, &handoff);
-            return Ok(Some(Active { id, prompt: handoff.prompt.clone(), head, candidate }));
+            return Ok(Some(Active {
+                id,
+                prompt: handoff.prompt.clone(),
+                head,
+                candidate,
+            }));
         }
-        let Some((prompt, seal)) = candidate.sentinel.sealed.clone() else { continue };
+        let Some((prompt, seal)) = candidate.sentinel.sealed.clone() else {
+            continue;
+        };
         if app.seal.verifies(id, &prompt, reading.view.text(seal)) {
             let head = new_head(app, wire, reading, &candidate, &prompt);
-            return Ok(Some(Active { id, prompt, head, candidate }));
+            return Ok(Some(Active {
+                id,
+                prompt,
+                head,
+                candidate,
+            }));
         }
     }
     Ok(None)
@@ -219,19 +260,33 @@ async fn pairs(
     prepared: &Prepared,
     known: Option<HandoffId>,
 ) -> Result<Vec<HiddenPair>, StoreError> {
-    let Some(live) = &prepared.live else { return Ok(Vec::new()) };
-    let mut all: Vec<HiddenPair> = app.sessions.pairs_of(live).await?.iter().map(|p| (**p).clone()).collect();
+    let Some(live) = &prepared.live else {
+        return Ok(Vec::new());
+    };
+    let mut all: Vec<HiddenPair> = app
+        .sessions
+        .pairs_of(live)
+        .await?
+        .iter()
+        .map(|p| (**p).clone())
+        .collect();
     let store = app.sessions.store();
     let new_here = live.tooled().is_none() && prepared.reading.view.under_way();
     if new_here || known != prepared.active.as_ref().map(|a| a.id) {
         let beside = prepared.reading.call_ids(prepared.wire);
         let found = store.pairs_beside(&ctx.principal, &beside).await?;
-        let found: Vec<_> = found.into_iter().filter(|p| all.iter().all(|a| a.id != p.id)).collect();
+        let found: Vec<_> = found
+            .into_iter()
+            .filter(|p| all.iter().all(|a| a.id != p.id))
+            .collect();
         all.extend(found.iter().cloned());
         app.sessions.add_pairs(live, found, now_ms()).await?;
     }
     let asides = prepared.reading.asides();
-    let unknown: Vec<_> = asides.into_iter().filter(|id| all.iter().all(|p| p.id != *id)).collect();
+    let unknown: Vec<_> = asides
+        .into_iter()
+        .filter(|id| all.iter().all(|p| p.id != *id))
+        .collect();
     if !unknown.is_empty() {
         all.extend(store.pairs(&ctx.principal, &unknown).await?);
     }
@@ -242,7 +297,10 @@ async fn pairs(
 /// Whether the request gets the tool. The conversation's decision, made once and kept.
 async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
     let view = &prepared.reading.view;
-    let off = ctx.headers.get("x-baton-handoff").is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    let off = ctx
+        .headers
+        .get("x-baton-handoff")
+        .is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
     if off || app.config.handoff.inject == Inject::Never || !view.has_room_for_tool() {
         return false;
     }
@@ -271,7 +329,10 @@ async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
 
 /// Claude Code's own word for a side call, where it is told to send it.
 fn summary_class(ctx: &RequestContext) -> bool {
-    let class = ctx.headers.get("x-claude-code-request-class").and_then(|v| v.to_str().ok());
+    let class = ctx
+        .headers
+        .get("x-claude-code-request-class")
+        .and_then(|v| v.to_str().ok());
     matches!(class, Some("compaction" | "auxiliary"))
 }
 

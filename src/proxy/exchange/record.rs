@@ -36,7 +36,13 @@ impl Exchange {
         self.app.sessions.fire(live, handoff.clone(), now).await?;
         live.remember_repeat(self.hash(), handoff.id, now);
         let (id, conversation) = (handoff.id.to_string(), handoff.conversation.clone());
-        tracing::info!(handoff = id, conversation, reason = handoff.reason, bytes = handoff.prompt.len(), "handoff");
+        tracing::info!(
+            handoff = id,
+            conversation,
+            reason = handoff.reason,
+            bytes = handoff.prompt.len(),
+            "handoff"
+        );
         self.ctx.meter.note(|e| e.fired.push(id));
         Ok(handoff)
     }
@@ -49,7 +55,9 @@ impl Exchange {
             Some(self.pair(Uuid::now_v7(), r, place))
         });
         let pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
-        self.ctx.meter.note(|e| e.refused_calls += u32::try_from(refused).unwrap_or_default());
+        self.ctx
+            .meter
+            .note(|e| e.refused_calls += u32::try_from(refused).unwrap_or_default());
         self.app.sessions.add_pairs(self.live()?, pairs, now_ms()).await
     }
 
@@ -57,7 +65,10 @@ impl Exchange {
     pub(super) async fn write_aside(&self, refused: Refused) -> Result<HiddenPair, StoreError> {
         let pair = self.pair(Uuid::now_v7(), refused, Place::Aside)?;
         self.ctx.meter.note(|e| e.refused_calls += 1);
-        self.app.sessions.add_pairs(self.live()?, vec![pair.clone()], now_ms()).await?;
+        self.app
+            .sessions
+            .add_pairs(self.live()?, vec![pair.clone()], now_ms())
+            .await?;
         Ok(pair)
     }
 

@@ -76,7 +76,16 @@ impl Driver {
         if now.pending.is_some() {
             merge.hold_ends();
         }
-        Self { exchange, merge, phase: Phase::Leg(body), out: VecDeque::new(), now, base, shown: opening, quiet: None }
+        Self {
+            exchange,
+            merge,
+            phase: Phase::Leg(body),
+            out: VecDeque::new(),
+            now,
+            base,
+            shown: opening,
+            quiet: None,
+        }
     }
 
     fn feed(&mut self, chunk: Bytes) {
@@ -106,7 +115,9 @@ impl Driver {
     }
 
     fn ask_again(&mut self, refused: Refused, report: &LegReport) {
-        let Some(spoken) = self.merge.spoken() else { return self.close(Ending::WithoutCall, report) };
+        let Some(spoken) = self.merge.spoken() else {
+            return self.close(Ending::WithoutCall, report);
+        };
         let exchange = self.exchange.clone();
         self.work(async move { Next::Aside(aside(&exchange, refused, &spoken).await) });
     }
@@ -132,7 +143,11 @@ impl Driver {
                 self.close(Ending::Own, &report);
             }
             Next::Aside(Ok((pair, Some(more)))) => {
-                let text = self.exchange.prepared.wire.sentinel_text(&sentinel::aside(pair.id));
+                let text = self
+                    .exchange
+                    .prepared
+                    .wire
+                    .sentinel_text(&sentinel::aside(pair.id));
                 self.say(&text);
                 self.base.more.push(more);
                 self.now.asked += 1;
@@ -157,10 +172,18 @@ impl Driver {
     fn hand_over(&mut self, handoff: Handoff) {
         let text = self.exchange.sentinel(&handoff);
         self.say(&text);
-        self.base = Base { head: Some(handoff.head.clone()), more: Vec::new() };
+        self.base = Base {
+            head: Some(handoff.head.clone()),
+            more: Vec::new(),
+        };
         let handoff = Arc::new(handoff);
         self.shown = Some(handoff.clone());
-        self.now = Circumstances { legs: self.now.legs + 1, pending: None, asked: 0, ..self.now.clone() };
+        self.now = Circumstances {
+            legs: self.now.legs + 1,
+            pending: None,
+            asked: 0,
+            ..self.now.clone()
+        };
         if self.exchange.stops() {
             let next_input = self.exchange.next_input(&handoff);
             return self.end(Ending::Stopped { next_input });
@@ -179,7 +202,9 @@ impl Driver {
     /// The next leg could not be had: the response ends behind what was shown.
     fn lost(&mut self) {
         let ending = match &self.shown {
-            Some(handoff) => Ending::Lost { next_input: self.exchange.next_input(handoff) },
+            Some(handoff) => Ending::Lost {
+                next_input: self.exchange.next_input(handoff),
+            },
             None => Ending::WithoutCall,
         };
         self.end(ending);
@@ -252,7 +277,9 @@ impl Driver {
         }
         if self.merge.withholding() || self.now.legs > 1 {
             // Ending here in silence would look complete to some agents.
-            self.phase = Phase::Broken(StreamFault::Closed("the stream ended before its last event".to_owned()));
+            self.phase = Phase::Broken(StreamFault::Closed(
+                "the stream ended before its last event".to_owned(),
+            ));
         } else {
             self.exchange.count(report.usage, report.broken_up);
             self.phase = Phase::Done;
@@ -262,7 +289,9 @@ impl Driver {
     /// Sends a keep-alive when nothing was sent for as long as the config says.
     fn keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let every = self.exchange.app.config.handoff.keepalive;
-        let sleep = self.quiet.get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
+        let sleep = self
+            .quiet
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
@@ -290,7 +319,10 @@ async fn aside(
     spoken: &Spoken,
 ) -> Result<(HiddenPair, Option<String>), StoreError> {
     let pair = exchange.write_aside(refused).await?;
-    let more = exchange.prepared.wire.ask_again(spoken, std::slice::from_ref(&pair));
+    let more = exchange
+        .prepared
+        .wire
+        .ask_again(spoken, std::slice::from_ref(&pair));
     Ok((pair, more))
 }
 
@@ -300,7 +332,11 @@ impl Exchange {
         let active = self.prepared.active.as_ref();
         let cut = match (head, active) {
             (Some(head), _) => Cut::Fresh { head },
-            (None, Some(a)) => Cut::At { candidate: &a.candidate, prompt: &a.prompt, head: &a.head },
+            (None, Some(a)) => Cut::At {
+                candidate: &a.candidate,
+                prompt: &a.prompt,
+                head: &a.head,
+            },
             (None, None) => Cut::None,
         };
         self.prepared.rewritten(&self.app, cut, true, more).rope

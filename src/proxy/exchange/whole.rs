@@ -34,14 +34,28 @@ pub(super) async fn answer(
     let Some(report) = exchange.prepared.wire.reply(&body) else {
         return shaped(parts.status, &parts.headers, OutBody::whole(body));
     };
-    let mut course = Course { exchange, legs: Vec::new(), now, head: None, more: Vec::new(), shown: opening };
+    let mut course = Course {
+        exchange,
+        legs: Vec::new(),
+        now,
+        head: None,
+        more: Vec::new(),
+        shown: opening,
+    };
     if let Some(handoff) = &course.shown {
         course.head = Some(handoff.head.clone());
     }
     let opening = course.shown.clone();
     let (ending, report) = course.run(body, report).await;
-    let nothing = report.parts == 0 && course.legs.iter().all(|l| l.report.parts == 0 && l.then.is_none());
-    if ending == Ending::WithoutCall && nothing && let Some(last) = course.legs.last_mut() {
+    let nothing = report.parts == 0
+        && course
+            .legs
+            .iter()
+            .all(|l| l.report.parts == 0 && l.then.is_none());
+    if ending == Ending::WithoutCall
+        && nothing
+        && let Some(last) = course.legs.last_mut()
+    {
         last.then = Some(NOTHING_SAID.to_owned());
     }
     let joined = course.joined(ending, opening.as_deref());
@@ -73,7 +87,11 @@ impl Course {
         loop {
             self.exchange.count(report.usage, report.broken_up);
             let verdict = judge(&report, &self.now);
-            let leg = Leg { body: body.clone(), report: report.clone(), then: None };
+            let leg = Leg {
+                body: body.clone(),
+                report: report.clone(),
+                then: None,
+            };
             self.legs.push(leg);
             let go_on = match verdict {
                 Verdict::End(ending) => Err(ending),
@@ -110,10 +128,17 @@ impl Course {
         self.then(self.exchange.sentinel(&handoff));
         self.head = Some(handoff.head.clone());
         self.more.clear();
-        self.now = Circumstances { legs: self.now.legs + 1, pending: None, asked: 0, ..self.now.clone() };
+        self.now = Circumstances {
+            legs: self.now.legs + 1,
+            pending: None,
+            asked: 0,
+            ..self.now.clone()
+        };
         self.shown = Some(handoff.clone());
         if self.exchange.stops() {
-            return Err(Ending::Stopped { next_input: self.exchange.next_input(&handoff) });
+            return Err(Ending::Stopped {
+                next_input: self.exchange.next_input(&handoff),
+            });
         }
         Ok(())
     }
@@ -154,7 +179,9 @@ impl Course {
 
     fn lost(&self) -> Ending {
         match &self.shown {
-            Some(handoff) => Ending::Lost { next_input: self.exchange.next_input(handoff) },
+            Some(handoff) => Ending::Lost {
+                next_input: self.exchange.next_input(handoff),
+            },
             None => Ending::WithoutCall,
         }
     }
