@@ -483,12 +483,15 @@ fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
         }
         Cut::Fresh { head } => {
             let from = view.leading();
-            let start = view.turns.get(from).map_or(view.list.end - 1, |t| t.span.start);
-            let end = view.turns.last().map_or(start, |t| t.span.end).max(start);
-            vec![Edit::replace(
-                Span::new(start, end),
-                opening(wire, view, from, view.turns.len(), head),
-            )]
+            let with = opening(wire, view, from, view.turns.len(), head);
+            match (view.turns.get(from), view.turns.last()) {
+                (Some(first), Some(last)) => {
+                    vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
+                }
+                // Nothing but the system has spoken.
+                (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
+                (_, None) => vec![Edit::insert(view.list.end - 1, with)],
+            }
         }
         Cut::At {
             candidate,

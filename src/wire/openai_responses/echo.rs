@@ -6,7 +6,7 @@ use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
 use crate::wire::leg::{LegReport, Stop};
-use crate::wire::{HiddenCall, TOOL_NAME};
+use crate::wire::{HiddenCall, TOOL_NAME, Watch};
 
 /// Items that wait for the agent's answer, beside those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
@@ -39,32 +39,28 @@ pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
 }
 
 /// A finished call of our tool. The item is kept whole, to be put back as it was.
-pub(super) fn hidden(text: &[u8], item: Span, after: usize) -> HiddenCall {
+pub(super) fn hidden(text: &[u8], item: Span, after: usize, limit: usize) -> HiddenCall {
     let arguments = json::get_string(text, item, "arguments").unwrap_or_default();
-    let oversize = arguments.len() > crate::limits::HELD_ARGUMENTS;
     let status = json::get_string(text, item, "status");
-    HiddenCall {
+    let mut call = HiddenCall {
         id: json::get_string(text, item, "call_id")
             .unwrap_or_default()
             .into_owned(),
-        arguments: if oversize {
-            String::new()
-        } else {
-            arguments.into_owned()
-        },
         complete: status.is_none_or(|s| s == "completed"),
-        oversize,
         after,
-        raw: (!oversize).then(|| raw(text, item)),
-    }
+        ..HiddenCall::default()
+    };
+    call.collect(&arguments, limit);
+    call.raw = (!call.oversize).then(|| raw(text, item));
+    call
 }
 
 /// A call of which only the beginning was streamed, as the response object has it.
-pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall) -> Option<HiddenCall> {
+pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: usize) -> Option<HiddenCall> {
     output(text, response)
         .into_iter()
         .filter(|item| is_ours(text, *item))
-        .map(|item| hidden(text, item, begun.after))
+        .map(|item| hidden(text, item, begun.after, limit))
         .find(|call| call.id == begun.id)
 }
 
@@ -114,11 +110,13 @@ pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
 }
 
 /// Takes the items under `output` into a report, and returns those that the agent sees.
-pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport) -> Vec<String> {
+pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport, watch: Watch) -> Vec<String> {
     let mut seen = Vec::new();
     for item in output(text, response) {
-        if is_ours(text, item) {
-            report.hidden.push(hidden(text, item, report.parts));
+        if watch.hide && is_ours(text, item) {
+            report
+                .hidden
+                .push(hidden(text, item, report.parts, watch.held_bytes));
             continue;
         }
         if let Some(id) = call_id(text, item) {
@@ -192,6 +190,8 @@ pub(super) struct Now<'a> {
     pub(super) output: Option<String>,
     /// Usage of all legs.
     pub(super) usage: Option<String>,
+    /// The tool was offered by us: the echo of the request is cleaned of it.
+    pub(super) offered: bool,
     /// The response ends well, however its last leg ended.
     pub(super) completed: bool,
 }
@@ -206,7 +206,7 @@ pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
         missing.retain(|(n, _)| *n != name);
         let own = now.identity.and_then(|i| i.get(name)).map(str::to_owned);
         let with = match name {
-            "tools" => {
+            "tools" if now.offered => {
                 edits.extend(without_ours(text, *value));
                 None
             }

@@ -2,9 +2,7 @@
 
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
-use crate::limits::HELD_ARGUMENTS;
 use crate::splice::Edit;
-use crate::wire::leg::HiddenCall;
 
 use super::echo;
 
@@ -56,16 +54,4 @@ pub(super) fn broken(data: &[u8], literal: Option<Span>) -> Vec<Edit> {
     literal.map_or(Vec::new(), |l| {
         echo::break_edits(data, l, &mut Breaker::default())
     })
-}
-
-/// Takes a piece of a hidden call's arguments.
-pub(super) fn collect(call: &mut HiddenCall, data: &[u8], delta: Option<Span>) {
-    let Some(piece) = delta.and_then(|d| json::string(data, d)) else {
-        return;
-    };
-    if call.arguments.len() + piece.len() > HELD_ARGUMENTS {
-        call.oversize = true;
-    } else {
-        call.arguments.push_str(&piece);
-    }
 }

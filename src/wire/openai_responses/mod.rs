@@ -16,7 +16,8 @@ mod usage;
 use bytes::Bytes;
 
 use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Spoken, Unread, View, Wire, WireId,
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Spoken, Unread, View, Watch, Wire,
+    WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -110,16 +111,16 @@ impl Wire for OpenaiResponses {
         reply::ask_again(spoken, pairs)
     }
 
-    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(view))
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(view, watch))
     }
 
-    fn reply(&self, body: &Bytes) -> Option<LegReport> {
-        reply::read(body)
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
     }
 
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes {
-        reply::join(legs, ending)
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
     }
 
     fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {

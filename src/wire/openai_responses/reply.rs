@@ -10,9 +10,9 @@ use crate::handoff::record::HiddenPair;
 use crate::json::{self, Span};
 use crate::splice;
 use crate::wire::leg::LegReport;
-use crate::wire::{Ending, Leg, Spoken, View, sse};
+use crate::wire::{Ending, Leg, Spoken, View, Watch, sse};
 
-pub(super) fn read(body: &Bytes) -> Option<LegReport> {
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let response = json::whole(body).ok()?;
     json::get(body, response, "output")?;
     let mut report = LegReport {
@@ -23,24 +23,33 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    echo::take_output(body, response, &mut report);
+    echo::take_output(body, response, &mut report, watch);
     report.stop = echo::stop(body, response, !report.calls.is_empty());
     Some(report)
 }
 
-pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
     let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
         return Bytes::new();
     };
     let mut identity = Identity::default();
     identity.take(&first.body, echo::whole(&first.body));
-    let (mut items, mut all, mut phase) = (Vec::new(), Vec::new(), false);
+    let (mut all, mut phase) = (Vec::new(), false);
+    let mut items: Vec<String> = opening
+        .map(|text| OwnMessage::new(text, 0, phase).done())
+        .into_iter()
+        .collect();
     for leg in legs {
         let response = echo::whole(&leg.body);
         phase |= echo::output(&leg.body, response)
             .into_iter()
             .any(|item| echo::has_phase(&leg.body, item));
-        items.extend(echo::take_output(&leg.body, response, &mut LegReport::default()));
+        let watch = Watch {
+            hide: !leg.report.hidden.is_empty(),
+            held_bytes: 0,
+        };
+        let mut again = LegReport::default();
+        items.extend(echo::take_output(&leg.body, response, &mut again, watch));
         if let Some(text) = &leg.then {
             items.push(OwnMessage::new(text, items.len(), phase).done());
         }
@@ -48,6 +57,7 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
     }
     let later = legs.len() > 1;
     let changed = later
+        || opening.is_some()
         || last.then.is_some()
         || legs
             .iter()
@@ -64,6 +74,7 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
             Some(next_input) => Some(usage::stopped(&all, next_input)),
             None => usage::merged(&all).filter(|_| later),
         },
+        offered: later || legs.iter().any(|l| !l.report.hidden.is_empty()),
         completed: stopped.is_some(),
     };
     let body = &last.body;
@@ -71,14 +82,12 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
     splice::flat(splice::splice(body, edits))
 }
 
-/// The reply with the `previous_response_id` that the agent knows.
+/// The reply without our tool, and with the `previous_response_id` that the agent knows.
 pub(super) fn as_asked(view: &View, reply: Bytes) -> Bytes {
-    let Some(previous) = &view.facts.previous else {
-        return reply;
-    };
-    let literal = json::quote(&previous.id);
+    let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
     let now = Now {
-        previous: Some(&literal),
+        previous: literal.as_deref(),
+        offered: view.tools.is_some_and(|t| !t.taken),
         ..Now::default()
     };
     let edits = echo::edits(&reply, echo::whole(&reply), &now);

@@ -1,16 +1,17 @@
 //! Responses streams: one response to the agent, however many legs it has. Grammar: WIRE.md, 4.2 and 4.3.
 
+mod end;
+
 use bytes::Bytes;
 
 use super::echo::{self, Identity, Now};
-use super::event::{Event, broken, collect, event, number};
-use super::own::{self, OwnMessage};
-use super::usage;
+use super::event::{Event, broken, event, number};
+use super::own::OwnMessage;
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{Ending, View, sse};
+use crate::wire::{Ending, View, Watch, sse};
 
 /// What some servers send behind the last event.
 const DONE: &[u8] = b"[DONE]";
@@ -18,6 +19,10 @@ const DONE: &[u8] = b"[DONE]";
 /// Where the stream is.
 #[derive(Default)]
 pub(super) struct Stream {
+    /// Calls of the tool are ours to hide.
+    hide: bool,
+    /// Bytes of a hidden call's arguments that are collected.
+    held_bytes: usize,
     leg: usize,
     report: LegReport,
     /// The agent's own `previous_response_id`, as a literal.
@@ -87,7 +92,12 @@ impl Dialect for Stream {
             b"response.output_item.done" => self.item_done(raw, data, &event, out),
             b"error" => {
                 self.report.stop = Stop::Error;
-                self.send(raw, data, &event, Vec::new(), out);
+                if self.leg > 0 && self.report.parts == 0 {
+                    // Nothing of this leg was shown: it may be tried again.
+                    self.report.ended = true;
+                } else {
+                    self.send(raw, data, &event, Vec::new(), out);
+                }
             }
             _ => self.item_event(raw, data, &event, kind, out),
         }
@@ -159,8 +169,10 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(view: &View) -> Self {
+    pub(super) fn new(view: &View, watch: Watch) -> Self {
         Self {
+            hide: watch.hide,
+            held_bytes: watch.held_bytes,
             previous: view.facts.previous.as_ref().map(|p| json::quote(&p.id)),
             ..Self::default()
         }
@@ -185,6 +197,7 @@ impl Stream {
         self.object = event.response.map(|r| echo::raw(data, r));
         let now = Now {
             previous: self.previous.as_deref(),
+            offered: self.hide,
             ..Now::default()
         };
         let edits = echo::edits(data, response, &now);
@@ -199,11 +212,11 @@ impl Stream {
 
     fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
-        if echo::is_ours(data, item) {
+        if self.hide && echo::is_ours(data, item) {
             let call = HiddenCall {
                 raw: None,
                 complete: false,
-                ..echo::hidden(data, item, self.report.parts)
+                ..echo::hidden(data, item, self.report.parts, self.held_bytes)
             };
             self.slots.push((index, Slot::Hidden(call)));
             self.counting = true;
@@ -228,7 +241,7 @@ impl Stream {
                 _ => return,
             },
             // Never announced.
-            None if echo::is_ours(data, item) => {
+            None if self.hide && echo::is_ours(data, item) => {
                 self.slots.push((index, Slot::Gone));
                 Some(self.report.parts)
             }
@@ -236,7 +249,8 @@ impl Stream {
         };
         if let Some(after) = ours {
             self.counting = true;
-            self.report.hidden.push(echo::hidden(data, item, after));
+            let call = echo::hidden(data, item, after, self.held_bytes);
+            self.report.hidden.push(call);
             return;
         }
         let shown = self.slot(index);
@@ -253,8 +267,10 @@ impl Stream {
         let index = number(data, event.index);
         match self.slots.iter_mut().find(|(i, _)| *i == index) {
             Some((_, Slot::Hidden(call))) => {
-                if kind == b"response.function_call_arguments.delta" {
-                    collect(call, data, event.delta);
+                let is_piece = kind == b"response.function_call_arguments.delta";
+                let piece = event.delta.filter(|_| is_piece);
+                if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
+                    call.collect(&piece, self.held_bytes);
                 }
                 self.counting = true;
                 return;
@@ -311,91 +327,6 @@ impl Stream {
             self.slots.push((index, Slot::Shown(shown)));
             shown
         })
-    }
-
-    fn terminal(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
-        let response = event.response.unwrap_or_default();
-        for (_, slot) in self.slots.drain(..) {
-            if let Slot::Hidden(call) = slot {
-                let call = echo::finished(data, response, &call).unwrap_or(call);
-                self.report.hidden.push(call);
-            }
-        }
-        // A server that streams no items.
-        if self.items.len() == self.earlier && self.report.hidden.is_empty() {
-            self.items
-                .extend(echo::take_output(data, response, &mut self.report));
-        }
-        if let Some(id) = json::get_string(data, response, "id") {
-            self.report.id = id.into_owned();
-        }
-        self.usage = usage::of(data, response);
-        self.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
-        self.report.stop = echo::stop(data, response, !self.report.calls.is_empty());
-        self.report.ended = true;
-        if self.leg == 0 {
-            self.identity.take(data, response);
-        }
-        if self.report.stop != Stop::Error {
-            self.object = event.response.map(|r| echo::raw(data, r));
-        }
-        if self.holding() {
-            self.end = Some((raw.clone(), data.to_vec()));
-        } else {
-            self.end_with(raw, data, out);
-        }
-    }
-
-    /// The leg's own end, as the end of the whole response.
-    fn end_with(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        let (event, _) = event(data);
-        let mut all = self.spent.clone();
-        all.extend(self.usage.clone());
-        let hidden = !self.report.hidden.is_empty();
-        let changed = self.leg > 0 || self.said || hidden || self.report.broken_up > 0;
-        let now = Now {
-            identity: (self.leg > 0).then_some(&self.identity),
-            previous: self.previous.as_deref(),
-            output: changed.then(|| self.output()),
-            usage: usage::merged(&all).filter(|_| self.leg > 0 && self.usage.is_some()),
-            completed: false,
-        };
-        let edits = echo::edits(data, event.response.unwrap_or_default(), &now);
-        self.send(raw, data, &event, edits, out);
-    }
-
-    /// An end of our own: made of the newest response object there is.
-    fn own_end(&mut self, next_input: u64, out: &mut Vec<Bytes>) {
-        if self.object.is_none() {
-            let object = own::made_up(self.opening.as_deref().unwrap_or_default());
-            self.identity
-                .take(object.as_bytes(), echo::whole(object.as_bytes()));
-            self.own_event("response.created", &format!(r#""response":{object}"#), out);
-            self.object = Some(object);
-        }
-        self.say_opening(out);
-        let mut all = self.spent.clone();
-        all.extend(self.usage.clone());
-        let now = Now {
-            identity: Some(&self.identity),
-            previous: self.previous.as_deref(),
-            output: Some(self.output()),
-            usage: Some(usage::stopped(&all, next_input)),
-            completed: true,
-        };
-        let object = echo::edited(self.object.as_deref().unwrap_or_default(), &now);
-        self.own_event("response.completed", &format!(r#""response":{object}"#), out);
-        self.end = None;
-    }
-
-    fn output(&self) -> String {
-        let all: Vec<&str> = self
-            .items
-            .iter()
-            .map(String::as_str)
-            .filter(|i| !i.is_empty())
-            .collect();
-        format!("[{}]", all.join(","))
     }
 
     fn own_event(&mut self, kind: &str, members: &str, out: &mut Vec<Bytes>) {
