@@ -127,3 +127,6 @@ impl Wire for OpenaiResponses {
         reply::as_asked(view, reply)
     }
 }
+
+#[cfg(test)]
+mod tests;
