@@ -82,15 +82,22 @@ fn behind(view: &View, turn: usize, item: &str) -> Edit {
 }
 
 /// The sibling's call is upstream's to remember, and ours with it: only the result is missing there. Where the
-/// agent refers to its calls by item id, ours is missing, too.
+/// agent refers to its calls by item id, ours is missing, too. Any other result is one whose call was cut.
 pub(super) fn put_by_result(view: &View, turn: usize, pair: &HiddenPair) -> Vec<Edit> {
-    let at = view.turns[turn].span.start;
-    let result = result(pair);
-    vec![if view.facts.previous.is_some() {
-        Edit::insert(at, format!("{result},"))
-    } else {
-        Edit::insert(at, format!("{},{result},", pair.call))
-    }]
+    let results = view.turns[..turn]
+        .iter()
+        .rev()
+        .take_while(|t| t.role == Role::Tool);
+    let first = turn - results.count();
+    let by_reference = first
+        .checked_sub(1)
+        .is_some_and(|t| Item::read(&view.body, view.turns[t].span).reference);
+    let back = match (&view.facts.previous, by_reference) {
+        (Some(_), _) => format!("{},", result(pair)),
+        (None, true) => format!("{},{},", pair.call, result(pair)),
+        (None, false) => return Vec::new(),
+    };
+    vec![Edit::insert(view.turns[first].span.start, back)]
 }
 
 /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its

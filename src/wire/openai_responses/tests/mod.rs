@@ -1,9 +1,11 @@
 //! What the golden files do not show.
 
 mod cut;
+mod legs;
 mod pairs;
 mod replies;
 mod request;
+mod sdk;
 mod stream;
 
 use bytes::Bytes;

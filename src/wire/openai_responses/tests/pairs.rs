@@ -93,6 +93,27 @@ fn a_sibling_by_reference_gets_the_whole_pair() {
 }
 
 #[test]
+fn a_result_whose_call_was_cut_brings_no_pair_back() {
+    let pairs = [beside("h", "a", 0)];
+    let body = with_input(json!([
+        called("fc_a", "a"),
+        sentinel(),
+        user("more"),
+        answered("a"),
+        user("on")
+    ]));
+    let done = cut_with(
+        &body,
+        &Rewrite {
+            pairs: &pairs,
+            ..plain()
+        },
+    );
+    assert_eq!((&done.pending, done.placed.len()), (&None, 0));
+    assert_eq!(value(done)["input"].as_array().unwrap().len(), 3);
+}
+
+#[test]
 fn an_asides_item_gives_way_to_the_pair() {
     let pairs = [pair("h", Place::Aside)];
     let line = format!("[[handoff-aside:{ID}]]");
