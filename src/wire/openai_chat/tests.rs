@@ -1,0 +1,1 @@
+//! What golden files do not show.
