@@ -3,6 +3,7 @@
 mod aside;
 mod calls;
 mod chunk;
+mod message;
 mod reply;
 mod request;
 mod stream;
@@ -32,11 +33,11 @@ impl Wire for OpenaiChat {
     }
 
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
-        request::anatomy(view, turn)
+        message::anatomy(view, turn)
     }
 
     fn bound(&self, view: &View) -> bool {
-        request::bound(view)
+        message::bound(view)
     }
 
     fn tool(&self, view: &View, description: &str) -> Option<Edit> {

@@ -215,33 +215,20 @@ fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
 /// All that was said as its content, and none of our calls.
 fn message_edits(legs: &[Leg], text: &[u8], message: Span) -> Vec<Edit> {
     let members = json::members(text, message);
-    let is = |key: Span, name: &str| key.of(text) == name.as_bytes();
-    let listed = members.iter().find(|(k, _)| is(*k, "tool_calls"));
-    let elements = listed.map_or(Vec::new(), |(_, v)| json::elements(text, *v));
+    let find = |name: &str| members.iter().position(|(k, _)| k.of(text) == name.as_bytes());
+    let listed = find("tool_calls");
+    let elements = listed.map_or(Vec::new(), |i| json::elements(text, members[i].1));
     let (ours, theirs): (Vec<Span>, Vec<Span>) = elements.into_iter().partition(|c| is_ours(text, *c));
-    let mut edits = Vec::new();
-    if let Some((_, list)) = listed.filter(|_| !ours.is_empty()) {
-        if theirs.is_empty() {
-            // An empty list would be refused when the agent sends it back.
-            let gone: Vec<bool> = members.iter().map(|(k, _)| is(*k, "tool_calls")).collect();
-            edits.extend(without(&members, &gone));
-        } else {
-            let kept: Vec<_> = theirs
-                .iter()
-                .map(|c| String::from_utf8_lossy(c.of(text)))
-                .collect();
-            edits.push(Edit::replace(*list, format!("[{}]", kept.join(","))));
-        }
-    }
+    let hidden = listed.filter(|_| !ours.is_empty());
+    let bare = hidden.filter(|_| theirs.is_empty());
     // A message without calls must have a content, be it empty, or it cannot be sent back.
-    let bare = !ours.is_empty() && theirs.is_empty();
-    let content = content_of(&said(legs)).or(bare.then(|| r#""""#.to_owned()));
-    let present = members.iter().find(|(k, _)| is(*k, "content"));
-    match (present, content) {
-        (Some((_, value)), Some(now)) if value.of(text) != now.as_bytes() => {
-            edits.push(Edit::replace(*value, now))
+    let content = content_of(&said(legs)).or(bare.map(|_| r#""""#.to_owned()));
+    let mut edits = Vec::new();
+    match (find("content"), &content) {
+        (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {
+            edits.push(Edit::replace(members[i].1, now.clone()));
         }
-        (None, Some(now)) => {
+        (None, Some(now)) if bare.is_none() => {
             let comma = if members.is_empty() { "" } else { "," };
             edits.push(Edit::insert(
                 message.start + 1,
@@ -249,6 +236,26 @@ fn message_edits(legs: &[Leg], text: &[u8], message: Span) -> Vec<Edit> {
             ));
         }
         _ => {}
+    }
+    match (hidden, bare, content) {
+        // An empty list would be refused when the agent sends it back: the content takes its place.
+        (_, Some(i), Some(now)) if find("content").is_none() => {
+            let (key, value) = members[i];
+            let place = Span::new(key.start - 1, value.end);
+            edits.push(Edit::replace(place, format!(r#""content":{now}"#)));
+        }
+        (_, Some(i), _) => {
+            let gone: Vec<bool> = (0..members.len()).map(|n| n == i).collect();
+            edits.extend(without(&members, &gone));
+        }
+        (Some(i), None, _) => {
+            let kept: Vec<_> = theirs
+                .iter()
+                .map(|c| String::from_utf8_lossy(c.of(text)))
+                .collect();
+            edits.push(Edit::replace(members[i].1, format!("[{}]", kept.join(","))));
+        }
+        (None, None, _) => {}
     }
     edits
 }

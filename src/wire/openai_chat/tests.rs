@@ -1,1 +1,0 @@
-//! What golden files do not show.
