@@ -14,6 +14,8 @@ pub struct StreamMerge {
     /// What the present leg streamed, for asking again; `None` once it grew over its limit.
     log: Option<Vec<Bytes>>,
     logged: usize,
+    /// What came last was kept back: a hidden call, or the end of a leg.
+    withholding: bool,
     /// A frame was over the limit: bytes go by unread until the leg's end.
     blind: bool,
     frame_limit: usize,
@@ -27,6 +29,7 @@ impl StreamMerge {
             dialect,
             log: Some(Vec::new()),
             logged: 0,
+            withholding: false,
             blind: false,
             frame_limit,
         }
@@ -49,6 +52,9 @@ impl StreamMerge {
                     } else {
                         self.dialect.frame(&raw, &data, &mut passed)
                     }
+                }
+                if !batch.frames.is_empty() {
+                    self.withholding = passed.is_empty();
                 }
                 self.remember(batch.buf.clone());
                 coalesce(&batch.buf, passed, out);
@@ -98,6 +104,11 @@ impl StreamMerge {
         self.dialect.report().ended
     }
 
+    /// Whether upstream's last frames were kept back, so that the agent hears nothing.
+    pub fn withholding(&self) -> bool {
+        self.withholding || self.dialect.holds_end()
+    }
+
     /// Terminal frames wait for the verdict even without a hidden call.
     pub fn hold_ends(&mut self) {
         self.dialect.hold_ends(true);
@@ -127,6 +138,7 @@ impl StreamMerge {
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;
+        self.withholding = false;
         self.dialect.next_leg();
     }
 

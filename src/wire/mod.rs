@@ -87,6 +87,14 @@ pub enum Unread {
     RepeatedKey,
 }
 
+/// The wire of that id.
+pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
+    WIRES.iter().copied().find(|w| w.id() == id)
+}
+
+/// All wires.
+pub const WIRES: &[&dyn Wire] = &[&anthropic::Anthropic];
+
 /// Name of the tool.
 pub const TOOL_NAME: &str = "session_handoff";
 
@@ -167,8 +175,19 @@ pub trait Wire: Send + Sync + 'static {
     /// Reads a reply that came in one piece.
     fn reply(&self, body: &Bytes) -> Option<LegReport>;
 
-    /// Joins the replies of an exchange's legs into the one the agent gets.
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes;
+    /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in
+    /// front of them all: the first leg is a later one.
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
+
+    /// Whether upstream checks that blocks come back behind the prefix they were made for.
+    fn binds_prefixes(&self) -> bool {
+        false
+    }
+
+    /// Whether an error answer (status 400) says that they did not.
+    fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
+        false
+    }
 }
 
 /// What a model said in one leg, kept so that it can be asked again.

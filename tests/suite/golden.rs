@@ -187,7 +187,7 @@ fn reply_merges(f: &Folder) {
             then: None,
         },
     ];
-    let joined: Value = serde_json::from_slice(&f.0.join(&legs, Ending::Own)).unwrap();
+    let joined: Value = serde_json::from_slice(&f.0.join(&legs, None, Ending::Own)).unwrap();
     assert_eq!(joined, f.json("06_merged.json"));
 }
 

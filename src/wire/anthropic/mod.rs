@@ -83,7 +83,15 @@ impl Wire for Anthropic {
         reply::read(body)
     }
 
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes {
-        reply::join(legs, ending)
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
+    }
+
+    fn binds_prefixes(&self) -> bool {
+        true
+    }
+
+    fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
+        reply::is_prefix_mismatch(body)
     }
 }
