@@ -16,6 +16,7 @@ use crate::splice::Edit;
 
 pub mod anthropic;
 pub mod leg;
+pub mod openai_chat;
 pub mod sse;
 pub mod view;
 

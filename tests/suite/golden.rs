@@ -322,6 +322,7 @@ macro_rules! golden {
 }
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+golden!(openai_chat, baton_proxy::wire::openai_chat::OpenaiChat);
 
 #[test]
 fn every_wire_has_its_name_back() {
