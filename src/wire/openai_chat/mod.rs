@@ -3,6 +3,7 @@
 mod aside;
 mod calls;
 mod chunk;
+mod identity;
 mod message;
 mod reply;
 mod request;
@@ -97,14 +98,14 @@ impl Wire for OpenaiChat {
     }
 
     fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(&view.facts))
+        Box::new(stream::Stream::new(view))
     }
 
     fn reply(&self, body: &Bytes) -> Option<LegReport> {
         reply::read(body)
     }
 
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes {
-        reply::join(legs, ending)
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
     }
 }

@@ -1,5 +1,7 @@
 //! What golden files do not show.
 
+mod endings;
+mod legs;
 mod request;
 mod stream;
 mod whole;

@@ -23,7 +23,7 @@ fn leg(body: &Bytes, then: Option<&str>) -> Leg {
 }
 
 fn joined(legs: &[Leg], ending: Ending) -> Value {
-    serde_json::from_slice(&OpenaiChat.join(legs, ending)).unwrap()
+    serde_json::from_slice(&OpenaiChat.join(legs, None, ending)).unwrap()
 }
 
 fn ours() -> Value {
@@ -69,7 +69,7 @@ fn our_call_goes_and_the_rest_stays() {
         assert_eq!(out["choices"][0]["finish_reason"], "stop");
     }
     let plain = body(json!({"role":"assistant","content":"é\u{1}"}), "stop");
-    assert_eq!(OpenaiChat.join(&[leg(&plain, None)], Ending::Own), plain);
+    assert_eq!(OpenaiChat.join(&[leg(&plain, None)], None, Ending::Own), plain);
 }
 
 #[test]
@@ -87,6 +87,12 @@ fn a_reply_ends_with_its_sentinel() {
     assert_eq!(
         out["usage"],
         json!({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})
+    );
+    let second = leg(&body(json!({"role":"assistant","content":null}), "stop"), None);
+    let out: Value = serde_json::from_slice(&OpenaiChat.join(&[second], Some("S"), Ending::Own)).unwrap();
+    assert_eq!(
+        out["choices"][0]["message"],
+        json!({"role":"assistant","content":"S"})
     );
 }
 
