@@ -68,7 +68,11 @@ pub(super) fn machine(request: &str) -> StreamMerge {
     let view = OpenaiChat
         .read(&Bytes::copy_from_slice(request.as_bytes()), Call::Generate)
         .unwrap();
-    StreamMerge::new(OpenaiChat.dialect(&view, WATCH), 1 << 20, true)
+    let watch = Watch {
+        hide: view.has_room_for_tool() || view.facts.wants_usage,
+        ..WATCH
+    };
+    StreamMerge::new(OpenaiChat.dialect(&view, watch), 1 << 20, true)
 }
 
 /// Runs legs at one split; what the agent gets, and the last leg's report.
