@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::story::Story;
 use crate::cli::output::size;
 
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 66.0;
-const RIGHT: f64 = 150.0;
+const RIGHT: f64 = 172.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 42.0;
 
