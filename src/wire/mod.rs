@@ -16,6 +16,7 @@ use crate::splice::Edit;
 
 pub mod anthropic;
 pub mod leg;
+pub mod openai_chat;
 pub mod openai_responses;
 pub mod sse;
 pub mod view;
@@ -93,7 +94,11 @@ pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
 }
 
 /// All wires.
-pub const WIRES: &[&dyn Wire] = &[&anthropic::Anthropic, &openai_responses::OpenaiResponses];
+pub const WIRES: &[&dyn Wire] = &[
+    &anthropic::Anthropic,
+    &openai_chat::OpenaiChat,
+    &openai_responses::OpenaiResponses,
+];
 
 /// Name of the tool.
 pub const TOOL_NAME: &str = "session_handoff";

@@ -323,6 +323,7 @@ macro_rules! golden {
 }
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+golden!(openai_chat, baton_proxy::wire::openai_chat::OpenaiChat);
 golden!(
     openai_responses,
     baton_proxy::wire::openai_responses::OpenaiResponses

@@ -1,6 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::handoff::plan::Why;
 
 fn kept(items: Value) -> Vec<Value> {
     let mut input = cut(&with_input(items))["input"].as_array().unwrap().clone();
@@ -159,7 +160,8 @@ fn broken_up_text_is_given_back() {
         user("[[handoff-resume\\:x")
     ]));
     let done = rewritten(&body, &plain());
-    assert_eq!(done.given_back, 1);
+    let why: Vec<_> = done.changes.iter().map(|c| (c.why, c.removed)).collect();
+    assert_eq!(why, [(Why::GivenBack, 2)]);
     let whole = said("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
     assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
 }
