@@ -26,7 +26,7 @@
 //! ```
 //!
 //! A further wire is one folder with the same three parts (the dialect, its `rules`, its `render`), one
-//! variant of [`Wire`], and its rows in the route table in `exchange.rs`.
+//! variant of [`Wire`], and its rows in the table of `routes.rs`.
 
 mod anthropic;
 mod autopilot;
@@ -36,10 +36,16 @@ mod complaint;
 mod dialect;
 mod exchange;
 mod faults;
+mod fields;
+mod gemini;
 mod model;
+mod ollama;
 mod openai_chat;
+mod openai_responses;
 mod reply;
+mod routes;
 mod server;
+mod stamp;
 mod usage;
 
 #[cfg(test)]
