@@ -49,7 +49,11 @@ mod stamp;
 mod usage;
 
 #[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
 mod server_tests;
+#[cfg(test)]
+mod wires_tests;
 
 pub use autopilot::Autopilot;
 pub use complaint::{Complaint, Rule};

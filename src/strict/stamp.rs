@@ -4,7 +4,7 @@
 //! thing, and a seal over these two, by which a stamp of ours is told from anything else.
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use sha2::{Digest, Sha256};
 
 /// Bytes of each of the three hashes: short enough to read in a log, long enough never to collide here.
@@ -37,9 +37,11 @@ impl Stamp {
         STANDARD.encode([parts, seal.to_vec()].concat())
     }
 
-    /// Reads a stamp; `None` where it was not made here.
+    /// Reads a stamp; `None` where it was not made here. Both alphabets of base64 will do, with padding or
+    /// without: google-genai decodes what it gets, and writes it again in the other alphabet.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let bytes = STANDARD.decode(text).ok()?;
+        let text = text.trim_end_matches('=').replace('-', "+").replace('_', "/");
+        let bytes = STANDARD_NO_PAD.decode(text).ok()?;
         let mut parts = [Hash::default(); 3];
         if bytes.len() != 3 * PART {
             return None;
@@ -81,6 +83,8 @@ mod tests {
     fn a_stamp_survives_its_way_and_nothing_else_passes_for_one() {
         let stamp = Stamp::new("call", &Sha256::new_with_prefix("prefix"));
         assert_eq!(Stamp::read(&stamp.write()), Some(stamp));
+        let respelled = stamp.write().replace('+', "-").replace('/', "_");
+        assert_eq!(Stamp::read(&respelled), Some(stamp));
         assert_eq!(Stamp::read("c2lnLTE="), None);
         let mut forged = STANDARD.decode(stamp.write()).unwrap();
         forged[0] ^= 1;

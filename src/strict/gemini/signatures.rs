@@ -41,8 +41,16 @@ impl Prefix {
             prefix.hasher.update(plain(part).unwrap_or_default());
         }
         for tool in many(inner(body), "tools") {
-            prefix.hasher.update([0]);
-            prefix.hasher.update(canonical::text(tool));
+            let declared = many(tool, "functionDeclarations");
+            let parts = if declared.is_empty() {
+                std::slice::from_ref(tool)
+            } else {
+                declared
+            };
+            for part in parts {
+                prefix.hasher.update([0]);
+                prefix.hasher.update(canonical::text(part));
+            }
         }
         prefix
     }
