@@ -5,9 +5,9 @@
 //! time, on purpose, so that one mistake cannot hide in both places.
 //!
 //! A request goes through four steps: the server reads it into a [`Seen`], the wire's dialect checks
-//! it against the rules (each violation is a [`Complaint`] and an HTTP 400 in the wire's own shape), a
-//! [`Model`] decides the [`Reply`], and the dialect writes that reply in the wire's grammar, in the
-//! byte-chunks, with the delays and the [`Fault`] that the reply asks for.
+//! it against the rules (each violation is a [`Complaint`] and, but for soft rules, an HTTP 400 in the wire's
+//! own shape), a [`Model`] decides the [`Reply`], and the dialect writes that reply in the wire's grammar, in
+//! the byte-chunks, with the delays and the [`Fault`] that the reply asks for.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {

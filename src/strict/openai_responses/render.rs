@@ -95,7 +95,7 @@ pub(super) fn object(seen: &Seen, ending: &Ending, output: &[Value], usage: &Val
         "prompt_cache_key": said("prompt_cache_key", Value::Null),
         "reasoning": said("reasoning", json!({"effort": null, "summary": null})), "service_tier": "default",
         "store": said("store", json!(true)), "temperature": said("temperature", json!(1.0)),
-        "text": said("text", json!({"format": {"type": "text"}})),
+        "text": echoed_text(said("text", json!({}))),
         "tool_choice": said("tool_choice", json!("auto")), "tools": echoed_tools(body),
         "top_p": said("top_p", json!(1.0)), "truncation": said("truncation", json!("disabled")), "usage": usage,
         "metadata": said("metadata", json!({})),
@@ -103,11 +103,12 @@ pub(super) fn object(seen: &Seen, ending: &Ending, output: &[Value], usage: &Val
     if let Some(conversation) = items::conversation(body) {
         response["conversation"] = json!({"id": conversation});
     }
-    let removed = binding::moved(seen)
+    let moved = if done { binding::moved(seen) } else { Vec::new() };
+    let removed = moved
         .into_iter()
         .map(|id| json!({"id": id, "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"}));
     let removed: Vec<Value> = removed.collect();
-    if done && !removed.is_empty() {
+    if !removed.is_empty() {
         response["input_transformations"] = Value::Array(removed);
     }
     response
@@ -116,6 +117,14 @@ pub(super) fn object(seen: &Seen, ending: &Ending, output: &[Value], usage: &Val
 /// The id of the response to a request.
 pub(super) fn id(seen: &Seen) -> String {
     made_up_id("resp_", seen, 0)
+}
+
+/// The form of the text as it was asked for; plain text where that was not said.
+fn echoed_text(mut text: Value) -> Value {
+    if text.get("format").is_none_or(Value::is_null) {
+        text["format"] = json!({"type": "text"});
+    }
+    text
 }
 
 /// Tools as they are, but `strict` is said where the request left it to the API.
