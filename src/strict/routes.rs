@@ -5,7 +5,7 @@ use http::{HeaderMap, Method};
 use super::dialect::{Endpoint, Wire};
 
 /// One row per path. `*` stands for one segment, or for the rest of one. What is not here is answered 404.
-const ROUTES: [(Method, &str, Wire, Endpoint); 27] = [
+static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
     (Method::POST, "/v1/messages", Wire::Anthropic, Endpoint::Generate),
     (
         Method::POST,
@@ -85,42 +85,6 @@ const ROUTES: [(Method, &str, Wire, Endpoint); 27] = [
         Wire::OpenAiResponses,
         Endpoint::Stored,
     ),
-    (
-        Method::POST,
-        "/*/models/*:generateContent",
-        Wire::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/*/models/*:streamGenerateContent",
-        Wire::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/*/models/*:countTokens",
-        Wire::Gemini,
-        Endpoint::CountTokens,
-    ),
-    (
-        Method::POST,
-        "/*/projects/*/locations/*/publishers/google/models/*:generateContent",
-        Wire::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/*/projects/*/locations/*/publishers/google/models/*:streamGenerateContent",
-        Wire::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/*/projects/*/locations/*/publishers/google/models/*:countTokens",
-        Wire::Gemini,
-        Endpoint::CountTokens,
-    ),
     (Method::GET, "/v1beta/models", Wire::Gemini, Endpoint::Models),
     (Method::POST, "/api/chat", Wire::Ollama, Endpoint::Generate),
     (Method::GET, "/api/tags", Wire::Ollama, Endpoint::Models),
@@ -128,6 +92,19 @@ const ROUTES: [(Method, &str, Wire, Endpoint); 27] = [
     (Method::HEAD, "/", Wire::Ollama, Endpoint::Stored),
     (Method::GET, "/v1/models", Wire::OpenAiChat, Endpoint::Models),
     (Method::POST, "/v1/embeddings", Wire::OpenAiChat, Endpoint::Echo),
+];
+
+/// Where Gemini's models stand: at home, and in both forms of Vertex. A verb follows each.
+const MODELS: [&str; 3] = [
+    "/*/models/*",
+    "/*/publishers/google/models/*",
+    "/*/projects/*/locations/*/publishers/google/models/*",
+];
+
+const VERBS: [(&str, Endpoint); 3] = [
+    (":generateContent", Endpoint::Generate),
+    (":streamGenerateContent", Endpoint::Generate),
+    (":countTokens", Endpoint::CountTokens),
 ];
 
 /// The wire that answers a path of no row, by how the path begins.
@@ -140,11 +117,16 @@ const STRANGERS: [(&str, Wire); 4] = [
 
 /// Whose a request is, and what it asks for.
 pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, Endpoint) {
-    let known = ROUTES
-        .iter()
-        .find(|(verb, pattern, ..)| verb == method && matches(pattern, path));
+    let fits =
+        |(verb, pattern, ..): &&(Method, &str, Wire, Endpoint)| verb == method && matches(pattern, path);
+    let known = ROUTES.iter().find(fits);
     let anthropic = headers.contains_key("anthropic-version");
     let begins = STRANGERS.iter().find(|(begin, _)| path.starts_with(begin));
+    if method == Method::POST
+        && let Some(endpoint) = model_verb(path)
+    {
+        return (Wire::Gemini, endpoint);
+    }
     match (known, begins) {
         (Some((.., Endpoint::Models)), _) if anthropic => (Wire::Anthropic, Endpoint::Models),
         (Some((.., wire, endpoint)), _) => (*wire, *endpoint),
@@ -152,6 +134,14 @@ pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, 
         (None, Some((_, wire))) => (*wire, Endpoint::Other),
         (None, None) => (Wire::OpenAiChat, Endpoint::Other),
     }
+}
+
+fn model_verb(path: &str) -> Option<Endpoint> {
+    VERBS.iter().find_map(|(verb, endpoint)| {
+        let model = path.strip_suffix(verb)?;
+        let known = MODELS.iter().any(|pattern| matches(pattern, model));
+        known.then_some(*endpoint)
+    })
 }
 
 fn matches(pattern: &str, path: &str) -> bool {
@@ -177,6 +167,8 @@ mod tests {
             "/v1/projects/p/locations/eu/publishers/google/models/gemini-4-argon:streamGenerateContent";
         let gemini = (Wire::Gemini, Endpoint::Generate);
         assert_eq!(routed(Method::POST, vertex), gemini);
+        let express = "/v1beta1/publishers/google/models/gemini-4-argon:generateContent";
+        assert_eq!(routed(Method::POST, express), gemini);
         assert_eq!(
             routed(Method::POST, "/v1beta/models/gemini-4-argon:generateContent"),
             gemini

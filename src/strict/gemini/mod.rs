@@ -1,6 +1,7 @@
 //! Gemini `generateContent`: how to read a request, and the shapes around a reply.
 
 mod contents;
+mod partial;
 mod render;
 mod rules;
 mod signatures;

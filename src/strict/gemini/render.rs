@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::contents::{field, inner};
 use super::model;
+use super::partial;
 use super::signatures::Prefix;
 use crate::strict::dialect::Rendered;
 use crate::strict::exchange::made_up_id;
@@ -58,6 +59,11 @@ pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
         let parts = chunks.into_iter().flatten().collect();
         return Rendered::json(&shape.response(parts, Some(reply), shape.output));
     }
+    let chunks = if partial::asked(seen) {
+        partial::spread(chunks, shape.size)
+    } else {
+        chunks
+    };
     let framing = Framing::of(seen);
     let end = chunks.len().saturating_sub(1);
     let mut events = Vec::new();

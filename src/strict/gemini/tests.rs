@@ -276,6 +276,19 @@ fn a_stream_is_framed_as_asked() {
 }
 
 #[test]
+fn arguments_are_streamed_where_that_is_asked_for() {
+    let mut body = request(json!([user("Fix it.")]));
+    body["toolConfig"] = json!({"functionCallingConfig": {"streamFunctionCallArguments": true}});
+    let rendered = Gemini.render(&seen(STREAM, body), &working(), &Usage::default());
+    let whole: Vec<Value> = serde_json::from_slice(&rendered.events.concat()).unwrap();
+    let calls = whole
+        .iter()
+        .filter(|chunk| chunk.to_string().contains("\"willContinue\":true"));
+    assert_eq!(calls.count(), 6);
+    assert_eq!(whole.last().unwrap()["candidates"][0]["finishReason"], "STOP");
+}
+
+#[test]
 fn trouble_is_framed_too() {
     let sse = seen(&format!("{STREAM}?alt=sse"), Value::Null);
     let event = Gemini.error_event(&sse, 3, "RESOURCE_EXHAUSTED", "slow down");
