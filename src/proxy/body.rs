@@ -21,6 +21,10 @@ const DISCARD_BYTES: u64 = 256 << 20;
 /// … nor for longer.
 const DISCARD_TIME: Duration = Duration::from_secs(10);
 
+/// An agent that sends nothing of its body for so long has vanished; without a bound it would hold its place
+/// among the exchanges for good. (Tests have no patience.)
+const AGENT_IDLE: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 120_000 });
+
 /// What a declared length may reserve before the bytes are there; more is reserved as they come.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
@@ -49,10 +53,12 @@ impl Collected {
 pub async fn collect(headers: &HeaderMap, mut body: Incoming, limit: usize) -> Result<Collected, Fault> {
     let declared = body.size_hint().lower();
     if declared > limit as u64 {
-        return Err(refuse(headers, body, limit).await);
+        discard(headers, body).await;
+        return Err(too_large(limit));
     }
     let Some(raw) = gather(&mut body, declared as usize, limit).await? else {
-        return Err(refuse(headers, body, limit).await);
+        discard(headers, body).await;
+        return Err(too_large(limit));
     };
     let coding = Coding::of(headers).looked_at(&raw);
     let text = match coding {
@@ -97,7 +103,10 @@ async fn gather(body: &mut Incoming, declared: usize, limit: usize) -> Result<Op
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Fault> {
     loop {
-        match body.frame().await {
+        let Ok(frame) = tokio::time::timeout(AGENT_IDLE, body.frame()).await else {
+            return Err(Code::BODY_TIMEOUT.into());
+        };
+        match frame {
             None => return Ok(None),
             Some(Err(error)) => return Err(Fault::because(Code::BODY_BROKEN, error.to_string())),
             Some(Ok(frame)) => match frame.into_data() {
@@ -130,19 +139,20 @@ async fn decode(raw: Bytes, coding: Coding, limit: usize) -> Result<Option<Bytes
     Ok(Some(text.into()))
 }
 
-async fn refuse(headers: &HeaderMap, mut body: Incoming, limit: usize) -> Fault {
+/// Reads on for a while and throws away what comes: to be called before a request is refused.
+pub async fn discard(headers: &HeaderMap, mut body: Incoming) {
     // Who asks before sending has not begun, and never will.
-    if !headers.contains_key(header::EXPECT) {
-        let discard = async {
-            let mut seen = 0;
-            while let Ok(Some(bytes)) = next(&mut body).await {
-                seen += bytes.len() as u64;
-                if seen > DISCARD_BYTES {
-                    break;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(DISCARD_TIME, discard).await;
+    if headers.contains_key(header::EXPECT) {
+        return;
     }
-    too_large(limit)
+    let rest = async {
+        let mut seen = 0;
+        while let Ok(Some(bytes)) = next(&mut body).await {
+            seen += bytes.len() as u64;
+            if seen > DISCARD_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIME, rest).await;
 }

@@ -9,6 +9,9 @@ use crate::config::Client;
 /// Everybody's name where no clients are configured.
 const LOCAL: &str = "local";
 
+/// The clients' keys, as digests: comparing those, all of them and to their end, tells nothing about a key.
+pub(super) struct Keyring(Vec<([u8; 32], String)>);
+
 /// A client that may ask.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Known {
@@ -18,30 +21,42 @@ pub(super) struct Known {
     pub(super) key_header: Option<HeaderName>,
 }
 
-/// The client whose key one of the credential headers holds.
-pub(super) fn authenticate(clients: &[Client], headers: &HeaderMap) -> Option<Known> {
-    if clients.is_empty() {
-        return Some(Known {
-            name: LOCAL.to_owned(),
-            key_header: None,
-        });
+impl Keyring {
+    /// None configured: everybody is let in.
+    pub(super) fn new(clients: &[Client]) -> Self {
+        let digest = |c: &Client| (Sha256::digest(c.key.reveal()).into(), c.name.clone());
+        Self(clients.iter().map(digest).collect())
     }
-    let mut known = None;
-    for &name in CREDENTIALS {
-        for value in headers.get_all(name) {
-            let given = Sha256::digest(bare(value.as_bytes()));
-            for client in clients {
-                // Digests are compared, all of them and to their end: the time tells nothing about a key.
-                if same(&given, &Sha256::digest(client.key.reveal())) {
-                    known = Some(Known {
-                        name: client.name.clone(),
-                        key_header: Some(HeaderName::from_static(name)),
-                    });
-                }
-            }
+
+    /// The client whose key one of the credential headers holds.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Option<Known> {
+        if self.0.is_empty() {
+            return Some(Known {
+                name: LOCAL.to_owned(),
+                key_header: None,
+            });
         }
+        let mut given = CREDENTIALS
+            .iter()
+            .flat_map(|name| headers.get_all(*name).iter().map(move |value| (*name, value)));
+        given.find_map(|(header, value)| {
+            let name = self.holder(bare(value.as_bytes()))?;
+            Some(Known {
+                name: name.to_owned(),
+                key_header: Some(HeaderName::from_static(header)),
+            })
+        })
     }
-    known
+
+    fn holder(&self, key: &[u8]) -> Option<&str> {
+        let given = Sha256::digest(key);
+        self.0
+            .iter()
+            .fold(None, |found, (known, name)| match same(&given, known) {
+                true => Some(name.as_str()),
+                false => found,
+            })
+    }
 }
 
 fn same(a: &[u8], b: &[u8]) -> bool {

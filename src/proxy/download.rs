@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, TryStreamExt};
 use http::HeaderMap;
 use http_body_util::BodyExt;
@@ -23,6 +23,8 @@ pub enum StreamFault {
     Silent(Duration),
     /// The connection ended, or broke the protocol, before the body was complete.
     Closed(String),
+    /// A body that was to be read whole is longer than this.
+    TooLong(usize),
     /// The body is not what its `content-encoding` says.
     Undecodable(String),
 }
@@ -32,6 +34,7 @@ impl std::fmt::Display for StreamFault {
         match self {
             Self::Silent(time) => write!(f, "upstream sent nothing for {} s", time.as_secs_f32()),
             Self::Closed(cause) => write!(f, "upstream broke off: {cause}"),
+            Self::TooLong(limit) => write!(f, "upstream's body is longer than {limit} bytes"),
             Self::Undecodable(cause) => write!(f, "upstream's compressed body cannot be read: {cause}"),
         }
     }
@@ -47,6 +50,9 @@ enum Source {
     Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
 }
 
+/// How long a body that is over by its last event is waited for.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
 /// How much decoded text is handed on at once, at most.
 const DECODED_CHUNK: usize = 16 * 1024;
 
@@ -58,6 +64,18 @@ impl UpstreamBody {
             waiting: None,
             sleep: None,
         }))
+    }
+
+    /// What is left is read and thrown away in the background, for a moment: a body read to its end gives its
+    /// connection back to the pool, one that is dropped before closes it.
+    pub fn drained(mut self) {
+        if self.is_end_stream() {
+            return;
+        }
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(DRAIN_TIME, async { while let Some(Ok(_)) = self.next().await {} })
+                .await;
+        });
     }
 
     /// The body as plain text, whatever upstream coded it with; or, where that coding is unknown, the body as
@@ -76,6 +94,33 @@ impl UpstreamBody {
             }
             (_, decoded) => Ok(Self(decoded)),
         }
+    }
+}
+
+impl UpstreamBody {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, StreamFault>> {
+        let frame = self.frame().await?;
+        Some(frame.map(|f| f.into_data().unwrap_or_default()))
+    }
+
+    /// All of it, if that is not more than `limit`. A body of one piece is not copied.
+    pub async fn whole(mut self, limit: usize) -> Result<Bytes, StreamFault> {
+        let mut all = BytesMut::new();
+        let mut first = None;
+        while let Some(piece) = self.next().await.transpose()? {
+            if all.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
+                return Err(StreamFault::TooLong(limit));
+            }
+            match first.take() {
+                None if all.is_empty() => first = Some(piece),
+                held => {
+                    all.extend_from_slice(&held.unwrap_or_default());
+                    all.extend_from_slice(&piece);
+                }
+            }
+        }
+        Ok(first.unwrap_or_else(|| all.freeze()))
     }
 }
 

@@ -57,6 +57,8 @@ codes! {
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
     /// `CONNECT`: this is no forward proxy.
     METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
+    /// The agent went silent in the middle of its body.
+    BODY_TIMEOUT = "body_timeout", 408, true, Agent, "nothing more of the request body came; send the request again";
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
     /// A WebSocket upgrade.

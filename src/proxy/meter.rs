@@ -1,5 +1,6 @@
 //! What an exchange came to: many hands note, one event comes out, however the exchange ends.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,26 +35,8 @@ impl ExchangeMeter {
     /// Starts the clock of an exchange that goes to `upstream`.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let event = ExchangeEvent {
-            id,
-            wire: None,
-            upstream,
-            route,
-            model: None,
-            conversation: None,
-            pinned: None,
-            fired: Vec::new(),
-            tooled: false,
-            streamed: false,
-            status: 0,
-            received_bytes: 0,
-            sent_bytes: Vec::new(),
-            response_bytes: 0,
-            tokens: Vec::new(),
-            retries: 0,
             outcome: Outcome::Cancelled,
-            first_byte: None,
-            total: Duration::ZERO,
-            added: Duration::ZERO,
+            ..ExchangeEvent::new(id, upstream, route)
         };
         Self(Arc::new(Inner {
             started: Instant::now(),
@@ -135,7 +118,14 @@ impl Drop for Inner {
             event.received_bytes = progress.bytes();
             event.sent_bytes = vec![progress.bytes()];
         }
-        (self.hook)(event);
+        if std::thread::panicking() && !self.lock().decided {
+            (event.outcome, event.status) = (Outcome::Refused, 500);
+        }
+        // A panic of the hook, while another one unwinds, would end the process.
+        let given = std::panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(event)));
+        if given.is_err() {
+            tracing::error!("the hook for ended exchanges panicked");
+        }
     }
 }
 

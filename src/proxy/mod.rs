@@ -36,6 +36,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, h
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
+use self::clients::{Keyring, Known};
 use self::coding::Coding;
 use self::fault::{Code, Fault};
 use self::headers::Sending;
@@ -44,11 +45,17 @@ use self::out::OutBody;
 use self::route::{Call, Route};
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
+use crate::handoff::sentinel::SealKey;
+use crate::session::Sessions;
+use crate::store::SharedStore;
 use crate::telemetry::Outcome;
 use crate::wire::WireId;
 
 /// Seconds after which an agent may come back when too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
+
+/// Conversations kept in memory in front of the store: each takes about a kilobyte.
+const LIVE_CONVERSATIONS: usize = 16_384;
 
 /// What all exchanges share.
 pub struct App {
@@ -56,22 +63,31 @@ pub struct App {
     pub config: Config,
     /// A client for each upstream.
     pub upstreams: Upstreams,
+    /// The conversations, with the store behind them.
+    pub sessions: Sessions,
+    /// The key of the sentinels' seals.
+    pub seal: SealKey,
     /// Gets one event for each exchange.
     pub events: EventHook,
+    clients: Keyring,
     exchanges: Arc<Semaphore>,
 }
 
 impl App {
     /// Prepares clients for all upstreams; opens no connection.
-    pub fn new(config: Config, events: EventHook) -> io::Result<Self> {
+    pub fn new(config: Config, store: SharedStore, seal: SealKey, events: EventHook) -> io::Result<Self> {
         let upstreams = Upstreams::new(&config)?;
         let exchanges = Arc::new(Semaphore::new(
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
+        let clients = Keyring::new(&config.clients);
         Ok(Self {
             config,
             upstreams,
+            sessions: Sessions::new(store, LIVE_CONVERSATIONS),
+            seal,
             events,
+            clients,
             exchanges,
         })
     }
@@ -137,11 +153,30 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);
     let meter = start_meter(&app, &parts, &route, &id);
-    let permit = app.exchanges.clone().try_acquire_owned().ok();
+    let mut permit = app.exchanges.clone().try_acquire_owned().ok();
     let shape = route.shape();
-    let mut response = match admit(&app, parts, route, &id, &meter, permit.is_some()) {
-        Ok(ctx) => answer(app, ctx, body).await,
-        Err(fault) => refuse(&meter, shape, &fault),
+    let mut response = match admit(&app, &parts, &route, permit.is_some()) {
+        Ok((client, place)) => {
+            let ctx = RequestContext {
+                id: id.clone(),
+                principal: client.name,
+                key_header: client.key_header,
+                place,
+                wire: route.wire,
+                call: route.call,
+                target: route.target,
+                method: parts.method,
+                headers: parts.headers,
+                meter: meter.clone(),
+            };
+            answer(app, ctx, body).await
+        }
+        Err(fault) => {
+            // Nobody holds a place by what is not let in.
+            permit = None;
+            body::discard(&parts.headers, body).await;
+            refuse(&meter, shape, &fault)
+        }
     };
     if let Ok(id) = HeaderValue::try_from(id) {
         response
@@ -185,16 +220,9 @@ fn start_meter(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeMet
     meter
 }
 
-/// All that can be said against a request before its body is looked at.
-fn admit(
-    app: &App,
-    parts: Parts,
-    route: Route,
-    id: &str,
-    meter: &ExchangeMeter,
-    room: bool,
-) -> Result<RequestContext, Fault> {
-    let client = clients::authenticate(&app.config.clients, &parts.headers).ok_or(Code::CLIENT_KEY)?;
+/// All that can be said against a request before its body is looked at; else who asks and whom it goes to.
+fn admit(app: &App, parts: &Parts, route: &Route, room: bool) -> Result<(Known, Arc<Place>), Fault> {
+    let client = app.clients.admit(&parts.headers).ok_or(Code::CLIENT_KEY)?;
     if !room {
         return Err(Fault {
             retry_after: Some(OVERLOAD_RETRY_SECS),
@@ -208,18 +236,7 @@ fn admit(
         return Err(Code::UPGRADE.into());
     }
     let place = app.upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
-    Ok(RequestContext {
-        id: id.to_owned(),
-        principal: client.name,
-        place: place.clone(),
-        wire: route.wire,
-        call: route.call,
-        method: parts.method,
-        target: route.target,
-        headers: parts.headers,
-        meter: meter.clone(),
-        key_header: client.key_header,
-    })
+    Ok((client, place.clone()))
 }
 
 fn wants_websocket(headers: &HeaderMap) -> bool {

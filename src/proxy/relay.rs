@@ -3,24 +3,39 @@
 use http::Response;
 use hyper::body::{Body, Incoming};
 
+use super::RequestContext;
+use super::download::UpstreamBody;
 use super::headers::{self, Sending};
 use super::meter::Progress;
 use super::out::OutBody;
+use super::upload::RopeBody;
 use super::upstream::UpstreamFault;
-use super::{RequestContext, download::UpstreamBody};
 use crate::telemetry::Outcome;
 
 /// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
 pub async fn run(ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    if body.is_end_stream() {
+        // Nothing to send is soon held, and can be sent again if the connection was stale.
+        ctx.meter.request_read(0);
+        return send(&ctx, Sending::default(), RopeBody::default()).await;
+    }
     let progress = Progress::start();
     ctx.meter.request_streams(progress.clone());
-    ctx.meter.leg_sent(body.size_hint().lower());
+    ctx.meter.leg_sent(0);
     let headers = ctx.onward(Sending::default());
     let sent = ctx
         .place
         .relay(&ctx.method, &ctx.target, headers, body, &progress)
         .await;
     answer(&ctx, sent)
+}
+
+/// Sends a body that is held and passes the answer back.
+pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<OutBody> {
+    ctx.meter.leg_sent(body.left());
+    let headers = ctx.onward(sending);
+    let sent = ctx.place.send(&ctx.method, &ctx.target, headers, body).await;
+    answer(ctx, sent)
 }
 
 /// Upstream's answer as it is, be it an error or a page of HTML; or the fault in its stead.

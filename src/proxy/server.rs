@@ -21,7 +21,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::fault::{Code, Fault};
@@ -29,6 +29,7 @@ use super::out::OutBody;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
 use crate::config::Config;
+use crate::wire::WireId;
 
 /// A handshake that takes longer is nobody's.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
@@ -128,7 +129,7 @@ impl Bound {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                Some(_ended) = connections.join_next() => {}
+                Some(ended) = connections.join_next() => note_panic(ended),
             }
         }
         drop(self.listener);
@@ -170,19 +171,44 @@ async fn serve<S>(stream: S, http: Builder<TokioExecutor>, app: Arc<App>, watche
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request| contained(app.clone(), request));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (again, uri) = (app.clone(), request.uri().clone());
+        let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
+        contained(handle(app.clone(), request), shape)
+    });
     let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(error, "connection");
     }
 }
 
+/// A panic in a body ends its connection: the agent has half an answer already.
+fn note_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "connection");
+    }
+}
+
 /// A panic becomes a 500 in the wire's shape. Its exchange is noted by the meter that it drops.
-async fn contained(app: Arc<App>, request: Request<Incoming>) -> Result<Response<OutBody>, Infallible> {
-    let again = (app.clone(), request.uri().clone());
-    let handled = AssertUnwindSafe(handle(app, request)).catch_unwind();
-    Ok(handled.await.unwrap_or_else(|_| {
-        let shape = find_route(&again.0, &again.1, &HeaderMap::new()).shape();
-        Fault::from(Code::INTERNAL).response(shape)
-    }))
+async fn contained(
+    handled: impl Future<Output = Response<OutBody>>,
+    shape: impl FnOnce() -> WireId,
+) -> Result<Response<OutBody>, Infallible> {
+    let handled = AssertUnwindSafe(handled).catch_unwind().await;
+    Ok(handled.unwrap_or_else(|_| Fault::from(Code::INTERNAL).response(shape())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_500_of_the_wire() {
+        let handled = async { panic!("on purpose") };
+        let Ok(response) = contained(handled, || WireId::Gemini).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["x-baton-error"], "internal");
+    }
 }

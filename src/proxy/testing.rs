@@ -85,7 +85,15 @@ impl Proxy {
         let addr = bound.addr();
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = events.clone();
-        let app = Arc::new(App::new(config, Arc::new(move |e| sink.lock().unwrap().push(e))).unwrap());
+        let app = Arc::new(
+            App::new(
+                config,
+                Arc::new(crate::store::memory::MemoryStore::default()),
+                crate::handoff::sentinel::SealKey::new(*b"test"),
+                Arc::new(move |e| sink.lock().unwrap().push(e)),
+            )
+            .unwrap(),
+        );
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(bound.run(app.clone(), async {
             let _ = stopped.await;

@@ -200,6 +200,18 @@ async fn an_agent_may_ask_before_it_sends() {
 }
 
 #[tokio::test]
+async fn an_agent_that_goes_silent_is_told_so() {
+    let proxy = Proxy::start(config("http://127.0.0.1:9"));
+    let head =
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 100\r\n\r\nhalf";
+    let got = proxy.raw(head).await;
+    assert!(
+        got.starts_with("HTTP/1.1 408") && got.contains("x-baton-error: body_timeout"),
+        "{got}"
+    );
+}
+
+#[tokio::test]
 async fn an_agent_that_stops_halfway_is_noted() {
     let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
     let proxy = Proxy::start(config(&upstream.url));

@@ -124,7 +124,7 @@ async fn client_keys_are_asked_for_and_not_sent_on() {
     config.clients = vec![key("ada", "key-a"), key("bob", "key-b")];
     let proxy = Proxy::start(config);
     for lines in ["", "x-api-key: key\r\n", "authorization: Bearer key-c\r\n"] {
-        let got = proxy.post("/v1/messages", lines, b"{}").await;
+        let got = proxy.post("/v1/messages", lines, &vec![b' '; 4 << 20]).await;
         assert!(got.starts_with("HTTP/1.1 401"), "{got}");
         assert_eq!(json(&got)["error"]["type"], "authentication_error");
     }

@@ -8,7 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::config::Secret;
+use crate::proxy::download::StreamFault;
 use crate::proxy::testing::{Act, Proxy, Script, config, ok};
+use crate::proxy::upload::RopeBody;
 use crate::telemetry::Outcome;
 
 fn head_and_body(answer: &str) -> (&str, &str) {
@@ -226,6 +228,42 @@ async fn a_stale_pooled_connection_is_tried_again_once() {
     let got = proxy.post("/v1/chat/completions", "", b"{}").await;
     assert!(got.contains("x-baton-error: upstream_closed"), "{got}");
     assert_eq!(fresh.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_without_a_body_is_held_too() {
+    let upstream = Script::start(vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3"))]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    for answer in ["1", "3"] {
+        let got = proxy
+            .raw("GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .await;
+        assert!(got.ends_with(&format!("\r\n\r\n{answer}")), "{got}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (sent, _) = upstream.received().remove(2);
+    assert!(
+        !sent.contains("content-length") && !sent.contains("chunked"),
+        "{sent}"
+    );
+}
+
+#[tokio::test]
+async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
+    let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
+    let upstream = Script::start(vec![Act::Answer(chunks.into())]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let place = proxy.app.upstreams.get("openai").unwrap();
+    for (limit, read) in [(5, Ok(Bytes::from("abcde"))), (4, Err(StreamFault::TooLong(4)))] {
+        let rope = RopeBody::new(["{", "", "\"a\":1", "}"].map(Bytes::from));
+        let sent = place
+            .send(&http::Method::POST, "/v1/responses", http::HeaderMap::new(), rope)
+            .await;
+        assert_eq!(sent.unwrap().into_body().whole(limit).await, read);
+    }
+    let (head, body) = upstream.received().remove(0);
+    assert!(head.contains("content-length: 7\r\n"), "{head}");
+    assert_eq!(body, b"{\"a\":1}");
 }
 
 #[tokio::test]
