@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,6 +20,13 @@ use crate::handoff::sentinel::SealKey;
 use crate::proxy::server;
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics};
+
+/// How long hidden pairs, conversations and response ids are kept untouched: people come back to a session
+/// after a holiday, rarely after a season.
+const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Pause between two sweeps.
+const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Time the store has to answer a readiness check.
 const PING_TIME: Duration = Duration::from_secs(2);
@@ -47,6 +54,7 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
         Failure::new(Exit::CANNOT_CREATE, message)
             .help("choose another folder with --state-dir or `state.dir`")
     })?;
+    let swept = Arc::clone(&store);
     let seal = seal_key(&config)?;
     let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
     let data = Data::new(bound, &config, &metrics, Arc::clone(&store), seal);
@@ -76,11 +84,28 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
         happened(stop).await;
         draining.store(true, Ordering::Relaxed);
     };
+    let sweeper = tokio::spawn(sweep(Arc::clone(&swept)));
     data.run(stop).await;
+    sweeper.abort();
     let _ = drained.send(true);
     // Its answers are short, and all that matters has been served.
     let _ = admin.await;
     Ok(())
+}
+
+/// Drops, now and then, what no conversation has touched for long. Handoffs stay.
+async fn sweep(store: SharedStore) {
+    let mut due = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        due.tick().await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = u64::try_from(now.saturating_sub(KEEP).as_millis()).unwrap_or_default();
+        match store.sweep(before).await {
+            Ok(0) => {}
+            Ok(records) => tracing::info!(records, "dropped what no conversation touched for long"),
+            Err(error) => tracing::warn!(%error, "the store could not be swept"),
+        }
+    }
 }
 
 /// The key of the seals: the config's, where replicas share one, else this machine's own.

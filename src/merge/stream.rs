@@ -14,6 +14,9 @@ pub struct StreamMerge {
     /// What the present leg streamed, for asking again; `None` once it grew over its limit.
     log: Option<Vec<Bytes>>,
     logged: usize,
+    /// Whether anything was shown that the bytes of an unread frame would contradict.
+    committed: bool,
+    failed: bool,
     /// What came last was kept back: a hidden call, or the end of a leg.
     withholding: bool,
     /// A frame was over the limit: bytes go by unread until the leg's end.
@@ -22,13 +25,16 @@ pub struct StreamMerge {
 }
 
 impl StreamMerge {
-    /// A machine for one response; frames over `frame_limit` bytes are passed on unread.
-    pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize) -> Self {
+    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
+    /// hidden yet. `keep`: what a leg says is kept, so that the model can be asked again.
+    pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
         Self {
             framer: Framer::new(frame_limit),
             dialect,
-            log: Some(Vec::new()),
+            log: keep.then(Vec::new),
             logged: 0,
+            committed: false,
+            failed: false,
             withholding: false,
             blind: false,
             frame_limit,
@@ -59,6 +65,8 @@ impl StreamMerge {
                 self.remember(batch.buf.clone());
                 coalesce(&batch.buf, passed, out);
             }
+            // Behind a hidden call or in a later leg, unread frames would make the message invalid.
+            Err(sse::Oversize(_)) if self.withholding() || self.committed => self.failed = true,
             Err(sse::Oversize(held)) => {
                 self.blind = true;
                 out.push(held);
@@ -104,6 +112,11 @@ impl StreamMerge {
         self.dialect.report().ended
     }
 
+    /// Whether the stream cannot be read any further, nor passed on as it is.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
     /// Whether upstream's last frames were kept back, so that the agent hears nothing.
     pub fn withholding(&self) -> bool {
         self.withholding || self.dialect.holds_end()
@@ -135,6 +148,7 @@ impl StreamMerge {
     /// The bytes that follow belong to another leg.
     pub fn next_leg(&mut self) {
         self.framer = Framer::new(self.frame_limit);
+        self.committed = true;
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;

@@ -16,6 +16,7 @@ use crate::splice::Edit;
 
 pub mod anthropic;
 pub mod leg;
+pub mod openai_chat;
 pub mod sse;
 pub mod view;
 
@@ -169,10 +170,10 @@ pub trait Wire: Send + Sync + 'static {
     fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>;
 
     /// The machine that reads this wire's streams.
-    fn dialect(&self, view: &View) -> Box<dyn Dialect>;
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect>;
 
     /// Reads a reply that came in one piece.
-    fn reply(&self, body: &Bytes) -> Option<LegReport>;
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport>;
 
     /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in
     /// front of them all: the first leg is a later one.
@@ -187,6 +188,15 @@ pub trait Wire: Send + Sync + 'static {
     fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
         false
     }
+}
+
+/// What is looked for in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watch {
+    /// Whether calls of the tool are ours to hide: it was we who offered it.
+    pub hide: bool,
+    /// Bytes of a hidden call's arguments that are collected.
+    pub held_bytes: usize,
 }
 
 /// What a model said in one leg, kept so that it can be asked again.

@@ -9,13 +9,18 @@ use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::{preamble, tool};
 use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
 use baton_proxy::splice;
-use baton_proxy::wire::{Call, Ending, Leg, Wire, WireId};
+use baton_proxy::wire::{Call, Ending, Leg, Watch, Wire, WireId};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 use uuid::Uuid;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
 
 struct Folder(&'static dyn Wire);
 
@@ -120,7 +125,7 @@ fn later_leg_and_cut(f: &Folder) {
 /// Runs the legs through the machine, the stream cut at `first` and leg 2 at `second`.
 fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
     let request = f.reading("00_request_agent.json");
-    let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
+    let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
     let mut out = Vec::new();
     let (leg1, leg2) = (f.bytes("03_leg1.sse"), f.bytes("04_leg2.sse"));
     merge.feed(leg1.slice(..first), &mut out);
@@ -163,7 +168,7 @@ fn stream_merges(f: &Folder) {
 
 fn reply_merges(f: &Folder) {
     let first = f.bytes("02_response_handoff.json");
-    let report = f.0.reply(&first).unwrap();
+    let report = f.0.reply(&first, WATCH).unwrap();
     let now = Circumstances {
         messages: 3,
         legs: 1,
@@ -182,7 +187,7 @@ fn reply_merges(f: &Folder) {
             then: Some(shown(f.0)),
         },
         Leg {
-            report: f.0.reply(&second).unwrap(),
+            report: f.0.reply(&second, WATCH).unwrap(),
             body: second,
             then: None,
         },
@@ -196,7 +201,7 @@ fn mixed_batch(f: &Folder) {
     let stream = f.bytes("20_mixed_upstream.sse");
     let wanted = f.bytes("21_mixed_to_agent.sse");
     for cut in 0..stream.len() {
-        let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
+        let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
         merge.feed(stream.slice(..cut), &mut out);
         merge.feed(stream.slice(cut..), &mut out);
@@ -317,6 +322,7 @@ macro_rules! golden {
 }
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+golden!(openai_chat, baton_proxy::wire::openai_chat::OpenaiChat);
 
 #[test]
 fn every_wire_has_its_name_back() {

@@ -24,7 +24,7 @@ use crate::session::Live;
 use crate::splice;
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
-use crate::wire::Usage;
+use crate::wire::{Usage, Watch};
 
 /// Bytes of an error answer that are read to see whether it is about the prefix.
 const ERROR_BODY: usize = 256 << 10;
@@ -35,6 +35,8 @@ pub(super) struct Exchange {
     pub(super) app: Arc<App>,
     pub(super) ctx: RequestContext,
     pub(super) prepared: Arc<Prepared>,
+    /// Whether the tool was offered in what upstream answered.
+    pub(super) tooled: bool,
     /// The request's text, decoded.
     pub(super) text: Bytes,
     raw: Bytes,
@@ -46,6 +48,7 @@ impl Exchange {
         Self {
             app,
             ctx,
+            tooled: prepared.tooled,
             prepared: Arc::new(prepared),
             text,
             raw: body.raw,
@@ -104,7 +107,7 @@ impl Exchange {
         };
         self.ctx.meter.first_byte();
         if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
-            return self.other_way_round(response, first).await;
+            return self.other_way_round(response).await;
         }
         self.take(response, first).await
     }
@@ -215,7 +218,7 @@ impl Exchange {
     }
 
     /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
-    async fn other_way_round(self, response: Response<UpstreamBody>, first: Rewritten) -> Response<OutBody> {
+    async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
         let (parts, body) = response.into_parts();
         let read = match body.decoded(&parts.headers) {
             Ok(body) => Limited::new(body, ERROR_BODY)
@@ -250,10 +253,10 @@ impl Exchange {
                     tracing::error!(%error, "what worked could not be written down");
                 }
                 self.ctx.meter.note(|e| e.tooled = tooled);
+                self.tooled = tooled;
                 return self.take(response, again).await;
             }
         }
-        let _ = first;
         self.ctx.meter.decide(Outcome::UpstreamError);
         shaped(parts.status, &parts.headers, OutBody::whole(text))
     }
@@ -288,6 +291,14 @@ impl Exchange {
             return whole::answer(self, parts, body, now, opening).await;
         }
         relay::answer(&self.ctx, Ok(Response::from_parts(parts, body)))
+    }
+
+    /// What is looked for in the response.
+    pub(super) fn watch(&self) -> Watch {
+        Watch {
+            hide: self.tooled,
+            held_bytes: self.app.config.limits.held_bytes,
+        }
     }
 
     fn circumstances(&self, first: &Rewritten) -> Circumstances {

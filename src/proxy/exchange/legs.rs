@@ -24,7 +24,6 @@ pub(super) async fn persist(
 ) -> Option<(Parts, UpstreamBody)> {
     let tries = exchange.app.config.handoff.retries;
     for attempt in 0..=tries {
-        let backoff = FIRST_PAUSE * 2u32.saturating_pow(attempt);
         let pause = match exchange.send_leg(rope.clone()).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
@@ -37,7 +36,7 @@ pub(super) async fn persist(
                     status = response.status().as_u16(),
                     "leg refused"
                 );
-                asked_pause(response.headers()).unwrap_or(backoff)
+                asked_pause(response.headers()).unwrap_or(backoff(attempt))
             }
             Ok(response) => {
                 tracing::error!(
@@ -54,7 +53,7 @@ pub(super) async fn persist(
                     code = fault.code.name,
                     "leg not answered"
                 );
-                backoff
+                backoff(attempt)
             }
         };
         if attempt == tries || pause > LONGEST_PAUSE {
@@ -64,6 +63,13 @@ pub(super) async fn persist(
         tokio::time::sleep(pause).await;
     }
     None
+}
+
+/// The pause behind a try that failed.
+pub(super) fn backoff(attempt: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(2u32.saturating_pow(attempt))
+        .min(LONGEST_PAUSE)
 }
 
 fn readable(

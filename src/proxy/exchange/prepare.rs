@@ -123,7 +123,9 @@ pub(super) async fn prepare(
     };
     let active = find_active(app, ctx, wire, &reading).await.map_err(store_down)?;
     let known = live.as_ref().and_then(|l| l.active());
-    let unpinned = active.is_none() && known.is_some() && is_model_call(ctx.call);
+    // Side calls (titles, probes) share a session's id and not its transcript: they say nothing of it.
+    let of_the_loop = is_model_call(ctx.call) && reading.view.tools.is_some_and(|t| t.client);
+    let unpinned = active.is_none() && known.is_some() && of_the_loop;
     let mut prepared = Prepared {
         wire,
         reading,
@@ -135,7 +137,7 @@ pub(super) async fn prepare(
     };
     prepared.pairs = pairs(app, ctx, &prepared, known).await.map_err(store_down)?;
     prepared.tooled = tooled(app, ctx, &prepared).await;
-    if let Some(live) = prepared.live.as_ref().filter(|_| is_model_call(ctx.call)) {
+    if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
         app.sessions
             .follow(live, prepared.active.as_ref().map(|a| a.id), now_ms());
     }

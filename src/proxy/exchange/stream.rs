@@ -6,19 +6,21 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::answer::Exchange;
+use super::legs;
 use crate::handoff::plan::Cut;
 use crate::handoff::record::{Handoff, HiddenPair};
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, StreamMerge, Verdict};
 use crate::proxy::download::{StreamFault, UpstreamBody};
 use crate::store::StoreError;
-use crate::wire::{Ending, LegReport, Spoken};
+use crate::wire::{Ending, LegReport, Spoken, Stop};
 
 /// What goes on between two legs.
 type Work = Pin<Box<dyn Future<Output = Next> + Send>>;
@@ -32,6 +34,8 @@ pub(super) struct Driver {
     now: Circumstances,
     /// What the present leg was cut at, and what was appended to it, for asking again.
     base: Base,
+    /// Tries of the present leg that ended in an error before anything of it was shown.
+    early: u32,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
     quiet: Option<Pin<Box<Sleep>>>,
@@ -66,8 +70,12 @@ impl Driver {
         now: Circumstances,
         opening: Option<Arc<Handoff>>,
     ) -> Self {
-        let dialect = exchange.prepared.wire.dialect(&exchange.prepared.reading.view);
-        let mut merge = StreamMerge::new(dialect, exchange.app.config.limits.frame_bytes);
+        let dialect = exchange
+            .prepared
+            .wire
+            .dialect(&exchange.prepared.reading.view, exchange.watch());
+        let limit = exchange.app.config.limits.frame_bytes;
+        let mut merge = StreamMerge::new(dialect, limit, exchange.tooled);
         let mut base = Base::default();
         if let Some(handoff) = &opening {
             merge.open_with(exchange.sentinel(handoff));
@@ -83,6 +91,7 @@ impl Driver {
             out: VecDeque::new(),
             now,
             base,
+            early: 0,
             shown: opening,
             quiet: None,
         }
@@ -98,6 +107,10 @@ impl Driver {
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
         self.exchange.count(report.usage, report.broken_up);
+        if report.stop == Stop::Error && report.ended {
+            return self.failed_early();
+        }
+        self.early = 0;
         match self.merge.judge(&self.now) {
             Verdict::End(ending) => self.close(ending, &report),
             Verdict::Fire { prompt, reason } => {
@@ -112,6 +125,16 @@ impl Driver {
             }
             Verdict::AskAgain(refused) => self.ask_again(refused, &report),
         }
+    }
+
+    /// A later leg answered with an error event before anything of it was shown.
+    fn failed_early(&mut self) {
+        if self.early >= self.exchange.app.config.handoff.retries {
+            return self.lost();
+        }
+        self.early += 1;
+        self.exchange.ctx.meter.note(|e| e.retries += 1);
+        self.next_leg(legs::backoff(self.early - 1));
     }
 
     fn ask_again(&mut self, refused: Refused, report: &LegReport) {
@@ -151,7 +174,7 @@ impl Driver {
                 self.say(&text);
                 self.base.more.push(more);
                 self.now.asked += 1;
-                self.next_leg();
+                self.next_leg(Duration::ZERO);
             }
             Next::Aside(failed) => {
                 if let Err(error) = failed {
@@ -188,12 +211,13 @@ impl Driver {
             let next_input = self.exchange.next_input(&handoff);
             return self.end(Ending::Stopped { next_input });
         }
-        self.next_leg();
+        self.next_leg(Duration::ZERO);
     }
 
-    fn next_leg(&mut self) {
+    fn next_leg(&mut self, pause: Duration) {
         let (exchange, base) = (self.exchange.clone(), self.base.clone());
         self.work(async move {
+            tokio::time::sleep(pause).await;
             let rope = exchange.leg_rope(base.head.as_deref(), &base.more);
             Next::Leg(exchange.persist(rope, true).await.map(|(_, body)| body))
         });
@@ -247,7 +271,10 @@ impl Driver {
                     if let Ok(chunk) = frame.into_data() {
                         self.feed(chunk);
                     }
-                    if self.merge.leg_ended() {
+                    if self.merge.failed() {
+                        let why = "an event is over limits.frame_bytes".to_owned();
+                        self.phase = Phase::Broken(StreamFault::Closed(why));
+                    } else if self.merge.leg_ended() {
                         self.leg_ended();
                     }
                     Poll::Ready(())

@@ -31,7 +31,7 @@ pub(super) async fn answer(
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
     };
-    let Some(report) = exchange.prepared.wire.reply(&body) else {
+    let Some(report) = exchange.prepared.wire.reply(&body, exchange.watch()) else {
         return shaped(parts.status, &parts.headers, OutBody::whole(body));
     };
     let mut course = Course {
@@ -173,7 +173,7 @@ impl Course {
         let rope = self.exchange.leg_rope(self.head.as_deref(), &self.more);
         let (_, body) = self.exchange.persist(rope, false).await?;
         let body = collect(&self.exchange, body).await.ok()?;
-        let report = self.exchange.prepared.wire.reply(&body)?;
+        let report = self.exchange.prepared.wire.reply(&body, self.exchange.watch())?;
         Some((body, report))
     }
 
