@@ -32,28 +32,42 @@ macro_rules! judges {
 
 judges! {
     python_anthropic: Python "anthropic_messages.py";
+    python_openai_chat: Python "openai_chat.py";
+    typescript_anthropic: Node "anthropic_messages.mjs";
+    typescript_openai_chat: Node "openai_chat.mjs";
+    ai_sdk_anthropic: Node "ai_sdk_anthropic.mjs";
+    ai_sdk_openai_chat: Node "ai_sdk_openai_chat.mjs";
 }
 
 /// What runs a script.
 enum Runner {
     Python,
+    Node,
 }
 
 impl Runner {
-    /// The interpreter, and the folder that is there once the SDKs are.
-    fn parts(&self) -> (PathBuf, PathBuf, &'static str) {
+    /// The interpreter, a file that is there once the SDKs are, and the folder of the scripts.
+    fn parts(&self) -> (PathBuf, PathBuf, PathBuf) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        match self {
-            Runner::Python => {
-                let python = root.join("target/sdk-venv/bin/python");
-                (python, root.join("target/sdk-venv/ready"), "tests/sdk/py")
-            }
-        }
+        let (program, installed, scripts) = match self {
+            Runner::Python => (
+                "target/sdk-venv/bin/python",
+                "target/sdk-venv/ready",
+                "tests/sdk/py",
+            ),
+            // From the PATH: joining a bare name to a folder would hide it.
+            Runner::Node => ("", "target/sdk-node/ready", "tests/sdk/js"),
+        };
+        let program = match program {
+            "" => PathBuf::from("node"),
+            path => root.join(path),
+        };
+        (program, root.join(installed), root.join(scripts))
     }
 }
 
 fn judge(runner: &Runner, script: &str) {
-    let (program, installed, folder) = runner.parts();
+    let (program, installed, scripts) = runner.parts();
     if !installed.exists() {
         let required = std::env::var("CI").is_ok_and(|ci| ci == "true")
             || std::env::var("BATON_SDK").is_ok_and(|sdk| sdk == "required");
@@ -66,9 +80,8 @@ fn judge(runner: &Runner, script: &str) {
     let provider = runtime.block_on(Strict::start(Judged::default(), Options::default()));
     let provider = provider.unwrap();
     let proxy = Proxy::start(&provider.url());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(script);
     let output = Command::new(program)
-        .arg(path)
+        .arg(scripts.join(script))
         .env("BATON_URL", &proxy.url)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("NO_PROXY", "127.0.0.1")
