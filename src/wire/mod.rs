@@ -93,7 +93,7 @@ pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
 }
 
 /// All wires.
-pub const WIRES: &[&dyn Wire] = &[&anthropic::Anthropic];
+pub const WIRES: &[&dyn Wire] = &[&anthropic::Anthropic, &openai_chat::OpenaiChat];
 
 /// Name of the tool.
 pub const TOOL_NAME: &str = "session_handoff";

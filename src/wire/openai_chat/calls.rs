@@ -7,14 +7,13 @@
 use bytes::Bytes;
 
 use crate::json::{self, Span};
-use crate::limits::HELD_ARGUMENTS;
 use crate::splice::{self, Edit};
-use crate::wire::TOOL_NAME;
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::{TOOL_NAME, Watch};
 
 /// The calls of one leg, and how many the agent has seen over all legs.
-#[derive(Default)]
 pub(super) struct Calls {
+    watch: Watch,
     slots: Vec<Slot>,
     /// Index of the next call the agent sees.
     next: usize,
@@ -98,7 +97,24 @@ fn raw(data: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(data)).into_owned()
 }
 
+impl Default for Calls {
+    fn default() -> Self {
+        Self::new(Watch {
+            hide: false,
+            held_bytes: 0,
+        })
+    }
+}
+
 impl Calls {
+    pub(super) fn new(watch: Watch) -> Self {
+        Self {
+            watch,
+            slots: Vec::new(),
+            next: 0,
+        }
+    }
+
     /// Forgets a leg's calls; the numbering goes on.
     pub(super) fn next_leg(&mut self) {
         self.slots.clear();
@@ -187,13 +203,13 @@ impl Calls {
             }
             State::Hidden(at) => {
                 if let Some(call) = report.hidden.get_mut(*at) {
-                    collect(call, element, data, &slot.id);
+                    collect(call, element, data, &slot.id, self.watch.held_bytes);
                 }
                 return None;
             }
             State::Undecided { .. } => {}
         }
-        slot.decide(element, data, &mut self.next, report)
+        slot.decide(element, data, &mut self.next, self.watch, report)
     }
 
     /// The leg names no more calls: what waits is not ours. Its elements, to be shown.
@@ -227,13 +243,14 @@ impl Slot {
         element: &Element,
         data: &[u8],
         next: &mut usize,
+        watch: Watch,
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
         let State::Undecided { name, held } = &mut self.state else {
             return None;
         };
         name.push_str(&element.name);
-        if !element.custom && name == TOOL_NAME {
+        if watch.hide && !element.custom && name == TOOL_NAME {
             let mut call = HiddenCall {
                 after: report.parts,
                 ..HiddenCall::default()
@@ -241,14 +258,15 @@ impl Slot {
             for before in held.iter() {
                 let text = before.as_bytes();
                 let earlier = Element::read(text, Span::new(0, text.len()));
-                collect(&mut call, &earlier, text, &self.id);
+                collect(&mut call, &earlier, text, &self.id, watch.held_bytes);
             }
-            collect(&mut call, element, data, &self.id);
+            collect(&mut call, element, data, &self.id, watch.held_bytes);
             report.hidden.push(call);
             self.state = State::Hidden(report.hidden.len() - 1);
             return None;
         }
-        if !element.custom && TOOL_NAME.starts_with(name.as_str()) && element.arguments.is_empty() {
+        let may_be = watch.hide && TOOL_NAME.starts_with(name.as_str());
+        if may_be && !element.custom && element.arguments.is_empty() {
             held.push(raw(data, element.span));
             return None;
         }
@@ -271,15 +289,11 @@ impl Slot {
     }
 }
 
-fn collect(call: &mut HiddenCall, element: &Element, data: &[u8], id: &str) {
+fn collect(call: &mut HiddenCall, element: &Element, data: &[u8], id: &str, limit: usize) {
     if call.id.is_empty() {
         id.clone_into(&mut call.id);
     }
-    if call.arguments.len() + element.arguments.len() > HELD_ARGUMENTS {
-        call.oversize = true;
-    } else {
-        call.arguments.push_str(&element.arguments);
-    }
+    call.collect(&element.arguments, limit);
     let extras = extras(data, element.span);
     if !extras.is_empty() && call.raw.is_none() {
         call.raw = Some(extras);

@@ -10,9 +10,9 @@ use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
 use crate::wire::leg::{HiddenCall, LegReport};
-use crate::wire::{Ending, Leg, TOOL_NAME};
+use crate::wire::{Ending, Leg, TOOL_NAME, Watch};
 
-pub(super) fn read(body: &Bytes) -> Option<LegReport> {
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
     let whole = json::whole(text).ok()?;
     let choices = json::elements(text, json::get(text, whole, "choices")?);
@@ -33,20 +33,21 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
         let id = json::get_string(text, call, "id")
             .unwrap_or_default()
             .into_owned();
-        if !is_ours(text, call) {
+        if !(watch.hide && is_ours(text, call)) {
             report.calls.push((id, report.parts));
             report.parts += 1;
             continue;
         }
         let function = json::get(text, call, "function").unwrap_or_default();
-        report.hidden.push(HiddenCall {
+        let mut hidden = HiddenCall {
             id,
-            arguments: arguments(text, function),
             complete: true,
             after: report.parts,
             raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
             ..HiddenCall::default()
-        });
+        };
+        hidden.collect(&arguments(text, function), watch.held_bytes);
+        report.hidden.push(hidden);
     }
     let content = json::at_path(text, choice, &["message", "content"]);
     report.broken_up = content.map_or(0, |c| breaks(text, c).len());
@@ -99,19 +100,22 @@ enum Piece {
 }
 
 /// What the legs said, one after the other, with what is shown between.
-fn said(legs: &[Leg]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
+fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = opening.map(own).into_iter().collect();
     for leg in legs {
         let (_, choice) = place(&leg.body);
         if let Some(content) = json::at_path(&leg.body, choice, &["message", "content"]) {
             pieces.extend(content_pieces(&leg.body, content));
         }
-        pieces.extend(leg.then.as_deref().map(|then| {
-            let quoted = json::quote(then);
-            Piece::Text(quoted[1..quoted.len() - 1].to_owned())
-        }));
+        pieces.extend(leg.then.as_deref().map(own));
     }
     pieces
+}
+
+/// Text of our own.
+fn own(text: &str) -> Piece {
+    let quoted = json::quote(text);
+    Piece::Text(quoted[1..quoted.len() - 1].to_owned())
 }
 
 fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {
@@ -154,7 +158,7 @@ fn content_of(pieces: &[Piece]) -> Option<String> {
 }
 
 /// The last leg's reply with the first one's identity: what is not named here is the last one's own.
-pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
     let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
         return Bytes::new();
     };
@@ -173,7 +177,7 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
     // More than one choice: no leg but this one, and nothing of ours in it.
     let many = json::get(text, whole, "choices").is_some_and(|c| json::elements(text, c).len() > 1);
     if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
-        edits.extend(message_edits(legs, text, message));
+        edits.extend(message_edits(legs, opening, text, message));
     }
     splice::flat(splice::splice(&last.body, edits))
 }
@@ -213,16 +217,18 @@ fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
 }
 
 /// All that was said as its content, and none of our calls.
-fn message_edits(legs: &[Leg], text: &[u8], message: Span) -> Vec<Edit> {
+fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span) -> Vec<Edit> {
+    let hides = legs.last().is_some_and(|l| !l.report.hidden.is_empty());
     let members = json::members(text, message);
     let find = |name: &str| members.iter().position(|(k, _)| k.of(text) == name.as_bytes());
     let listed = find("tool_calls");
     let elements = listed.map_or(Vec::new(), |i| json::elements(text, members[i].1));
-    let (ours, theirs): (Vec<Span>, Vec<Span>) = elements.into_iter().partition(|c| is_ours(text, *c));
+    let (ours, theirs): (Vec<Span>, Vec<Span>) =
+        elements.into_iter().partition(|c| hides && is_ours(text, *c));
     let hidden = listed.filter(|_| !ours.is_empty());
     let bare = hidden.filter(|_| theirs.is_empty());
     // A message without calls must have a content, be it empty, or it cannot be sent back.
-    let content = content_of(&said(legs)).or(bare.map(|_| r#""""#.to_owned()));
+    let content = content_of(&said(legs, opening)).or(bare.map(|_| r#""""#.to_owned()));
     let mut edits = Vec::new();
     match (find("content"), &content) {
         (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {

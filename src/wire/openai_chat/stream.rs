@@ -10,7 +10,7 @@ use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::view::Facts;
-use crate::wire::{Ending, sse};
+use crate::wire::{Ending, Watch, sse};
 
 /// Top-level members by which a completion is known: leg 1's in every chunk. Others (`obfuscation`, filter
 /// results) are a chunk's own.
@@ -29,7 +29,8 @@ const DONE: &[u8] = b"[DONE]";
 /// Where the stream is.
 #[derive(Default)]
 pub(super) struct Stream {
-    /// The agent asked for usage; where it did not, we did, and its chunk is not shown.
+    /// The agent asked for usage, or nobody but the server speaks of it; else we asked, and its chunk is not
+    /// shown.
     wants_usage: bool,
     /// More than one choice: relayed as it is.
     many: bool,
@@ -78,6 +79,11 @@ impl Dialect for Stream {
         };
         if chunk.error {
             self.report.stop = Stop::Error;
+            if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
+                // Nothing of this leg was shown: it may be tried again.
+                self.report.ended = true;
+                return;
+            }
             return out.push(raw.clone());
         }
         self.note(data, &chunk);
@@ -158,9 +164,10 @@ fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
 }
 
 impl Stream {
-    pub(super) fn new(facts: &Facts) -> Self {
+    pub(super) fn new(facts: &Facts, watch: Watch) -> Self {
         Self {
-            wants_usage: facts.wants_usage,
+            wants_usage: facts.wants_usage || !watch.hide,
+            calls: Calls::new(watch),
             many: facts.many,
             ..Self::default()
         }

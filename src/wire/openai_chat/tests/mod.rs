@@ -1,5 +1,7 @@
 //! What golden files do not show.
 
+use crate::wire::Watch;
+
 mod request;
 mod stream;
 mod whole;
@@ -64,3 +66,9 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let sent = splice::flat(rewrite(&OpenaiChat, &reading, &what).rope);
     serde_json::from_slice::<Value>(&sent).unwrap()["messages"].take()
 }
+
+/// What the tests watch for.
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};

@@ -1,5 +1,6 @@
 //! Streams of many servers, each at every split point.
 
+use super::WATCH;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -68,7 +69,7 @@ fn machine(request: &str) -> StreamMerge {
     let view = OpenaiChat
         .read(&Bytes::copy_from_slice(request.as_bytes()), Call::Generate)
         .unwrap();
-    StreamMerge::new(OpenaiChat.dialect(&view), 1 << 20)
+    StreamMerge::new(OpenaiChat.dialect(&view, WATCH), 1 << 20, true)
 }
 
 /// Runs legs at one split; what the agent gets, and the last leg's report.

@@ -1,5 +1,6 @@
 //! Replies in one piece, and the model asked again.
 
+use super::WATCH;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -17,13 +18,13 @@ fn body(message: Value, reason: &str) -> Bytes {
 fn leg(body: &Bytes, then: Option<&str>) -> Leg {
     Leg {
         body: body.clone(),
-        report: OpenaiChat.reply(body).unwrap(),
+        report: OpenaiChat.reply(body, WATCH).unwrap(),
         then: then.map(str::to_owned),
     }
 }
 
 fn joined(legs: &[Leg], ending: Ending) -> Value {
-    serde_json::from_slice(&OpenaiChat.join(legs, ending)).unwrap()
+    serde_json::from_slice(&OpenaiChat.join(legs, None, ending)).unwrap()
 }
 
 fn ours() -> Value {
@@ -37,17 +38,24 @@ fn theirs() -> Value {
 #[test]
 fn a_reply_is_read() {
     let report = OpenaiChat
-        .reply(&body(
-            json!({"role":"assistant","content":null,"tool_calls":[ours(), theirs()]}),
-            "tool_calls",
-        ))
+        .reply(
+            &body(
+                json!({"role":"assistant","content":null,"tool_calls":[ours(), theirs()]}),
+                "tool_calls",
+            ),
+            WATCH,
+        )
         .unwrap();
     assert_eq!((report.stop, report.parts, report.ended), (Stop::Calls, 1, true));
     assert_eq!(report.calls, [("c".to_owned(), 0)]);
     assert_eq!((report.hidden[0].after, report.hidden[0].complete), (0, true));
     assert_eq!((report.usage.input, report.usage.output), (10, 4));
-    assert!(OpenaiChat.reply(&Bytes::from_static(b"{\"error\":{}}")).is_none());
-    assert!(OpenaiChat.reply(&Bytes::from_static(b"oops")).is_none());
+    assert!(
+        OpenaiChat
+            .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
+            .is_none()
+    );
+    assert!(OpenaiChat.reply(&Bytes::from_static(b"oops"), WATCH).is_none());
 }
 
 #[test]
@@ -69,7 +77,7 @@ fn our_call_goes_and_the_rest_stays() {
         assert_eq!(out["choices"][0]["finish_reason"], "stop");
     }
     let plain = body(json!({"role":"assistant","content":"é\u{1}"}), "stop");
-    assert_eq!(OpenaiChat.join(&[leg(&plain, None)], Ending::Own), plain);
+    assert_eq!(OpenaiChat.join(&[leg(&plain, None)], None, Ending::Own), plain);
 }
 
 #[test]
@@ -104,7 +112,7 @@ fn lists_and_lookalikes_join() {
         json!([text("[[handoff-aside\\:x"), text("S"), text("two")])
     );
     assert_eq!(out["usage"]["completion_tokens"], 8);
-    assert_eq!(OpenaiChat.reply(&first).unwrap().broken_up, 1);
+    assert_eq!(OpenaiChat.reply(&first, WATCH).unwrap().broken_up, 1);
 }
 
 /// Asked again within a request, and put back on the next one: the same prefix for the model.
