@@ -181,12 +181,16 @@ def judge(make):
         return f"{runs:02}"
 
     for kind in ("plain", "mixed", "refuse"):
-        first = None
+        outputs = None
         for stream in make.modes:
+            first = None
             for chunk in (0, 1, 7) if stream else (0, 7):
                 sizes = chain(make, next_run(), kind, stream, chunk, counts=chunk == 0)
+                # What an SDK resends may differ with how it got it.
                 first = first or sizes
-                same(f"{kind}: usage, streamed or not", sizes, first)
+                same(f"{kind}, {chunk} bytes: usage", sizes, first)
+            outputs = outputs or [size[1] for size in first]
+            same(f"{kind}: output, streamed or not", [size[1] for size in first], outputs)
     for stream in make.modes:
         for fault in ("first", "leg2", "lost"):
             if fault != "first" or make.retries:
