@@ -14,6 +14,7 @@ pub(super) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
+  baton demo
   baton serve
   ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
   OPENAI_BASE_URL=http://127.0.0.1:8787/v1 my-agent
@@ -25,6 +26,8 @@ pub(super) enum Command {
     Serve(ServeArgs),
     /// Report every problem of a config at once
     Check(CheckArgs),
+    /// Show what happens, offline: a scripted agent and provider with the real proxy between them
+    Demo(DemoArgs),
     /// Look at the handoffs that were made
     Handoffs(HandoffsArgs),
 }
@@ -67,6 +70,33 @@ pub(super) struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Needs no network, no key and no config, and keeps nothing.
+
+Examples:
+  baton demo
+  baton demo --tasks 8 --turns 12
+  baton demo --json | jq .totals
+  baton demo --svg sawtooth.svg")]
+pub(super) struct DemoArgs {
+    /// Tasks that the agent works through; one handoff stands between two
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=super::demo::MOST_TASKS))]
+    pub(super) tasks: u8,
+    /// Tool calls in each task
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(2..=40))]
+    pub(super) turns: u8,
+    /// API that agent and provider speak
+    #[arg(long, value_name = "WIRE", default_value = "anthropic")]
+    pub(super) wire: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw the sizes into a file, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

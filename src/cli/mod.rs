@@ -35,6 +35,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match args.command {
         Command::Serve(args) => serve::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
+        Command::Demo(args) => demo::run(&args, &mut out),
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
     };
     match done {

@@ -252,7 +252,7 @@ impl Slot {
         name.push_str(&element.name);
         if watch.hide && !element.custom && name == TOOL_NAME {
             let mut call = HiddenCall {
-                after: report.parts,
+                after: report.calls.len(),
                 ..HiddenCall::default()
             };
             for before in held.iter() {
@@ -280,7 +280,8 @@ impl Slot {
             entry: report.calls.len(),
         };
         *next += 1;
-        report.calls.push((self.id.clone(), report.parts));
+        // Places count calls alone: content is a list of its own on this wire.
+        report.calls.push((self.id.clone(), report.calls.len()));
         report.parts += 1;
         match std::mem::replace(&mut self.state, shown) {
             State::Undecided { held, .. } => held,

@@ -3,6 +3,7 @@
 mod aside;
 mod calls;
 mod chunk;
+mod identity;
 mod message;
 mod reply;
 mod request;
@@ -99,7 +100,7 @@ impl Wire for OpenaiChat {
     }
 
     fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(&view.facts, watch))
+        Box::new(stream::Stream::new(view, watch))
     }
 
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {

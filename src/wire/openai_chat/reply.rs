@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::calls::{arguments, extras};
 use super::chunk::{self, stop, without};
-use super::stream::IDENTITY;
+use super::identity::IDENTITY;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
@@ -34,15 +34,14 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
             .unwrap_or_default()
             .into_owned();
         if !(watch.hide && is_ours(text, call)) {
-            report.calls.push((id, report.parts));
-            report.parts += 1;
+            report.calls.push((id, report.calls.len()));
             continue;
         }
         let function = json::get(text, call, "function").unwrap_or_default();
         let mut hidden = HiddenCall {
             id,
             complete: true,
-            after: report.parts,
+            after: report.calls.len(),
             raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
             ..HiddenCall::default()
         };
@@ -51,6 +50,8 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     }
     let content = json::at_path(text, choice, &["message", "content"]);
     report.broken_up = content.map_or(0, |c| breaks(text, c).len());
+    let spoken = content.is_some_and(|c| chunk::says_something(c.of(text)));
+    report.parts = report.calls.len() + usize::from(spoken);
     Some(report)
 }
 
@@ -101,6 +102,10 @@ enum Piece {
 
 /// What the legs said, one after the other, with what is shown between.
 fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
+    let own = |text: &str| {
+        let quoted = json::quote(text);
+        Piece::Text(quoted[1..quoted.len() - 1].to_owned())
+    };
     let mut pieces: Vec<Piece> = opening.map(own).into_iter().collect();
     for leg in legs {
         let (_, choice) = place(&leg.body);
@@ -110,12 +115,6 @@ fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
         pieces.extend(leg.then.as_deref().map(own));
     }
     pieces
-}
-
-/// Text of our own.
-fn own(text: &str) -> Piece {
-    let quoted = json::quote(text);
-    Piece::Text(quoted[1..quoted.len() - 1].to_owned())
 }
 
 fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {

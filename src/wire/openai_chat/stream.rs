@@ -4,34 +4,24 @@ use bytes::Bytes;
 
 use super::calls::{Calls, Fate};
 use super::chunk::{self, Choice, Chunk};
+use super::identity::Identity;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::view::Facts;
+use crate::wire::view::View;
 use crate::wire::{Ending, Watch, sse};
-
-/// Top-level members by which a completion is known: leg 1's in every chunk. Others (`obfuscation`, filter
-/// results) are a chunk's own.
-pub(super) const IDENTITY: [&str; 7] = [
-    "id",
-    "object",
-    "created",
-    "model",
-    "service_tier",
-    "system_fingerprint",
-    "provider",
-];
 
 const DONE: &[u8] = b"[DONE]";
 
 /// Where the stream is.
 #[derive(Default)]
 pub(super) struct Stream {
-    /// The agent asked for usage, or nobody but the server speaks of it; else we asked, and its chunk is not
-    /// shown.
+    /// The agent asked for usage.
     wants_usage: bool,
+    /// It did not, and we did: the chunk that holds nothing else is not shown.
+    hides_usage: bool,
     /// More than one choice: relayed as it is.
     many: bool,
     leg: usize,
@@ -39,8 +29,10 @@ pub(super) struct Stream {
     counters: Counters,
     /// What earlier legs used.
     spent: Vec<Counters>,
-    identity: Vec<(String, String)>,
+    identity: Identity,
     calls: Calls,
+    /// The leg has a content.
+    spoke: bool,
     /// Accumulators glue strings together: a role is shown once.
     role_shown: bool,
     breaker: Breaker,
@@ -112,6 +104,9 @@ impl Dialect for Stream {
 
     fn next_leg(&mut self) {
         self.leg += 1;
+        // A later leg carries the tool, and so our wish.
+        self.hides_usage = !self.wants_usage;
+        self.spoke = false;
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.calls.next_leg();
@@ -139,7 +134,7 @@ impl Dialect for Stream {
             Ending::Own | Ending::WithoutCall => {
                 // Usage goes last: accumulators take it from whatever chunk comes last.
                 out.extend(ends.finish.map(|(raw, data)| self.last(&raw, &data, ending)));
-                let usage = ends.usage.filter(|_| self.wants_usage);
+                let usage = ends.usage.filter(|_| !self.hides_usage);
                 out.extend(usage.map(|(raw, data)| self.last(&raw, &data, ending)));
                 out.extend(ends.done);
             }
@@ -164,11 +159,13 @@ fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
 }
 
 impl Stream {
-    pub(super) fn new(facts: &Facts, watch: Watch) -> Self {
+    pub(super) fn new(view: &View, watch: Watch) -> Self {
+        let wants_usage = view.facts.wants_usage;
         Self {
-            wants_usage: facts.wants_usage || !watch.hide,
+            wants_usage,
+            hides_usage: !wants_usage && watch.hide,
             calls: Calls::new(watch),
-            many: facts.many,
+            many: view.facts.many,
             ..Self::default()
         }
     }
@@ -185,11 +182,7 @@ impl Stream {
             let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
             self.report.id = own.map(|(_, id)| text(id.inner())).unwrap_or_default();
         }
-        if chunk.named && self.identity.is_empty() {
-            let known = |key: &str| IDENTITY.contains(&key);
-            let all = chunk.members.iter().map(|(k, v)| (text(*k), text(*v)));
-            self.identity = all.filter(|(key, _)| known(key)).collect();
-        }
+        self.identity.take(data, chunk);
         if let Some(usage) = chunk.usage {
             self.counters.take(data, usage);
             self.report.usage = self.counters.usage();
@@ -295,7 +288,10 @@ impl Stream {
     }
 
     fn content(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
-        shape.left |= chunk::says_something(value.of(data));
+        if chunk::says_something(value.of(data)) {
+            shape.left = true;
+            self.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
+        }
         for inside in chunk::texts(data, value) {
             let breaks = self.breaker.follow(inside.of(data));
             self.report.broken_up += breaks.len();
@@ -323,7 +319,7 @@ impl Stream {
     fn usage_chunk(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         if self.holding() {
             self.ends.usage = Some((raw.clone(), data.to_vec()));
-        } else if self.wants_usage {
+        } else if !self.hides_usage {
             out.push(raw.clone());
         }
     }
@@ -360,16 +356,10 @@ impl Stream {
 
     /// A later leg's chunk under leg 1's name.
     fn identity_edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
-        if self.leg == 0 || !chunk.named {
+        if self.leg == 0 {
             return Vec::new();
         }
-        let first = |key: &[u8]| self.identity.iter().find(|(name, _)| name.as_bytes() == key);
-        let renamed = chunk.members.iter().filter_map(|(key, value)| {
-            // Azure tells its late filter chunks by an empty `object`.
-            let (_, raw) = first(key.of(data)).filter(|(name, _)| name != "object")?;
-            (value.of(data) != raw.as_bytes()).then(|| Edit::replace(*value, raw.clone()))
-        });
-        renamed.collect()
+        self.identity.edits(data, chunk)
     }
 
     /// Counters of every leg that told any.
@@ -385,23 +375,7 @@ impl Stream {
     }
 
     fn bare(&self, choices: &str, usage: &str) -> Bytes {
-        let usage = if self.wants_usage {
-            format!(r#","usage":{usage}"#)
-        } else {
-            String::new()
-        };
-        let mut identity: Vec<String> = self
-            .identity
-            .iter()
-            .map(|(key, raw)| format!("{}:{raw}", json::quote(key)))
-            .collect();
-        if identity.is_empty() {
-            // Nothing was ever named: what SDKs demand, and no more.
-            identity.push(r#""id":"","object":"chat.completion.chunk","created":0,"model":"""#.to_owned());
-        }
-        sse::unnamed(&format!(
-            r#"{{{},"choices":{choices}{usage}}}"#,
-            identity.join(",")
-        ))
+        self.identity
+            .chunk(choices, Some(usage).filter(|_| self.wants_usage))
     }
 }

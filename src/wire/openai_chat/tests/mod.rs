@@ -1,7 +1,7 @@
 //! What golden files do not show.
 
-use crate::wire::Watch;
-
+mod endings;
+mod legs;
 mod request;
 mod stream;
 mod whole;
@@ -14,7 +14,7 @@ use super::OpenaiChat;
 use crate::handoff::plan::{Cut, Reading, Rewrite, rewrite};
 use crate::handoff::record::{Answer, HiddenPair, Place};
 use crate::splice;
-use crate::wire::{Call, HiddenCall, Wire, WireId};
+use crate::wire::{Call, HiddenCall, Watch, Wire, WireId};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 

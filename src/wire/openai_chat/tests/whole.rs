@@ -1,6 +1,5 @@
 //! Replies in one piece, and the model asked again.
 
-use super::WATCH;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -95,6 +94,12 @@ fn a_reply_ends_with_its_sentinel() {
     assert_eq!(
         out["usage"],
         json!({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})
+    );
+    let second = leg(&body(json!({"role":"assistant","content":null}), "stop"), None);
+    let out: Value = serde_json::from_slice(&OpenaiChat.join(&[second], Some("S"), Ending::Own)).unwrap();
+    assert_eq!(
+        out["choices"][0]["message"],
+        json!({"role":"assistant","content":"S"})
     );
 }
 

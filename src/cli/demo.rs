@@ -1,1 +1,0 @@
-//! `baton demo`: a scripted agent and provider through the real proxy. Not wired yet.
