@@ -5,6 +5,8 @@
 //! `tests/sdk/setup` installs the SDKs under `target/`. Without them a test says so and passes, unless
 //! `CI=true` or `BATON_SDK=required`.
 
+#![allow(clippy::print_stdout)] // What a judge says belongs to the test's output.
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -84,7 +86,7 @@ fn judge(runner: &Runner, script: &str) {
         .arg(scripts.join(script))
         .env("BATON_URL", &proxy.url)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("NO_PROXY", "127.0.0.1")
+        .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
