@@ -23,12 +23,12 @@ function answer(step) {
   };
 }
 
-/** Judges a provider package; `model(headers)` makes its model. */
-export const judgeAiSdk = (name, { model, ...described }) =>
+/** Judges a provider package; `model(headers)` makes its model, `options` are the provider's own. */
+export const judgeAiSdk = (name, { model, options = {}, ...described }) =>
   judgeLoop(name, {
     stops: { call: "tool-calls", end: "stop" },
     async loop(headers, prompt, stream) {
-      const request = { model: model(headers), prompt, tools, stopWhen: isStepCount(40), maxRetries: 0 };
+      const request = { model: model(headers), prompt, tools, stopWhen: isStepCount(40), maxRetries: 0, providerOptions: options };
       if (!stream) return (await generateText(request)).steps.map(answer);
       const running = streamText({ ...request, onError: ({ error }) => { throw error; } });
       return (await running.steps).map(answer);

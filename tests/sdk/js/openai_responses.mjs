@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { RESULT, SCHEMA, TOOL, TOOL_TEXT, URL, judge } from "./judge.mjs";
 
-const FIXED = {
+export const FIXED = {
   model: "gpt-5.4",
   instructions: "You work step by step.",
   tools: [{ type: "function", name: TOOL, description: TOOL_TEXT, parameters: SCHEMA, strict: false }],
   reasoning: { effort: "low", summary: "auto" },
 };
 
-function block(item) {
+export function block(item) {
   if (item.type === "reasoning") return [["thinking", item.summary.map(({ text }) => text).join("")]];
   if (item.type === "message") return item.content.map(({ text }) => ["text", text]);
   return [["call", item.name, JSON.parse(item.arguments)]];

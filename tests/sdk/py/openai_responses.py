@@ -63,4 +63,5 @@ class OpenAIResponses(Agent):
         return Answer(dumped(response), blocks, calls, response.status, usage.input_tokens, usage.output_tokens)
 
 
-judge(OpenAIResponses)
+if __name__ == "__main__":
+    judge(OpenAIResponses)
