@@ -2,3 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod golden;
+mod purity;
+mod sdk;
