@@ -34,6 +34,8 @@ pub(super) struct Driver {
     base: Base,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
+    /// Whether anything of our own was shown.
+    said: bool,
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
@@ -83,6 +85,7 @@ impl Driver {
             out: VecDeque::new(),
             now,
             base,
+            said: opening.is_some(),
             shown: opening,
             quiet: None,
         }
@@ -211,8 +214,7 @@ impl Driver {
     }
 
     fn close(&mut self, ending: Ending, report: &LegReport) {
-        if ending == Ending::WithoutCall && report.parts == 0 && self.shown.is_none() {
-            // A message of nothing at all is refused when the agent sends it back.
+        if report.leaves_unfit(self.said) {
             self.say(NOTHING_SAID);
         }
         self.end(ending);
@@ -226,6 +228,7 @@ impl Driver {
     }
 
     fn say(&mut self, text: &str) {
+        self.said = true;
         let mut out = Vec::new();
         self.merge.say(text, &mut out);
         self.out.extend(out);
@@ -309,7 +312,8 @@ impl Driver {
     }
 }
 
-/// Shown where a turn would otherwise hold nothing at all.
+/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
+/// it is refused.
 pub(super) const NOTHING_SAID: &str = "(The session goes on.)";
 
 /// Writes a refused call down, and makes what asks the model again.

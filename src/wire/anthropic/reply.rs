@@ -24,7 +24,8 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
         ..LegReport::default()
     };
     for block in json::elements(text, content) {
-        let is_call = json::get_string(text, block, "type").is_some_and(|t| t == "tool_use");
+        let kind = json::get_string(text, block, "type").unwrap_or_default();
+        let is_call = kind == "tool_use";
         let id = json::get_string(text, block, "id")
             .unwrap_or_default()
             .into_owned();
@@ -41,6 +42,7 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
         if is_call {
             report.calls.push((id, report.parts));
         }
+        report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
         report.parts += 1;
     }
     Some(report)
