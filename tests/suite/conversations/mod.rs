@@ -78,7 +78,7 @@ impl Run {
     async fn new(plan: &Plan) -> Self {
         let desk = Desk::default();
         let provider = Strict::start(desk.clone(), Options::default()).await.unwrap();
-        let temp = tempfile::tempdir().unwrap();
+        let temp = harness::temp();
         let talks = (0..TALKS).map(|name| Talk::new(name, plan.opening, plan.quirks));
         let mut run = Self {
             desk,

@@ -2,6 +2,7 @@
 
 pub mod anthropic;
 pub mod quirks;
+pub mod scene;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -98,6 +99,16 @@ pub fn memory() -> SharedStore {
     Arc::new(MemoryStore::default())
 }
 
+/// A folder in memory where there is such a thing: what these tests are about is not the disk.
+pub fn temp() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
+}
+
 pub fn sqlite(dir: &Path) -> SharedStore {
     Arc::new(SqliteStore::open(dir).unwrap())
 }
@@ -129,7 +140,7 @@ impl Baton {
             app,
             events,
             task,
-            client: Client::builder(TokioExecutor::new()).build_http(),
+            client: client(),
         }
     }
 
@@ -174,6 +185,12 @@ impl Drop for Baton {
     }
 }
 
+fn client() -> Client<HttpConnector, Full<Bytes>> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new()).build(connector)
+}
+
 /// Sends a request to any server.
 pub async fn open(
     client: &Client<HttpConnector, Full<Bytes>>,
@@ -193,8 +210,7 @@ pub async fn open(
 
 /// Sends a request to any server and reads the answer.
 pub async fn post(url: &str, headers: &[(&str, &str)], body: Bytes) -> Heard {
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    read(open(&client, url, headers, body).await).await
+    read(open(&client(), url, headers, body).await).await
 }
 
 /// Reads a response to its end, or as far as it comes.
