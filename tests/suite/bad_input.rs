@@ -165,11 +165,7 @@ async fn sentinels_that_are_not_quite_ours() {
         &format!("\n{PROMPT}\n[[/handoff-res"),
     ] {
         let sent = sent_with(&scene, &format!("{opened}{rest}")).await;
-        assert_eq!(
-            (sent[0].as_str(), sent.last().unwrap().as_str()),
-            (carry.as_str(), "u: b"),
-            "{rest:?}: {sent:?}"
-        );
+        assert_eq!(sent, [carry.as_str(), "u: b"], "{rest:?}");
     }
     // Twice in one string, as after a retry: the last one counts.
     let twice = format!("x{sentinel}y{sentinel}z");
