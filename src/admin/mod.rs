@@ -3,6 +3,7 @@
 //! Knows HTTP and who may ask; is handed metrics and a readiness question, and knows nothing of exchanges.
 
 mod guard;
+mod page;
 mod routes;
 mod server;
 #[cfg(test)]

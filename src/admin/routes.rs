@@ -10,23 +10,21 @@ use http::header::{
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 
-use super::AdminState;
 use super::guard::{Denied, admit};
+use super::{AdminState, page};
 
 pub(super) type Answer = Response<Full<Bytes>>;
 
 /// A thing that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
-    Index,
     Alive,
     Ready,
     Metrics,
 }
 
 /// Path, page, and whether anybody may ask: orchestrators have no token and name us by address.
-const ROUTES: [(&str, Page, bool); 4] = [
-    ("/", Page::Index, false),
+const ROUTES: [(&str, Page, bool); 3] = [
     ("/healthz", Page::Alive, true),
     ("/readyz", Page::Ready, true),
     ("/metrics", Page::Metrics, false),
@@ -34,7 +32,6 @@ const ROUTES: [(&str, Page, bool); 4] = [
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// On every answer: nothing is cached, framed, sniffed, or loaded from elsewhere.
@@ -44,7 +41,7 @@ const SAFETY: [(HeaderName, &str); 4] = [
     (X_FRAME_OPTIONS, "DENY"),
     (
         CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+        "default-src 'none'; frame-ancestors 'none'",
     ),
 ];
 
@@ -56,11 +53,10 @@ pub(super) async fn answer<B>(state: &AdminState, bound: SocketAddr, request: &R
         return denial(denied);
     }
     match route {
-        None => error(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "there is nothing at this path",
-        ),
+        None => page::serve(request.uri().path()).unwrap_or_else(|| {
+            let message = "there is nothing at this path";
+            error(StatusCode::NOT_FOUND, "not_found", message)
+        }),
         Some(_) if !matches!(*request.method(), Method::GET | Method::HEAD) => {
             let mut answer = error(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -78,7 +74,6 @@ pub(super) async fn answer<B>(state: &AdminState, bound: SocketAddr, request: &R
 
 async fn show(state: &AdminState, page: Page) -> Answer {
     match page {
-        Page::Index => respond(StatusCode::OK, HTML, INDEX.replace("{version}", VERSION)),
         Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
         Page::Ready => match (state.ready)().await {
             Ok(()) => respond(StatusCode::OK, TEXT, "ready\n"),
@@ -135,24 +130,3 @@ fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> An
     }
     answer
 }
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-const INDEX: &str = r#"<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>baton</title>
-<style>
-  :root { color-scheme: light dark }
-  body { font: 1rem/1.5 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; padding: 0 1rem }
-</style>
-<h1>baton {version}</h1>
-<ul>
-  <li><a href="/healthz">/healthz</a>: the process is up</li>
-  <li><a href="/readyz">/readyz</a>: requests can be served</li>
-  <li><a href="/metrics">/metrics</a>: counters for Prometheus</li>
-</ul>
-<p>Handoffs: <code>baton handoffs list</code>
-</html>
-"#;
