@@ -9,6 +9,8 @@ import { bytes, kindWord, plural, stateWords, WHY, whyEdited } from "./words.js"
 /** Messages of a run that was left out which are shown without asking. */
 const SHOWN = 4;
 const EDGE = 2;
+/** Bytes of a carry-over message that is opened by itself. */
+const OPENED = 64 * 1024;
 
 /** The diff of one leg. */
 export function diff(exchange, received, leg) {
@@ -96,6 +98,8 @@ function cell(ctx, m, side, twin) {
   );
   const box = h("div", { class: `cell ${m.state ?? "kept"}`, "data-side": side, "data-change": m.state === "kept" ? null : true }, button, body);
   let asked = false;
+  // What stands in the place of all that was left out is what one comes to see.
+  if (side === "sent" && m.state === "new" && m.why === "cut" && m.bytes < OPENED) queueMicrotask(() => toggle());
   const toggle = () => {
     const open = body.hidden;
     body.hidden = !open;

@@ -35,11 +35,15 @@ export function put(node, children) {
 // C0 but tab and newline, DEL, C1; marks that reorder or hide text. Joiners stay: scripts and emoji need them.
 const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
+/** Those with a name that is known; pictures of them are missing from many fonts. */
+const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 0x0d: "CR", 0x1b: "ESC", 0x7f: "DEL" };
+
+function codeOf(c) {
+  return `U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
 function symbol(c) {
-  const code = c.charCodeAt(0);
-  if (code < 0x20) return String.fromCharCode(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+  return `\u27e8${NAMES[c.charCodeAt(0)] ?? codeOf(c)}\u27e9`;
 }
 
 /** Gives a node these children and no others. */
@@ -65,8 +69,7 @@ export function marked(text) {
   const clean = String(text ?? "").toWellFormed().replaceAll("\r\n", "\n");
   for (const { 0: c, index } of clean.matchAll(ODD)) {
     if (index > from) out.push(clean.slice(from, index));
-    const code = c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0");
-    out.push(h("span", { class: "odd", title: `control character U+${code}` }, symbol(c)));
+    out.push(h("span", { class: "odd", title: `control character ${codeOf(c)}` }, symbol(c)));
     from = index + 1;
   }
   if (from < clean.length) out.push(clean.slice(from));

@@ -40,7 +40,7 @@ export function keyboard({ view, theme }) {
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    const typing = event.target.closest("input, textarea, select, dialog");
+    const typing = event.target.closest("input, textarea, select, dialog[open]");
     if (typing) return;
     if (event.key === "Escape") return document.activeElement?.blur();
     const name = first ? `${first} ${event.key}` : event.key;
