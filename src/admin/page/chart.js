@@ -9,13 +9,18 @@ const PAD = { left: 64, right: 16, top: 30, bottom: 26 };
 /** Marks nearer than this to the one before keep their line and lose their number. */
 const APART = 22;
 
-/** Points of a chart: one for each exchange that carries a context; what was saved so far adds up. */
+/**
+ * Points of a chart: one for each exchange that carries a context; what was saved so far adds up. Side calls of an agent
+ * (a title, a count of tokens) have no tool and no cut, and would only tear notches into the line.
+ */
 export function points(rows) {
   let saved = 0;
   const out = [];
+  const isLoop = (row) => row.tooled || row.pinned;
+  const mixed = rows.some(isLoop);
   for (const [at, row] of rows.entries()) {
     const sent = row.sent_bytes ?? [];
-    if (!sent.length || !row.received_bytes) continue;
+    if (!sent.length || !row.received_bytes || (mixed && !isLoop(row))) continue;
     saved += Math.max(0, row.received_bytes - sent.reduce((a, b) => a + b, 0));
     out.push({ row, n: at + 1, received: row.received_bytes, sent, saved });
   }
@@ -38,6 +43,7 @@ export class Chart {
 
   show(rows, handoffs) {
     this.points = points(rows);
+    this.beside = rows.filter((row) => row.sent_bytes?.length).length - this.points.length;
     this.handoffs = handoffs;
     this.draw();
   }
@@ -66,6 +72,7 @@ export class Chart {
       h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, bytes(last.received))),
       h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, bytes(last.sent.at(-1)))),
       this.handoffs.length ? h("span", { class: "key mark" }, plural(this.handoffs.length, "handoff")) : null,
+      this.beside ? h("span", null, `${plural(this.beside, "side call")} not drawn`) : null,
     );
   }
 

@@ -5,6 +5,8 @@ import { Chart } from "./chart.js";
 import { h, lazily, line, put } from "./dom.js";
 import { brief, bytes, clock, count, failed, millis, outcome, plural, percent, short, tokensOf, wireName } from "./words.js";
 
+/** Rows made before they are scrolled to; as many as there were, when they are drawn again. */
+const ROWS = 120;
 /** A burst of exchanges is shown as one change. */
 const PAUSE = 250;
 
@@ -63,6 +65,8 @@ class Conversation {
   drawTable() {
     const focused = document.activeElement?.closest?.("[data-row]")?.dataset.row;
     const body = h("div", { class: "rows", role: "rowgroup" });
+    for (const row of this.rows) this.begun.delete(row.id);
+    const made = this.table.querySelectorAll(".exchange").length;
     const newest = [...this.begun.values()].reverse().map((it) => underWay(it));
     const most = this.rows.reduce((most, row) => Math.max(most, row.received_bytes ?? 0, ...(row.sent_bytes ?? [])), 1);
     const number = new Map(this.handoffs.map((handoff, at) => [handoff.id, at + 1]));
@@ -74,7 +78,7 @@ class Conversation {
       const row = rows[n - 1];
       const fired = (row.fired ?? []).map((id) => handoffRow(id, number.get(id), byId.get(id)));
       return [fired.reverse(), exchangeRow(row, n, most, number)];
-    });
+    }, Math.max(ROWS, made));
     const names = ["#", "time", "what happened", "messages", "context: received → sent", "tokens in · out", "took"];
     const head = h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name)));
     const label = "Exchanges, newest first: the numbers of the chart";
@@ -112,7 +116,6 @@ class Conversation {
   async reload() {
     try {
       const said = await api.json(api.path(["conversations", this.key]), { signal: this.ctx.signal });
-      for (const row of said.exchanges ?? []) this.begun.delete(row.id);
       this.take(said);
       this.ctx.rows.set(this.key, this.rows);
     } catch (error) {
