@@ -147,12 +147,7 @@ pub(super) async fn prepare(
 fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?)?;
     let text = body.text.as_ref()?;
-    let call = match ctx.call {
-        Route::Count => Call::Count,
-        Route::Compact => Call::Compact,
-        Route::Generate | Route::Other => Call::Generate,
-    };
-    match Reading::new(wire, text, call) {
+    match Reading::new(wire, text, wire_call(ctx.call)) {
         Ok(reading) => Some((wire, reading)),
         Err(why) => {
             let why = match why {
@@ -168,6 +163,15 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
             );
             None
         }
+    }
+}
+
+/// What a route asks for, in the wires' word.
+pub(super) fn wire_call(call: Route) -> Call {
+    match call {
+        Route::Count => Call::Count,
+        Route::Compact => Call::Compact,
+        Route::Generate | Route::Other => Call::Generate,
     }
 }
 
