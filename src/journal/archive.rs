@@ -362,15 +362,6 @@ fn call_name(call: Call) -> &'static str {
     }
 }
 
-/// What a stored call asked for.
-pub(super) fn call_named(name: &str) -> Call {
-    match name {
-        "count" => Call::Count,
-        "compact" => Call::Compact,
-        _ => Call::Generate,
-    }
-}
-
 fn stop_name(stop: Stop) -> &'static str {
     match stop {
         Stop::Open => "open",

@@ -9,25 +9,41 @@
 //! begin alike. Credentials are taken out before anything is written. A broken journal never stops the proxy.
 
 mod archive;
+mod diff;
+mod exchange;
+mod explain;
 mod gist;
+mod har;
 mod keep;
 mod keeper;
 mod note;
 mod pieces;
 mod pool;
+mod query;
 mod redact;
 mod row;
 mod schema;
+mod search;
 mod tap;
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::thread;
 
+pub use diff::State;
+pub use exchange::{
+    Body, EnvelopeChange, Exchange, FullMessage, Headers, Leg, Message, Messages, Response, Sent,
+};
 pub use gist::ShownPart;
+pub use har::date_time;
 pub use note::{Begun, Copied};
+pub use query::{Conversation, Filter, Query, Side, Totals};
 pub use redact::Redactor;
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
+pub use search::Hit;
 pub use tap::{Gather, Live, Recording, Tap};
 
 use self::archive::Archive;
