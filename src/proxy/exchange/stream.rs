@@ -20,6 +20,7 @@ use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, StreamMerge, Verdict};
 use crate::proxy::download::{StreamFault, UpstreamBody};
 use crate::store::StoreError;
+use crate::telemetry::Outcome;
 use crate::wire::{Ending, LegReport, Spoken, Stop};
 
 /// What goes on between two legs.
@@ -38,6 +39,8 @@ pub(super) struct Driver {
     early: u32,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
+    /// Whether anything of our own was shown.
+    said: bool,
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
@@ -92,6 +95,7 @@ impl Driver {
             now,
             base,
             early: 0,
+            said: opening.is_some(),
             shown: opening,
             quiet: None,
         }
@@ -135,6 +139,13 @@ impl Driver {
         self.early += 1;
         self.exchange.ctx.meter.note(|e| e.retries += 1);
         self.next_leg(legs::backoff(self.early - 1));
+    }
+
+    /// The leg is over, and its connection goes back to the pool once the body's own end was read.
+    fn let_go(&mut self) {
+        if let Phase::Leg(body) = std::mem::replace(&mut self.phase, Phase::Done) {
+            body.drained();
+        }
     }
 
     fn ask_again(&mut self, refused: Refused, report: &LegReport) {
@@ -235,8 +246,7 @@ impl Driver {
     }
 
     fn close(&mut self, ending: Ending, report: &LegReport) {
-        if ending == Ending::WithoutCall && report.parts == 0 && self.shown.is_none() {
-            // A message of nothing at all is refused when the agent sends it back.
+        if report.leaves_unfit(self.said) {
             self.say(NOTHING_SAID);
         }
         self.end(ending);
@@ -250,6 +260,7 @@ impl Driver {
     }
 
     fn say(&mut self, text: &str) {
+        self.said = true;
         let mut out = Vec::new();
         self.merge.say(text, &mut out);
         self.out.extend(out);
@@ -275,6 +286,7 @@ impl Driver {
                         let why = "an event is over limits.frame_bytes".to_owned();
                         self.phase = Phase::Broken(StreamFault::Closed(why));
                     } else if self.merge.leg_ended() {
+                        self.let_go();
                         self.leg_ended();
                     }
                     Poll::Ready(())
@@ -309,6 +321,9 @@ impl Driver {
             ));
         } else {
             self.exchange.count(report.usage, report.broken_up);
+            if report.stop == Stop::Open {
+                self.exchange.ctx.meter.decide(Outcome::Truncated);
+            }
             self.phase = Phase::Done;
         }
     }
@@ -328,6 +343,12 @@ impl Driver {
         Poll::Ready(())
     }
 
+    /// The last piece is on its way: agents may leave before they are told that there is no more.
+    fn ended(&self) {
+        self.exchange.ctx.meter.decide(Outcome::Complete);
+        self.exchange.forget();
+    }
+
     fn sent_something(&mut self) {
         let every = self.exchange.app.config.handoff.keepalive;
         if let Some(sleep) = &mut self.quiet {
@@ -336,7 +357,8 @@ impl Driver {
     }
 }
 
-/// Shown where a turn would otherwise hold nothing at all.
+/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
+/// it is refused.
 pub(super) const NOTHING_SAID: &str = "(The session goes on.)";
 
 /// Writes a refused call down, and makes what asks the model again.
@@ -381,16 +403,20 @@ impl Body for Driver {
         loop {
             if let Some(piece) = self.out.pop_front() {
                 self.sent_something();
+                if self.is_end_stream() {
+                    self.ended();
+                }
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             match &self.phase {
                 Phase::Done => {
-                    self.exchange.forget();
+                    self.ended();
                     return Poll::Ready(None);
                 }
                 Phase::Broken(fault) => {
                     let fault = fault.clone();
                     tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
+                    self.exchange.ctx.meter.decide(Outcome::Truncated);
                     self.phase = Phase::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }
@@ -400,5 +426,9 @@ impl Body for Driver {
                 return Poll::Pending;
             }
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.phase, Phase::Done) && self.out.is_empty()
     }
 }
