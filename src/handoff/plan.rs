@@ -92,14 +92,10 @@ impl Reading {
             .collect()
     }
 
-    /// Ids of the visible calls in the transcript, as the agent echoes them.
+    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them.
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
         let turns = (0..self.view.turns.len()).filter(|&i| self.view.turns[i].role == Role::Assistant);
-        turns
-            .flat_map(|i| wire.anatomy(&self.view, i).parts)
-            .filter(|p| p.kind == PartKind::Call)
-            .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
-            .collect()
+        turns.flat_map(|i| wire.call_keys(&self.view, i)).collect()
     }
 }
 
@@ -189,6 +185,8 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     if let Some(description) = what.tool {
         edits.extend(wire.tool(view, description));
         edits.extend(wire.companions(view));
+        let repairs = wire.repairs(view, from, &edits);
+        edits.extend(repairs);
     }
     for element in what.more {
         edits.push(Edit::insert(view.list.end - 1, format!(",{element}")));
@@ -275,7 +273,7 @@ fn put_besides(
         let Place::Beside { sibling, .. } = &pair.place else {
             continue;
         };
-        let Some((turn, anatomy, part)) = find_call(wire, view, sibling, from) else {
+        let Some((turn, anatomy, part)) = wire.find_call(view, sibling, from) else {
             continue;
         };
         edits.extend(wire.put_beside(view, turn, &anatomy, part, pair));
@@ -287,19 +285,6 @@ fn put_besides(
         }
     }
     pending.map(|(_, waiting)| waiting)
-}
-
-/// The assistant turn at or behind `from` that holds the call `id`.
-fn find_call(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-    let region = view.body.get(from..)?;
-    memchr::memmem::find_iter(region, id).find_map(|hit| {
-        let turn = view
-            .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Assistant)?;
-        let anatomy = wire.anatomy(view, turn);
-        let part = anatomy.call(&view.body, id)?;
-        Some((turn, anatomy, part))
-    })
 }
 
 /// Takes the backslashes out of the model's broken-up text.
@@ -467,8 +452,17 @@ fn drop_orphans(
     kept: usize,
 ) -> Vec<Edit> {
     let text: &[u8] = &view.body;
+    // One message may have come back as several elements (Gemini: one for each streamed chunk).
+    let behind = (candidate.turn + 1..view.turns.len())
+        .take_while(|&t| view.turns[t].role == Role::Assistant)
+        .count();
+    let first = candidate.turn + 1 + behind;
+    let more: Vec<_> = (candidate.turn + 1..first)
+        .flat_map(|t| wire.anatomy(view, t).parts)
+        .collect();
     let calls: Vec<&[u8]> = anatomy.parts[kept.min(anatomy.parts.len())..]
         .iter()
+        .chain(&more)
         .filter(|p| p.kind == PartKind::Call)
         .filter_map(|p| Some(p.id?.of(text)))
         .collect();
@@ -476,7 +470,7 @@ fn drop_orphans(
         p.kind == PartKind::Result && p.id.is_some_and(|id| !calls.contains(&id.of(text)))
     };
     let mut edits = Vec::new();
-    for turn in candidate.turn + 1..view.turns.len() {
+    for turn in first..view.turns.len() {
         if !matches!(view.turns[turn].role, Role::User | Role::Tool) {
             break;
         }

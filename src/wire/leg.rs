@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Ending;
+use super::{Ending, Framing};
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,6 +89,14 @@ pub struct LegReport {
 /// Nothing visible is held. The terminal frames of a leg wait inside when a hidden call was seen or
 /// `hold_ends` was asked for; `close` sends them (or their replacement), `next_leg` forgets them.
 pub trait Dialect: Send {
+    /// How the frames are told apart.
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    /// Upstream frames this stream another way than the wire's usual one.
+    fn frame_as(&mut self, _framing: Framing) {}
+
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
