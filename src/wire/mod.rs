@@ -15,8 +15,10 @@ use crate::handoff::sentinel;
 use crate::json::Span;
 use crate::splice::Edit;
 
+mod anchor;
 pub mod anthropic;
 pub mod framing;
+pub mod gemini;
 pub mod leg;
 
 pub mod sse;

@@ -9,7 +9,7 @@ use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::{preamble, tool};
 use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
 use baton_proxy::splice;
-use baton_proxy::wire::{Call, Ending, Leg, Wire, WireId};
+use baton_proxy::wire::{Call, Ending, Framing, Leg, Wire, WireId};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -317,6 +317,43 @@ macro_rules! golden {
 }
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+golden!(gemini, baton_proxy::wire::gemini::Gemini);
+
+/// A stream's events as the elements of one JSON array.
+fn as_array(stream: &[u8]) -> Bytes {
+    let all: Vec<String> = events(stream).iter().map(Value::to_string).collect();
+    Bytes::from(format!("[{}]\n", all.join("\n,\r\n")))
+}
+
+#[test]
+fn gemini_json_array_merges_at_every_split() {
+    let f = Folder(&baton_proxy::wire::gemini::Gemini);
+    let request = f.reading("00_request_agent.json");
+    let (leg1, leg2) = (
+        as_array(&f.bytes("03_leg1.sse")),
+        as_array(&f.bytes("04_leg2.sse")),
+    );
+    for cut in 0..leg1.len().max(leg2.len()) {
+        let mut merge = StreamMerge::framed(f.0.dialect(&request.view), Framing::JsonArray, 1 << 20);
+        let mut out = Vec::new();
+        merge.keepalive(&mut out);
+        for (n, leg) in [&leg1, &leg2].into_iter().enumerate() {
+            let cut = cut.min(leg.len());
+            merge.feed(leg.slice(..cut), &mut out);
+            merge.keepalive(&mut out);
+            merge.feed(leg.slice(cut..), &mut out);
+            merge.finish_leg(&mut out);
+            assert!(merge.leg_ended());
+            if n == 0 {
+                merge.say(&shown(f.0), &mut out);
+                merge.next_leg();
+            }
+        }
+        merge.close(Ending::Own, &mut out);
+        let told: Value = serde_json::from_slice(&out.concat()).unwrap();
+        assert_eq!(told, f.json("05_merged_jsonarray.json"), "cut at {cut}");
+    }
+}
 
 #[test]
 fn every_wire_has_its_name_back() {
