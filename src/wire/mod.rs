@@ -20,6 +20,7 @@ pub mod anthropic;
 pub mod framing;
 pub mod gemini;
 pub mod leg;
+pub mod ollama;
 
 pub mod sse;
 pub mod view;

@@ -30,6 +30,12 @@ impl Folder {
             .into()
     }
 
+    /// A stream, under the extension of its framing.
+    fn stream(&self, name: &str) -> Bytes {
+        let lines = self.0.id() == WireId::Ollama;
+        self.bytes(&format!("{name}.{}", if lines { "ndjson" } else { "sse" }))
+    }
+
     fn json(&self, name: &str) -> Value {
         serde_json::from_slice(&self.bytes(name)).unwrap()
     }
@@ -72,7 +78,10 @@ fn value(rope: Vec<Bytes>) -> Value {
 /// Every event's data, as values.
 fn events(stream: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(stream);
-    let data = text.lines().filter_map(|l| l.strip_prefix("data: "));
+    let data = text.lines().filter_map(|l| {
+        l.strip_prefix("data: ")
+            .or(Some(l).filter(|l| l.starts_with('{')))
+    });
     data.map(|d| {
         if d == "[DONE]" {
             Value::from("[DONE]")
@@ -122,7 +131,7 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
     let request = f.reading("00_request_agent.json");
     let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
     let mut out = Vec::new();
-    let (leg1, leg2) = (f.bytes("03_leg1.sse"), f.bytes("04_leg2.sse"));
+    let (leg1, leg2) = (f.stream("03_leg1"), f.stream("04_leg2"));
     merge.feed(leg1.slice(..first), &mut out);
     merge.feed(leg1.slice(first..), &mut out);
     merge.finish_leg(&mut out);
@@ -152,8 +161,8 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
 
 fn stream_merges(f: &Folder) {
     // Pings are upstream's own to send or not: leg 2's goes by as it came.
-    let wanted = events(&f.bytes("05_merged.sse"));
-    let (one, two) = (f.bytes("03_leg1.sse").len(), f.bytes("04_leg2.sse").len());
+    let wanted = events(&f.stream("05_merged"));
+    let (one, two) = (f.stream("03_leg1").len(), f.stream("04_leg2").len());
     let whole = merged(f, one, two);
     assert_eq!(events(&whole), wanted);
     for cut in 0..one.max(two) {
@@ -193,8 +202,8 @@ fn reply_merges(f: &Folder) {
 
 fn mixed_batch(f: &Folder) {
     let request = f.reading("00_request_agent.json");
-    let stream = f.bytes("20_mixed_upstream.sse");
-    let wanted = f.bytes("21_mixed_to_agent.sse");
+    let stream = f.stream("20_mixed_upstream");
+    let wanted = f.stream("21_mixed_to_agent");
     for cut in 0..stream.len() {
         let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
         let mut out = Vec::new();
@@ -318,6 +327,7 @@ macro_rules! golden {
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
 golden!(gemini, baton_proxy::wire::gemini::Gemini);
+golden!(ollama, baton_proxy::wire::ollama::Ollama);
 
 /// A stream's events as the elements of one JSON array.
 fn as_array(stream: &[u8]) -> Bytes {
@@ -329,10 +339,7 @@ fn as_array(stream: &[u8]) -> Bytes {
 fn gemini_json_array_merges_at_every_split() {
     let f = Folder(&baton_proxy::wire::gemini::Gemini);
     let request = f.reading("00_request_agent.json");
-    let (leg1, leg2) = (
-        as_array(&f.bytes("03_leg1.sse")),
-        as_array(&f.bytes("04_leg2.sse")),
-    );
+    let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
         let mut merge = StreamMerge::framed(f.0.dialect(&request.view), Framing::JsonArray, 1 << 20);
         let mut out = Vec::new();

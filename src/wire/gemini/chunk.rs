@@ -5,7 +5,7 @@ use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::Stop;
-use crate::wire::view::PartKind;
+use crate::wire::view::{self, PartKind};
 
 /// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
@@ -113,18 +113,7 @@ impl Chunk {
 
     /// The edit that takes a member of the response out.
     pub(super) fn without(&self, data: &[u8], key: &str) -> Option<Edit> {
-        let at = self
-            .members
-            .iter()
-            .position(|(k, _)| k.of(data) == key.as_bytes())?;
-        let items: Vec<_> = self
-            .members
-            .iter()
-            .map(|(k, v)| Span::new(k.start - 1, v.end))
-            .collect();
-        let mut lost = vec![false; items.len()];
-        lost[at] = true;
-        kept(&items, &lost)?.into_iter().next()
+        view::without_member(data, self.root, key)
     }
 
     /// The edit that gives a member of the response this value.
@@ -168,22 +157,6 @@ impl Chunk {
 fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
     let comma = if empty { "" } else { "," };
     Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#))
-}
-
-/// Edits that take the lost ones out of a list of members or elements, with the commas between; `None` where
-/// nothing would be left.
-pub(super) fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
-    let first = lost.iter().position(|l| !l)?;
-    let mut edits = Vec::new();
-    if first > 0 {
-        edits.push(Edit::delete(Span::new(items[0].start, items[first].start)));
-    }
-    for i in first + 1..items.len() {
-        if lost[i] {
-            edits.push(Edit::delete(Span::new(items[i - 1].end, items[i].end)));
-        }
-    }
-    Some(edits)
 }
 
 /// Breaks up what looks like a sentinel in a text part; a call ends the text that agents join.

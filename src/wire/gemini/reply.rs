@@ -7,7 +7,6 @@ use super::pairs;
 use super::part::Piece;
 use super::request::text_part;
 use super::run::{self, Run, Streamed};
-use super::seen::part_text;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::handoff::record::HiddenPair;
@@ -16,7 +15,7 @@ use crate::splice::{self, Edit};
 use crate::wire::anchor::Anchors;
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
-use crate::wire::view::PartKind;
+use crate::wire::view::{self, PartKind};
 use crate::wire::{Ending, Leg, Spoken};
 
 pub(super) fn read(body: &Bytes) -> Option<LegReport> {
@@ -71,7 +70,7 @@ fn visible(body: &[u8], chunk: &Chunk) -> Vec<String> {
     let pieces = chunk.pieces(body);
     let visible = pieces.iter().filter(|p| !p.is_ours(body));
     visible
-        .map(|piece| part_text(body, piece.part.span, &chunk::breaks(body, piece, &mut breaker)))
+        .map(|piece| view::edited_part(body, piece.part.span, &chunk::breaks(body, piece, &mut breaker)))
         .collect()
 }
 

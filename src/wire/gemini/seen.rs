@@ -1,10 +1,9 @@
 //! What a stream remembers of its chunks: which parts are ours, and what every chunk says alike.
 
-use bytes::Bytes;
-
-use super::chunk::{self, Chunk, raw};
+use super::chunk::{Chunk, raw};
 use crate::json::Span;
-use crate::splice::{self, Edit};
+use crate::splice::Edit;
+use crate::wire::view;
 
 /// What every chunk of one response says alike.
 #[derive(Default)]
@@ -79,7 +78,7 @@ impl Seen {
 
     /// Edits that leave the visible parts, text broken up; `None` where there are none.
     pub(super) fn edits(&self) -> Option<Vec<Edit>> {
-        let mut edits = chunk::kept(&self.parts, &self.hidden)?;
+        let mut edits = view::kept(&self.parts, &self.hidden)?;
         edits.extend(self.breaks.iter().cloned());
         Some(edits)
     }
@@ -89,22 +88,7 @@ impl Seen {
         let all = self.parts.iter().zip(&self.hidden);
         let visible = all.filter(|(_, hidden)| !**hidden);
         visible
-            .map(|(span, _)| part_text(data, *span, &self.breaks))
+            .map(|(span, _)| view::edited_part(data, *span, &self.breaks))
             .collect()
     }
-}
-
-/// A part with those edits made that lie in it.
-pub(super) fn part_text(data: &[u8], span: Span, edits: &[Edit]) -> String {
-    let within = edits
-        .iter()
-        .filter(|e| span.start <= e.span.start && e.span.end <= span.end);
-    let moved = within
-        .map(|e| {
-            let at = Span::new(e.span.start - span.start, e.span.end - span.start);
-            Edit::replace(at, e.with.clone())
-        })
-        .collect();
-    let part = splice::flat(splice::splice(&Bytes::copy_from_slice(span.of(data)), moved));
-    String::from_utf8_lossy(&part).into_owned()
 }
