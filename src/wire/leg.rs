@@ -68,7 +68,7 @@ pub struct HiddenCall {
 pub struct LegReport {
     /// Hidden calls, in order.
     pub hidden: Vec<HiddenCall>,
-    /// Ids of the visible calls, each with its place among the leg's visible parts.
+    /// Ids (or anchors) of the visible calls, each with its place among the leg's visible parts.
     pub calls: Vec<(String, usize)>,
     /// Visible parts.
     pub parts: usize,

@@ -329,6 +329,55 @@ golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
 golden!(gemini, baton_proxy::wire::gemini::Gemini);
 golden!(ollama, baton_proxy::wire::ollama::Ollama);
 
+/// Damaged bytes are refused or go by; nothing panics, and what is not changed is not lost.
+fn damage_never_panics(f: &Folder) {
+    let legs = [f.stream("03_leg1"), f.stream("20_mixed_upstream")];
+    let requests = [
+        f.bytes("07_next_request_agent.json"),
+        f.bytes("22_mixed_next_agent.json"),
+    ];
+    let view = f.reading("00_request_agent.json").view;
+    for (n, byte) in [(0, b'"'), (1, b'{'), (2, b']'), (3, b'7'), (4, b'\\')] {
+        for at in (n..requests[0].len().max(legs[0].len())).step_by(5) {
+            for request in &requests {
+                let mut damaged = request.to_vec();
+                let at = at % damaged.len();
+                damaged[at] = byte;
+                if let Ok(reading) = Reading::new(f.0, &damaged.into(), Call::Generate) {
+                    let _ = (
+                        f.0.bound(&reading.view),
+                        reading.call_ids(f.0),
+                        reading.candidates(f.0),
+                    );
+                    rewrite(f.0, &reading, &plain());
+                }
+            }
+            for leg in &legs {
+                let mut damaged = leg.to_vec();
+                let at = at % damaged.len();
+                damaged[at] = byte;
+                let mut merge = StreamMerge::new(f.0.dialect(&view), 1 << 20);
+                let mut out = Vec::new();
+                merge.feed(damaged.clone().into(), &mut out);
+                merge.finish_leg(&mut out);
+                merge.say("mark", &mut out);
+                merge.close(Ending::WithoutCall, &mut out);
+                let _ = f.0.reply(&damaged.into());
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_gemini_never_panics() {
+    damage_never_panics(&Folder(&baton_proxy::wire::gemini::Gemini));
+}
+
+#[test]
+fn damaged_ollama_never_panics() {
+    damage_never_panics(&Folder(&baton_proxy::wire::ollama::Ollama));
+}
+
 /// A stream's events as the elements of one JSON array.
 fn as_array(stream: &[u8]) -> Bytes {
     let all: Vec<String> = events(stream).iter().map(Value::to_string).collect();

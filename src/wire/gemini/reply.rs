@@ -78,10 +78,10 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
     let Some(last) = legs.last() else {
         return Bytes::new();
     };
-    let read: Vec<Chunk> = legs
-        .iter()
-        .map(|l| Chunk::read(&l.body).unwrap_or_default())
-        .collect();
+    let read: Option<Vec<Chunk>> = legs.iter().map(|l| Chunk::read(&l.body)).collect();
+    let Some(read) = read else {
+        return last.body.clone();
+    };
     let (Some(first_chunk), Some(chunk)) = (read.first(), read.last()) else {
         return Bytes::new();
     };

@@ -148,10 +148,10 @@ pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
 
 /// What a call is known by.
 pub(super) fn traits(text: &[u8], call: Span) -> Traits {
-    let function = json::get(text, call, "function").unwrap_or_default();
+    let function = |key: &str| json::at_path(text, call, &["function", key]);
     Traits {
-        name: json::get(text, function, "name"),
-        arguments: json::get(text, function, "arguments"),
+        name: function("name"),
+        arguments: function("arguments"),
         id: json::get(text, call, "id")
             .filter(|i| text[i.start] == b'"' && i.len() > 2)
             .map(Span::inner),

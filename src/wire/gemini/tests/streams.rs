@@ -62,7 +62,7 @@ fn only_the_last_chunk_has_usage_and_the_rest_stays_as_it_came() {
     let (merge, out) = fed(&stream, 0);
     let usage = r#","usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11}"#;
     assert_eq!(out.concat(), stream.replacen(usage, "", 1).into_bytes());
-    assert!(!merge.report().ended || merge.report().stop == Stop::Done);
+    assert_eq!((merge.report().ended, merge.report().stop), (true, Stop::Done));
     assert_eq!(merge.report().usage.input, 9);
 }
 
