@@ -13,7 +13,13 @@ pub mod splice;
 pub mod wire;
 
 #[cfg(feature = "proxy")]
+pub mod admin;
+#[cfg(feature = "proxy")]
+pub mod cli;
+#[cfg(feature = "proxy")]
 pub mod config;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "proxy")]
 pub mod session;
 #[cfg(feature = "proxy")]

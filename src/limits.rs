@@ -1,9 +1,5 @@
 //! Bounds of the core that are not worth a config key, each with its reason.
 
-/// Bytes of a hidden call's arguments that are collected: prompts may be 1 MiB, and JSON escapes may
-/// double that.
-pub const HELD_ARGUMENTS: usize = 2 << 20;
-
 /// Bytes of a carry-over prompt.
 pub const PROMPT: usize = 1 << 20;
 

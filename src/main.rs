@@ -1,3 +1,7 @@
 //! The `baton` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    baton_proxy::cli::main(std::env::args_os())
+}

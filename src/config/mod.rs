@@ -1,4 +1,20 @@
 //! The config: raw text to checked values, every problem reported at once.
+//!
+//! This file holds the checked config. `raw` reads text and environment, `value` checks one value, `keys` is the
+//! table of what exists, `load` puts the layers together and `rules` asks what one key cannot answer.
+
+mod keys;
+mod load;
+mod problem;
+mod raw;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use load::{DEFAULT_TEXT, Flags};
+pub use problem::{Origin, Problem, ProblemKind};
+pub use raw::Environment;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -148,6 +148,41 @@ pub struct Rewrite<'a> {
     pub tags: &'a [String],
 }
 
+/// Why bytes were changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// History before the active handoff gave way to preamble and carry-over prompt.
+    Cut,
+    /// A hidden pair was put back, or what stands in for one that is lost.
+    Pair,
+    /// A model's own text, broken up on its way down, was given back whole.
+    GivenBack,
+    /// The tool was added, with what it needs.
+    Tool,
+    /// The model is asked again behind a refused call.
+    AskAgain,
+}
+
+/// What one reason changed, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Change {
+    /// The reason.
+    pub why: Why,
+    /// Bytes that went.
+    pub removed: usize,
+    /// Bytes that came.
+    pub added: usize,
+}
+
+impl Change {
+    fn of(why: Why, edits: &[Edit]) -> Option<Self> {
+        let removed = edits.iter().map(|e| e.span.len()).sum();
+        let added = edits.iter().map(|e| e.with.len()).sum();
+        (!edits.is_empty()).then_some(Self { why, removed, added })
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Clone)]
 pub struct Rewritten {
@@ -159,55 +194,72 @@ pub struct Rewritten {
     pub placed: Vec<uuid::Uuid>,
     /// Carry-over prompt and reason of a handoff that waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
-    /// Broken-up texts given back.
-    pub given_back: usize,
+    /// What was changed, by reason.
+    pub changes: Vec<Change>,
 }
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
     let cut = cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
+    let mut changes: Vec<Change> = Change::of(Why::Cut, &cut).into_iter().collect();
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
-        .then(|| put_asides(wire, reading, &cut, what, &mut placed))
+        .then(|| put_asides(wire, reading, &cut, what, &mut placed, &mut changes))
         .flatten();
-    let (reading, mut edits) = match &with_asides {
-        Some(again) => (again, Vec::new()),
-        None => (reading, cut.clone()),
-    };
-    let from = if with_asides.is_some() {
-        0
-    } else {
-        kept_from(&reading.view, what.cut)
+    let (reading, from) = match &with_asides {
+        Some(again) => (again, 0),
+        None => (reading, kept_from(&reading.view, what.cut)),
     };
     let view = &reading.view;
-    let pending = put_besides(wire, view, what, from, &mut edits, &mut placed);
-    let given_back = give_back(wire, reading, from, &mut edits);
+    let mut edits = if with_asides.is_some() {
+        Vec::new()
+    } else {
+        cut.clone()
+    };
+    let mut add = |why: Why, some: Vec<Edit>| {
+        changes.extend(Change::of(why, &some));
+        edits.extend(some);
+    };
+    let mut beside = Vec::new();
+    let pending = put_besides(wire, view, what, from, &mut beside, &mut placed);
+    if what.tool.is_some() {
+        let repairs = wire.repairs(view, from, &beside);
+        beside.extend(repairs);
+    }
+    add(Why::Pair, beside);
+    add(Why::GivenBack, give_back(wire, reading, from));
     if let Some(description) = what.tool {
-        edits.extend(wire.tool(view, description));
-        edits.extend(wire.companions(view));
-        let repairs = wire.repairs(view, from, &edits);
-        edits.extend(repairs);
+        let mut tool: Vec<Edit> = wire.tool(view, description).into_iter().collect();
+        tool.extend(wire.companions(view));
+        add(Why::Tool, tool);
     }
-    for element in what.more {
-        edits.push(Edit::insert(view.list.end - 1, format!(",{element}")));
+    let more = what
+        .more
+        .iter()
+        .map(|element| Edit::insert(view.list.end - 1, format!(",{element}")));
+    add(Why::AskAgain, more.collect());
+    let messages = messages(wire, reading, what, &cut, with_asides.is_some());
+    Rewritten {
+        rope: splice::splice(&view.body, edits),
+        messages,
+        placed,
+        pending,
+        changes,
     }
-    let messages = match (&with_asides, what.cut) {
-        (None, Cut::At { .. } | Cut::Fresh { .. }) => behind_cut(view, what.cut, &cut),
-        (Some(again), Cut::At { head, .. }) => again
+}
+
+/// Messages in the model's view behind the carry-over prompt.
+fn messages(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>, cut: &[Edit], applied: bool) -> usize {
+    match (applied, what.cut) {
+        (false, Cut::At { .. } | Cut::Fresh { .. }) => behind_cut(&reading.view, what.cut, cut),
+        (true, Cut::At { head, .. }) => reading
             .view
             .turns
             .iter()
             .filter(|t| spoken(t.role))
             .count()
             .saturating_sub(heads(head)),
-        _ => counted(wire, view, what.tags),
-    };
-    Rewritten {
-        rope: splice::splice(&view.body, edits),
-        messages,
-        placed,
-        pending,
-        given_back,
+        _ => counted(wire, &reading.view, what.tags),
     }
 }
 
@@ -218,6 +270,7 @@ fn put_asides(
     cut: &[Edit],
     what: &Rewrite<'_>,
     placed: &mut Vec<uuid::Uuid>,
+    changes: &mut Vec<Change>,
 ) -> Option<Reading> {
     let known = |id| {
         what.pairs
@@ -232,6 +285,7 @@ fn put_asides(
             return Some(now);
         };
         placed.push(id);
+        changes.extend(Change::of(Why::Pair, &edits));
         body = splice::flat(splice::splice(&body, edits));
     }
 }
@@ -288,28 +342,21 @@ fn put_besides(
 }
 
 /// Takes the backslashes out of the model's broken-up text.
-fn give_back(wire: &dyn Wire, reading: &Reading, from: usize, edits: &mut Vec<Edit>) -> usize {
-    let before = edits.len();
-    for mark in &reading.marks {
-        let MarkKind::Broken(slash) = mark.kind else {
-            continue;
-        };
-        if mark.span.start < from {
-            continue;
-        }
-        let Some(turn) = reading.view.turn_at(mark.span.start) else {
-            continue;
-        };
-        if reading.view.turns[turn].role == Role::Assistant
-            && wire
-                .anatomy(&reading.view, turn)
-                .text_at(mark.span.start)
-                .is_some()
-        {
-            edits.push(Edit::delete(slash));
-        }
-    }
-    edits.len() - before
+fn give_back(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
+    let view = &reading.view;
+    let is_models = |at: usize| {
+        let turn = view
+            .turn_at(at)
+            .filter(|&t| view.turns[t].role == Role::Assistant);
+        turn.is_some_and(|t| wire.anatomy(view, t).text_at(at).is_some())
+    };
+    let broken = reading.marks.iter().filter(|m| m.span.start >= from);
+    broken
+        .filter_map(|m| match m.kind {
+            MarkKind::Broken(slash) if is_models(m.span.start) => Some(Edit::delete(slash)),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Offset from which the agent's own bytes are kept.
@@ -326,12 +373,15 @@ fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
         Cut::None => Vec::new(),
         Cut::Fresh { head } => {
             let from = view.leading();
-            let start = view.turns.get(from).map_or(view.list.end - 1, |t| t.span.start);
-            let end = view.turns.last().map_or(start, |t| t.span.end).max(start);
-            vec![Edit::replace(
-                Span::new(start, end),
-                opening(wire, view, from, view.turns.len(), head),
-            )]
+            let with = opening(wire, view, from, view.turns.len(), head);
+            match (view.turns.get(from), view.turns.last()) {
+                (Some(first), Some(last)) => {
+                    vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
+                }
+                // Nothing but the system has spoken.
+                (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
+                (_, None) => vec![Edit::insert(view.list.end - 1, with)],
+            }
         }
         Cut::At {
             candidate,

@@ -18,34 +18,43 @@ pub struct StreamMerge {
     /// What the present leg streamed, for asking again; `None` once it grew over its limit.
     log: Option<Vec<Bytes>>,
     logged: usize,
+    /// Whether anything was shown that the bytes of an unread frame would contradict.
+    committed: bool,
+    failed: bool,
+    /// What came last was kept back: a hidden call, or the end of a leg.
+    withholding: bool,
     /// A frame was over the limit: bytes go by unread until the leg's end.
     blind: bool,
     frame_limit: usize,
 }
 
 impl StreamMerge {
-    /// A machine for one response; frames over `frame_limit` bytes are passed on unread.
-    pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize) -> Self {
+    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
+    /// hidden yet. `keep`: what a leg says is kept, so that the model can be asked again.
+    pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
         let framing = dialect.framing();
         Self {
             framing,
             framer: Framer::of(framing, frame_limit),
             array: ArrayWriter::default(),
             dialect,
-            log: Some(Vec::new()),
+            log: keep.then(Vec::new),
             logged: 0,
+            committed: false,
+            failed: false,
+            withholding: false,
             blind: false,
             frame_limit,
         }
     }
 
     /// The same, where upstream frames its stream another way than the wire's usual one.
-    pub fn framed(mut dialect: Box<dyn Dialect>, framing: Framing, frame_limit: usize) -> Self {
+    pub fn framed(mut dialect: Box<dyn Dialect>, framing: Framing, frame_limit: usize, keep: bool) -> Self {
         dialect.frame_as(framing);
         Self {
             framing,
             framer: Framer::of(framing, frame_limit),
-            ..Self::new(dialect, frame_limit)
+            ..Self::new(dialect, frame_limit, keep)
         }
     }
 
@@ -61,12 +70,17 @@ impl StreamMerge {
                 for range in &batch.frames {
                     self.frame(batch.buf.slice(range.clone()), &mut passed);
                 }
+                if !batch.frames.is_empty() {
+                    self.withholding = passed.is_empty();
+                }
                 self.remember(batch.buf.clone());
                 match self.framing {
                     Framing::JsonArray => self.elements(passed, out),
                     _ => coalesce(&batch.buf, passed, out),
                 }
             }
+            // Behind a hidden call or in a later leg, unread frames would make the message invalid.
+            Err(Oversize(_)) if self.withholding() || self.committed => self.failed = true,
             Err(Oversize(held)) => {
                 self.blind = true;
                 out.push(held);
@@ -137,6 +151,16 @@ impl StreamMerge {
         self.dialect.report().ended
     }
 
+    /// Whether the stream cannot be read any further, nor passed on as it is.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether upstream's last frames were kept back, so that the agent hears nothing.
+    pub fn withholding(&self) -> bool {
+        self.withholding || self.dialect.holds_end()
+    }
+
     /// Terminal frames wait for the verdict even without a hidden call.
     pub fn hold_ends(&mut self) {
         self.dialect.hold_ends(true);
@@ -163,9 +187,11 @@ impl StreamMerge {
     /// The bytes that follow belong to another leg.
     pub fn next_leg(&mut self) {
         self.framer = Framer::of(self.framing, self.frame_limit);
+        self.committed = true;
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;
+        self.withholding = false;
         self.dialect.next_leg();
     }
 

@@ -103,6 +103,11 @@ impl Live {
         });
     }
 
+    /// Whether there is such a note at all.
+    pub fn may_repeat(&self) -> bool {
+        self.state().repeat.is_some()
+    }
+
     /// The handoff behind which this request goes on, if it is a repetition. Another request leaves the
     /// note where it is: agents count tokens and ask for titles before they try again.
     pub fn take_repeat(&self, body_hash: u64, now_ms: u64) -> Option<HandoffId> {

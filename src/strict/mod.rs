@@ -1,1 +1,54 @@
-//! A scripted provider that enforces the rules of the real APIs.
+//! A scripted provider that answers like the real APIs and enforces their rules.
+//!
+//! It is the judge of the tests, the upstream of the demo, and a thing to point any agent or SDK at. It
+//! knows nothing of the rest of this crate: what it believes about a wire is written down here a second
+//! time, on purpose, so that one mistake cannot hide in both places.
+//!
+//! A request goes through four steps: the server reads it into a [`Seen`], the wire's dialect checks
+//! it against the rules (each violation is a [`Complaint`] and an HTTP 400 in the wire's own shape), a
+//! [`Model`] decides the [`Reply`], and the dialect writes that reply in the wire's grammar, in the
+//! byte-chunks, with the delays and the [`Fault`] that the reply asks for.
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! use baton_proxy::strict::{Options, Queue, Reply, Strict};
+//! use serde_json::json;
+//!
+//! let model = Queue::new([
+//!     Reply::new().thinking("Look first.").call("read_file", json!({"path": "src/lib.rs"})),
+//!     Reply::text("Done.").in_bytes(7),
+//! ]);
+//! let provider = Strict::start(model, Options::default()).await?;
+//! // … point the client at provider.url() …
+//! assert!(provider.complaints().is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A further wire is one folder with the same three parts (the dialect, its `rules`, its `render`), one
+//! variant of [`Wire`], and its rows in the route table in `exchange.rs`.
+
+mod anthropic;
+mod autopilot;
+mod body;
+mod canonical;
+mod complaint;
+mod dialect;
+mod exchange;
+mod faults;
+mod model;
+mod openai_chat;
+mod reply;
+mod server;
+mod usage;
+
+#[cfg(test)]
+mod server_tests;
+
+pub use autopilot::Autopilot;
+pub use complaint::{Complaint, Rule};
+pub use dialect::{Answered, Called, Endpoint, Offered, Role, Turn, Wire};
+pub use faults::Fault;
+pub use model::{Model, Queue, Seen};
+pub use reply::{Arguments, CallStyle, Chunks, Delivery, Part, Reply, Stop};
+pub use server::{Options, Strict};

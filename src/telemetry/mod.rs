@@ -1,4 +1,14 @@
 //! What an exchange came to: one event, logged and counted in one place.
+//!
+//! Knows names of fields and metrics, which are API and asserted by tests: OpenTelemetry's GenAI names where they
+//! exist, `baton.*` and `baton_*` otherwise. Knows nothing of requests, stores or streams.
+
+mod metrics;
+mod models;
+mod setup;
+
+pub use metrics::Metrics;
+pub use setup::start;
 
 use std::time::Duration;
 
@@ -32,6 +42,19 @@ pub enum Outcome {
     Refused,
 }
 
+impl Outcome {
+    /// The name used in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Cancelled => "cancelled",
+            Self::Truncated => "truncated",
+            Self::UpstreamError => "upstream_error",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// One agent request with its legs and its response: what the log line and the metrics are made of.
 #[derive(Debug, Clone)]
 pub struct ExchangeEvent {
@@ -51,6 +74,12 @@ pub struct ExchangeEvent {
     pub pinned: Option<String>,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
+    /// Whether the conversation has an active handoff of which the transcript holds no sentinel.
+    pub unpinned: bool,
+    /// Calls of our tool that were answered with an error, or dropped.
+    pub refused_calls: u32,
+    /// Sentinel-like texts of the model that were broken up.
+    pub broken_up: u32,
     /// Whether the tool was offered.
     pub tooled: bool,
     /// Whether the response was a stream.
@@ -75,4 +104,189 @@ pub struct ExchangeEvent {
     pub total: Duration,
     /// Time spent in our own code before the first leg was sent.
     pub added: Duration,
+}
+
+impl ExchangeEvent {
+    /// An event with nothing in it yet but what is known when a request arrives.
+    pub fn new(id: impl Into<String>, upstream: impl Into<String>, route: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            wire: None,
+            upstream: upstream.into(),
+            route: route.into(),
+            model: None,
+            conversation: None,
+            pinned: None,
+            fired: Vec::new(),
+            unpinned: false,
+            refused_calls: 0,
+            broken_up: 0,
+            tooled: false,
+            streamed: false,
+            status: 0,
+            received_bytes: 0,
+            sent_bytes: Vec::new(),
+            response_bytes: 0,
+            tokens: Vec::new(),
+            retries: 0,
+            outcome: Outcome::Complete,
+            first_byte: None,
+            total: Duration::ZERO,
+            added: Duration::ZERO,
+        }
+    }
+
+    /// The tokens of all legs together: the true cost.
+    pub fn spent(&self) -> Tokens {
+        self.tokens.iter().fold(Tokens::default(), |sum, leg| Tokens {
+            input: sum.input.saturating_add(leg.input),
+            cache_read: sum.cache_read.saturating_add(leg.cache_read),
+            cache_write: sum.cache_write.saturating_add(leg.cache_write),
+            output: sum.output.saturating_add(leg.output),
+        })
+    }
+
+    /// Writes the one log line of an exchange.
+    pub fn log(&self) {
+        // What is not known is not logged: zero tokens would read as a free request.
+        let spent = (!self.tokens.is_empty()).then(|| self.spent());
+        let (method, path) = self.route.split_once(' ').unwrap_or(("", &self.route));
+        let model = self.model.as_deref().map(shortened);
+        let sent: u64 = self.sent_bytes.iter().sum();
+        tracing::info!(
+            target: "baton",
+            {
+            baton.exchange = self.id,
+            baton.wire = self.wire.map(WireId::name),
+            baton.upstream = self.upstream,
+            http.request.method = method,
+            url.path = shortened(path),
+            gen_ai.provider.name = self.wire.map(metrics::provider),
+            gen_ai.request.model = model,
+            gen_ai.conversation.id = self.conversation,
+            http.response.status_code = self.status,
+            baton.outcome = self.outcome.name(),
+            baton.streamed = self.streamed,
+            baton.tooled = self.tooled,
+            baton.pinned = self.pinned,
+            baton.unpinned = self.unpinned.then_some(true),
+            baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
+            baton.legs = self.sent_bytes.len(),
+            baton.retries = self.retries,
+            baton.refused_calls = self.refused_calls,
+            baton.broken_up = self.broken_up,
+            // OpenTelemetry counts cached tokens among the input.
+            gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
+            gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
+            gen_ai.usage.cache_creation.input_tokens = spent.map(|tokens| tokens.cache_write),
+            gen_ai.usage.output_tokens = spent.map(|tokens| tokens.output),
+            baton.received_bytes = self.received_bytes,
+            baton.sent_bytes = sent,
+            baton.response_bytes = self.response_bytes,
+            baton.first_byte_ms = self.first_byte.map(millis),
+            baton.total_ms = millis(self.total),
+            baton.added_ms = millis(self.added),
+            },
+            "exchange"
+        );
+    }
+}
+
+impl Tokens {
+    /// Input tokens, cached ones among them.
+    pub fn all_input(self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+}
+
+/// Text of the agent's, bounded: the agent chooses it.
+fn shortened(text: &str) -> &str {
+    const CHARS: usize = 200;
+    text.char_indices()
+        .nth(CHARS)
+        .map_or(text, |(end, _)| &text[..end])
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(event: &ExchangeEvent) -> serde_json::Value {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || event.log());
+        let bytes = lines.0.lock().unwrap().clone();
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn an_exchange_is_one_line_with_stable_field_names() {
+        let tokens = Tokens {
+            input: 10,
+            cache_read: 90,
+            cache_write: 0,
+            output: 5,
+        };
+        let event = ExchangeEvent {
+            wire: Some(WireId::Anthropic),
+            model: Some("m\u{1b}[31m\n".repeat(1000)),
+            conversation: Some("c".into()),
+            pinned: Some("p".into()),
+            fired: vec!["f".into(), "g".into()],
+            unpinned: true,
+            tokens: vec![tokens, tokens],
+            first_byte: Some(Duration::from_micros(1500)),
+            ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
+        };
+        let line = logged(&event);
+        let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
+            gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
+            baton.tooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
+            baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
+            baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
+        let expected: Vec<_> = expected.split_whitespace().collect();
+        assert_eq!(names, expected);
+        assert_eq!(line["gen_ai.usage.input_tokens"], 200);
+        assert_eq!(line["baton.first_byte_ms"], 1.5);
+        assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_logged() {
+        let line = logged(&ExchangeEvent::new("x", "openai", "GET /v1/models"));
+        assert!(line.get("baton.wire").is_none());
+        assert!(line.get("gen_ai.request.model").is_none());
+        assert!(line.get("gen_ai.usage.output_tokens").is_none());
+        assert_eq!(line["url.path"], "/v1/models");
+    }
 }

@@ -63,6 +63,17 @@ pub struct HiddenCall {
     pub raw: Option<String>,
 }
 
+impl HiddenCall {
+    /// Takes a piece of the arguments, within the limit.
+    pub fn collect(&mut self, piece: &str, limit: usize) {
+        if self.arguments.len() + piece.len() > limit {
+            self.oversize = true;
+        } else {
+            self.arguments.push_str(piece);
+        }
+    }
+}
+
 /// What a leg came to.
 #[derive(Debug, Clone, Default)]
 pub struct LegReport {

@@ -21,7 +21,7 @@ pub mod framing;
 pub mod gemini;
 pub mod leg;
 pub mod ollama;
-
+pub mod openai_chat;
 pub mod sse;
 pub mod view;
 
@@ -92,6 +92,19 @@ pub enum Unread {
     /// A key that a rewrite would touch stands there twice: parsers disagree on which one counts.
     RepeatedKey,
 }
+
+/// The wire of that id.
+pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
+    WIRES.iter().copied().find(|w| w.id() == id)
+}
+
+/// All wires.
+pub const WIRES: &[&dyn Wire] = &[
+    &anthropic::Anthropic,
+    &openai_chat::OpenaiChat,
+    &gemini::Gemini,
+    &ollama::Ollama,
+];
 
 /// Name of the tool.
 pub const TOOL_NAME: &str = "session_handoff";
@@ -198,13 +211,33 @@ pub trait Wire: Send + Sync + 'static {
     fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>;
 
     /// The machine that reads this wire's streams.
-    fn dialect(&self, view: &View) -> Box<dyn Dialect>;
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect>;
 
     /// Reads a reply that came in one piece.
-    fn reply(&self, body: &Bytes) -> Option<LegReport>;
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport>;
 
-    /// Joins the replies of an exchange's legs into the one the agent gets.
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes;
+    /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in
+    /// front of them all: the first leg is a later one.
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
+
+    /// Whether upstream checks that blocks come back behind the prefix they were made for.
+    fn binds_prefixes(&self) -> bool {
+        false
+    }
+
+    /// Whether an error answer (status 400) says that they did not.
+    fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
+        false
+    }
+}
+
+/// What is looked for in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watch {
+    /// Whether calls of the tool are ours to hide: it was we who offered it.
+    pub hide: bool,
+    /// Bytes of a hidden call's arguments that are collected.
+    pub held_bytes: usize,
 }
 
 /// What a model said in one leg, kept so that it can be asked again.

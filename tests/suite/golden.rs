@@ -9,13 +9,18 @@ use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::{preamble, tool};
 use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
 use baton_proxy::splice;
-use baton_proxy::wire::{Call, Ending, Framing, Leg, Wire, WireId};
+use baton_proxy::wire::{Call, Ending, Framing, Leg, Watch, Wire, WireId};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 use uuid::Uuid;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
 
 struct Folder(&'static dyn Wire);
 
@@ -129,7 +134,7 @@ fn later_leg_and_cut(f: &Folder) {
 /// Runs the legs through the machine, the stream cut at `first` and leg 2 at `second`.
 fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
     let request = f.reading("00_request_agent.json");
-    let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
+    let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
     let mut out = Vec::new();
     let (leg1, leg2) = (f.stream("03_leg1"), f.stream("04_leg2"));
     merge.feed(leg1.slice(..first), &mut out);
@@ -172,7 +177,7 @@ fn stream_merges(f: &Folder) {
 
 fn reply_merges(f: &Folder) {
     let first = f.bytes("02_response_handoff.json");
-    let report = f.0.reply(&first).unwrap();
+    let report = f.0.reply(&first, WATCH).unwrap();
     let now = Circumstances {
         messages: 3,
         legs: 1,
@@ -191,12 +196,12 @@ fn reply_merges(f: &Folder) {
             then: Some(shown(f.0)),
         },
         Leg {
-            report: f.0.reply(&second).unwrap(),
+            report: f.0.reply(&second, WATCH).unwrap(),
             body: second,
             then: None,
         },
     ];
-    let joined: Value = serde_json::from_slice(&f.0.join(&legs, Ending::Own)).unwrap();
+    let joined: Value = serde_json::from_slice(&f.0.join(&legs, None, Ending::Own)).unwrap();
     assert_eq!(joined, f.json("06_merged.json"));
 }
 
@@ -205,7 +210,7 @@ fn mixed_batch(f: &Folder) {
     let stream = f.stream("20_mixed_upstream");
     let wanted = f.stream("21_mixed_to_agent");
     for cut in 0..stream.len() {
-        let mut merge = StreamMerge::new(f.0.dialect(&request.view), 1 << 20);
+        let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
         merge.feed(stream.slice(..cut), &mut out);
         merge.feed(stream.slice(cut..), &mut out);
@@ -326,6 +331,7 @@ macro_rules! golden {
 }
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
+golden!(openai_chat, baton_proxy::wire::openai_chat::OpenaiChat);
 golden!(gemini, baton_proxy::wire::gemini::Gemini);
 golden!(ollama, baton_proxy::wire::ollama::Ollama);
 
@@ -356,13 +362,13 @@ fn damage_never_panics(f: &Folder) {
                 let mut damaged = leg.to_vec();
                 let at = at % damaged.len();
                 damaged[at] = byte;
-                let mut merge = StreamMerge::new(f.0.dialect(&view), 1 << 20);
+                let mut merge = StreamMerge::new(f.0.dialect(&view, WATCH), 1 << 20, true);
                 let mut out = Vec::new();
                 merge.feed(damaged.clone().into(), &mut out);
                 merge.finish_leg(&mut out);
                 merge.say("mark", &mut out);
                 merge.close(Ending::WithoutCall, &mut out);
-                let _ = f.0.reply(&damaged.into());
+                let _ = f.0.reply(&damaged.into(), WATCH);
             }
         }
     }
@@ -390,7 +396,12 @@ fn gemini_json_array_merges_at_every_split() {
     let request = f.reading("00_request_agent.json");
     let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
-        let mut merge = StreamMerge::framed(f.0.dialect(&request.view), Framing::JsonArray, 1 << 20);
+        let mut merge = StreamMerge::framed(
+            f.0.dialect(&request.view, WATCH),
+            Framing::JsonArray,
+            1 << 20,
+            true,
+        );
         let mut out = Vec::new();
         merge.keepalive(&mut out);
         for (n, leg) in [&leg1, &leg2].into_iter().enumerate() {

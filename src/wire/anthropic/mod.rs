@@ -7,7 +7,9 @@ mod usage;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Unread, View, Wire, WireId};
+use super::{
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+};
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
 use crate::splice::Edit;
@@ -75,15 +77,23 @@ impl Wire for Anthropic {
         reply::ask_again(spoken, pairs)
     }
 
-    fn dialect(&self, _view: &View) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::default())
+    fn dialect(&self, _view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(watch))
     }
 
-    fn reply(&self, body: &Bytes) -> Option<LegReport> {
-        reply::read(body)
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
     }
 
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes {
-        reply::join(legs, ending)
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
+    }
+
+    fn binds_prefixes(&self) -> bool {
+        true
+    }
+
+    fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
+        reply::is_prefix_mismatch(body)
     }
 }

@@ -10,9 +10,9 @@ use crate::handoff::record::HiddenPair;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
 use crate::wire::leg::{HiddenCall, LegReport};
-use crate::wire::{Ending, Leg, Spoken, TOOL_NAME, sse};
+use crate::wire::{Ending, Leg, Spoken, TOOL_NAME, Watch, sse};
 
-pub(super) fn read(body: &Bytes) -> Option<LegReport> {
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
     let whole = json::whole(text).ok()?;
     let content = json::get(text, whole, "content")?;
@@ -28,14 +28,16 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
         let id = json::get_string(text, block, "id")
             .unwrap_or_default()
             .into_owned();
-        if is_call && is_ours(text, block) {
-            report.hidden.push(HiddenCall {
+        if watch.hide && is_call && is_ours(text, block) {
+            let mut call = HiddenCall {
                 id,
-                arguments: raw(text, json::get(text, block, "input").unwrap_or_default()),
                 complete: true,
                 after: report.parts,
                 ..HiddenCall::default()
-            });
+            };
+            let input = json::get(text, block, "input").unwrap_or_default();
+            call.collect(&raw(text, input), watch.held_bytes);
+            report.hidden.push(call);
             continue;
         }
         if is_call {
@@ -63,12 +65,14 @@ fn raw(text: &[u8], span: Span) -> String {
 }
 
 /// The visible blocks of a reply, model text broken up where it looks like ours.
-fn visible(body: &[u8]) -> Vec<String> {
+fn visible(leg: &Leg) -> Vec<String> {
+    let body: &[u8] = &leg.body;
+    let hides = !leg.report.hidden.is_empty();
     let whole = Span::new(json::blank(body, 0), body.len());
     let content = json::get(body, whole, "content").unwrap_or_default();
     json::elements(body, content)
         .into_iter()
-        .filter(|b| !hidden(body, *b))
+        .filter(|b| !(hides && hidden(body, *b)))
         .map(|b| broken(body, b))
         .collect()
 }
@@ -100,13 +104,19 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
 }
 
-pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
+/// The wording of the check on signed thinking (WIRE.md, rule 1).
+pub(super) fn is_prefix_mismatch(body: &[u8]) -> bool {
+    let has = |needle: &str| memchr::memmem::find(body, needle.as_bytes()).is_some();
+    has("thinking") && has("signature") && has("bound to a different conversation")
+}
+
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
     let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
         return Bytes::new();
     };
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<String> = opening.map(text_block).into_iter().collect();
     for leg in legs {
-        blocks.extend(visible(&leg.body));
+        blocks.extend(visible(leg));
         blocks.extend(leg.then.as_deref().map(text_block));
     }
     let all: Vec<_> = legs

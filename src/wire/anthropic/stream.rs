@@ -5,14 +5,13 @@ use bytes::Bytes;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
-use crate::limits::HELD_ARGUMENTS;
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{Ending, TOOL_NAME, sse};
+use crate::wire::{Ending, TOOL_NAME, Watch, sse};
 
 /// Where the stream is.
-#[derive(Default)]
 pub(super) struct Stream {
+    watch: Watch,
     leg: usize,
     report: LegReport,
     counters: Counters,
@@ -91,7 +90,12 @@ impl Dialect for Stream {
             }
             b"error" => {
                 self.report.stop = Stop::Error;
-                out.push(raw.clone());
+                if self.leg > 0 && self.report.parts == 0 {
+                    // Nothing of this leg was shown: it may be tried again.
+                    self.report.ended = true;
+                } else {
+                    out.push(raw.clone());
+                }
             }
             _ => out.push(raw.clone()),
         }
@@ -165,6 +169,24 @@ impl Dialect for Stream {
 }
 
 impl Stream {
+    pub(super) fn new(watch: Watch) -> Self {
+        Self {
+            watch,
+            leg: 0,
+            report: LegReport::default(),
+            counters: Counters::default(),
+            spent: Vec::new(),
+            block: Block::None,
+            next: 0,
+            breaker: Breaker::default(),
+            hold: false,
+            delta: None,
+            stop: None,
+            transformations: None,
+            opening: None,
+        }
+    }
+
     /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
@@ -216,7 +238,8 @@ impl Stream {
                 .unwrap_or_default()
                 .into_owned()
         };
-        if is_call && json::get_string(data, block, "name").is_some_and(|n| n == TOOL_NAME) {
+        let ours = || json::get_string(data, block, "name").is_some_and(|n| n == TOOL_NAME);
+        if self.watch.hide && is_call && ours() {
             let input = json::get(data, block, "input")
                 .map(|s| s.of(data))
                 .filter(|raw| raw.len() > 2);
@@ -246,7 +269,7 @@ impl Stream {
         let delta = event.delta.unwrap_or_default();
         if let Block::Hidden(call) = &mut self.block {
             if let Some(piece) = json::get_string(data, delta, "partial_json") {
-                collect(call, &piece);
+                call.collect(&piece, self.watch.held_bytes);
             }
             return;
         }
@@ -362,14 +385,6 @@ impl Stream {
             r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}","stop_sequence":null}},"usage":{usage}}}"#
         );
         sse::named("message_delta", &data)
-    }
-}
-
-fn collect(call: &mut HiddenCall, piece: &str) {
-    if call.arguments.len() + piece.len() > HELD_ARGUMENTS {
-        call.oversize = true;
-    } else {
-        call.arguments.push_str(piece);
     }
 }
 

@@ -16,9 +16,9 @@ use crate::wire::anchor::Anchors;
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
 use crate::wire::view::{self, PartKind};
-use crate::wire::{Ending, Leg, Spoken};
+use crate::wire::{Ending, Leg, Spoken, Watch};
 
-pub(super) fn read(body: &Bytes) -> Option<LegReport> {
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
     let chunk = Chunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
@@ -41,8 +41,9 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
         if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
             continue;
         }
-        if piece.is_ours(text) {
-            report.hidden.push(run::whole(text, &piece, report.parts));
+        if watch.hide && piece.is_ours(text) {
+            let call = run::whole(text, &piece, report.parts, watch.held_bytes);
+            report.hidden.push(call);
             continue;
         }
         if piece.part.kind == PartKind::Call {
@@ -65,16 +66,18 @@ fn counters(text: &[u8], chunk: &Chunk) -> Counters {
 }
 
 /// The visible parts of a reply, model text broken up where it looks like ours.
-fn visible(body: &[u8], chunk: &Chunk) -> Vec<String> {
+fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
+    let body: &[u8] = &leg.body;
+    let hides = !leg.report.hidden.is_empty();
     let mut breaker = Breaker::default();
     let pieces = chunk.pieces(body);
-    let visible = pieces.iter().filter(|p| !p.is_ours(body));
+    let visible = pieces.iter().filter(|p| !(hides && p.is_ours(body)));
     visible
         .map(|piece| view::edited_part(body, piece.part.span, &chunk::breaks(body, piece, &mut breaker)))
         .collect()
 }
 
-pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
     let Some(last) = legs.last() else {
         return Bytes::new();
     };
@@ -85,11 +88,11 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
     let (Some(first_chunk), Some(chunk)) = (read.first(), read.last()) else {
         return Bytes::new();
     };
-    let mut parts = Vec::new();
+    let mut parts: Vec<String> = opening.map(text_part).into_iter().collect();
     let mut before = 0;
     for (leg, chunk) in legs.iter().zip(&read) {
         before = parts.len();
-        parts.extend(visible(&leg.body, chunk));
+        parts.extend(visible(leg, chunk));
         parts.extend(leg.then.as_deref().map(text_part));
     }
     let list = if parts.is_empty() {
@@ -208,9 +211,9 @@ fn hidden(data: &[u8], piece: &Piece, run: &mut Run) -> Hidden {
     let mut streamed = match std::mem::take(run) {
         Run::Hidden(streamed) if piece.call.is_some() && piece.name.is_none() => streamed,
         _ if !piece.is_ours(data) => return Hidden::No,
-        _ if !goes_on => return Hidden::Call(pairs::hidden_call(&run::whole(data, piece, 0))),
+        _ if !goes_on => return Hidden::Call(pairs::hidden_call(&run::whole(data, piece, 0, usize::MAX))),
         _ => {
-            *run = Run::Hidden(Box::new(Streamed::new(data, piece, 0)));
+            *run = Run::Hidden(Box::new(Streamed::new(data, piece, 0, usize::MAX)));
             return Hidden::Open;
         }
     };

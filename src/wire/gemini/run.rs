@@ -5,7 +5,6 @@ use super::chunk::raw;
 use super::pairs;
 use super::part::{self, Piece};
 use crate::json::{self, Span};
-use crate::limits::HELD_ARGUMENTS;
 use crate::wire::HiddenCall;
 
 /// Whose arguments are streaming.
@@ -24,6 +23,7 @@ pub(super) enum Run {
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
     call: HiddenCall,
+    limit: usize,
     signature: Option<String>,
     prompt: Option<String>,
     reason: Option<String>,
@@ -37,10 +37,10 @@ pub(super) fn goes_on(data: &[u8], piece: &Piece) -> bool {
         .is_some_and(|w| json::is_true(w.of(data)))
 }
 
-/// Our call, all in one part.
-pub(super) fn whole(data: &[u8], piece: &Piece, after: usize) -> HiddenCall {
+/// Our call, all in one part; arguments of more than `limit` bytes are not kept.
+pub(super) fn whole(data: &[u8], piece: &Piece, after: usize, limit: usize) -> HiddenCall {
     let arguments = piece.args.map_or("{}".to_owned(), |a| raw(data, a));
-    let oversize = arguments.len() > HELD_ARGUMENTS;
+    let oversize = arguments.len() > limit;
     let object = arguments.starts_with('{');
     HiddenCall {
         id: id(data, piece),
@@ -58,14 +58,15 @@ fn id(data: &[u8], piece: &Piece) -> String {
 }
 
 impl Streamed {
-    /// A call whose arguments will follow.
-    pub(super) fn new(data: &[u8], piece: &Piece, after: usize) -> Self {
+    /// A call whose arguments will follow, each of at most `limit` bytes.
+    pub(super) fn new(data: &[u8], piece: &Piece, after: usize, limit: usize) -> Self {
         let mut streamed = Self {
             call: HiddenCall {
                 id: id(data, piece),
                 after,
                 ..HiddenCall::default()
             },
+            limit,
             ..Self::default()
         };
         streamed.take(data, piece);
@@ -97,7 +98,7 @@ impl Streamed {
             return;
         };
         let to = to.get_or_insert_default();
-        if to.len() + text.len() > HELD_ARGUMENTS {
+        if to.len() + text.len() > self.limit {
             self.call.oversize = true;
         } else {
             to.push_str(&text);

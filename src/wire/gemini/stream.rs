@@ -13,10 +13,11 @@ use crate::splice::Edit;
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::view::PartKind;
-use crate::wire::{Ending, Framing, sse};
+use crate::wire::{Ending, Framing, Watch, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {
+    watch: Watch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
     place: Place,
@@ -27,6 +28,8 @@ pub(super) struct Stream {
     spent: Vec<Counters>,
     /// Leg 1's, for every chunk: JSON values.
     identity: Identity,
+    /// Whether anything of this leg was shown.
+    spoke: bool,
     anchors: Anchors,
     run: Run,
     /// Whether the last visible part was a text: agents join neighbouring ones.
@@ -69,7 +72,12 @@ impl Dialect for Stream {
         };
         if chunk.get(data, "error").is_some() {
             self.report.stop = Stop::Error;
-            out.push(raw.clone());
+            if self.leg > 0 && !self.spoke {
+                // Nothing of this leg was shown: it may be tried again.
+                self.report.ended = true;
+            } else {
+                out.push(raw.clone());
+            }
             return;
         }
         self.learn(data, &chunk);
@@ -118,6 +126,7 @@ impl Dialect for Stream {
         self.anchors = Anchors::default();
         self.run = Run::None;
         self.in_text = false;
+        self.spoke = false;
         self.breaker = Breaker::default();
         self.end = None;
     }
@@ -154,14 +163,16 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(watch: Watch, place: Place) -> Self {
         Self {
+            watch,
             framing: Framing::Sse,
             place,
             leg: 0,
             report: LegReport::default(),
             counters: Counters::default(),
             spent: Vec::new(),
+            spoke: false,
             identity: Identity::default(),
             anchors: Anchors::default(),
             run: Run::None,
@@ -222,8 +233,8 @@ impl Stream {
         if let Run::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.report.hidden.push(streamed.finish(false));
         }
-        let after = self.report.parts;
-        if !piece.is_ours(data) {
+        let (after, limit) = (self.report.parts, self.watch.held_bytes);
+        if !(self.watch.hide && piece.is_ours(data)) {
             let place = self.place;
             let anchor = self.anchors.next(data, piece.traits(), || place);
             self.report.calls.push((anchor.text(), after));
@@ -232,9 +243,9 @@ impl Stream {
             return false;
         }
         if goes_on {
-            self.run = Run::Hidden(Box::new(Streamed::new(data, piece, after)));
+            self.run = Run::Hidden(Box::new(Streamed::new(data, piece, after, limit)));
         } else {
-            self.report.hidden.push(run::whole(data, piece, after));
+            self.report.hidden.push(run::whole(data, piece, after, limit));
         }
         true
     }
@@ -279,6 +290,10 @@ impl Stream {
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
     fn pass(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &Seen, out: &mut Vec<Bytes>) {
+        if self.leg == 0 && !self.watch.hide {
+            // Nothing can be hidden in it: the stream stays as upstream shapes it.
+            return out.push(edited(raw, data, seen.breaks.clone()));
+        }
         let mut edits = match seen.edits() {
             Some(edits) => edits,
             None if !seen.parts.is_empty() || !chunk.says_more(data) => return,
@@ -286,6 +301,7 @@ impl Stream {
         };
         edits.extend(chunk.without(data, "usageMetadata"));
         edits.extend(self.same_identity(data, chunk));
+        self.spoke = true;
         out.push(edited(raw, data, edits));
     }
 

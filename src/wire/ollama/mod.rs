@@ -12,7 +12,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Wire, WireId};
+use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId};
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
 use crate::splice::Edit;
@@ -94,15 +94,15 @@ impl Wire for Ollama {
         reply::ask_again(spoken, pairs)
     }
 
-    fn dialect(&self, view: &View) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(request::place(view, view.turns.len())))
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(watch, request::place(view, view.turns.len())))
     }
 
-    fn reply(&self, body: &Bytes) -> Option<LegReport> {
-        reply::read(body)
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
     }
 
-    fn join(&self, legs: &[Leg], ending: Ending) -> Bytes {
-        reply::join(legs, ending)
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
     }
 }

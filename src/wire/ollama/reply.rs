@@ -13,9 +13,9 @@ use crate::splice::{self, Edit};
 use crate::wire::anchor::Anchors;
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
-use crate::wire::{Ending, Leg, Spoken};
+use crate::wire::{Ending, Leg, Spoken, Watch};
 
-pub(super) fn read(body: &Bytes) -> Option<LegReport> {
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
     let line = Line::read(text)?;
     line.message?;
@@ -26,8 +26,9 @@ pub(super) fn read(body: &Bytes) -> Option<LegReport> {
     };
     let mut anchors = Anchors::default();
     for call in calls(text, &line) {
-        if is_ours(text, call) {
-            report.hidden.push(hidden(text, call, report.parts));
+        if watch.hide && is_ours(text, call) {
+            let call = hidden(text, call, report.parts, watch.held_bytes);
+            report.hidden.push(call);
             continue;
         }
         let anchor = anchors.next(text, traits(text, call), || 0);
@@ -55,11 +56,15 @@ struct Said {
 }
 
 impl Said {
-    fn take(&mut self, text: &[u8], line: &Line) {
+    fn take(&mut self, leg: &Leg, line: &Line) {
+        let text: &[u8] = &leg.body;
+        let hides = !leg.report.hidden.is_empty();
         let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
         self.content.push_str(&breaker::break_up(&string(line.content)));
         self.thinking.push_str(&string(line.thinking));
-        let visible = calls(text, line).into_iter().filter(|c| !is_ours(text, *c));
+        let visible = calls(text, line)
+            .into_iter()
+            .filter(|c| !(hides && is_ours(text, *c)));
         self.calls.extend(visible.map(|c| raw(text, c)));
     }
 
@@ -75,7 +80,7 @@ impl Said {
     }
 }
 
-pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
     let Some(last) = legs.last() else {
         return Bytes::new();
     };
@@ -83,10 +88,13 @@ pub(super) fn join(legs: &[Leg], ending: Ending) -> Bytes {
     let Some(line) = Line::read(text) else {
         return last.body.clone();
     };
-    let mut said = Said::default();
+    let mut said = Said {
+        content: opening.unwrap_or_default().to_owned(),
+        ..Said::default()
+    };
     for leg in legs {
         if let Some(line) = Line::read(&leg.body) {
-            said.take(&leg.body, &line);
+            said.take(leg, &line);
         }
         said.content.push_str(leg.then.as_deref().unwrap_or_default());
     }
@@ -135,7 +143,7 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
                     return Some(raw(text, call));
                 }
                 // As it will be put back on every later request; others of ours are left out.
-                let ours = pairs::hidden_call(&hidden(text, call, 0));
+                let ours = pairs::hidden_call(&hidden(text, call, 0, usize::MAX));
                 pairs.iter().any(|p| p.call == ours).then_some(ours)
             }));
     }

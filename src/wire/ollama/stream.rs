@@ -6,19 +6,21 @@ use super::request::{is_ours, traits};
 use super::usage;
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
-use crate::limits::HELD_ARGUMENTS;
 use crate::splice::Edit;
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::view;
-use crate::wire::{Ending, Framing, sse};
+use crate::wire::{Ending, Framing, Watch, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {
+    watch: Watch,
     /// Where the agent's transcript will have this response.
     place: Place,
     leg: usize,
     report: LegReport,
+    /// Whether anything of this leg was shown.
+    spoke: bool,
     /// Output tokens of earlier legs.
     spent: u64,
     anchors: Anchors,
@@ -78,12 +80,12 @@ impl Line {
     }
 }
 
-/// Our call, with the element that it is.
-pub(super) fn hidden(data: &[u8], call: Span, after: usize) -> HiddenCall {
+/// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
+pub(super) fn hidden(data: &[u8], call: Span, after: usize, limit: usize) -> HiddenCall {
     let raw = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
     let known = traits(data, call);
     let arguments = known.arguments.map_or("{}".to_owned(), raw);
-    let oversize = arguments.len() > HELD_ARGUMENTS;
+    let oversize = arguments.len() > limit;
     let object = arguments.starts_with('{');
     HiddenCall {
         id: known
@@ -109,7 +111,12 @@ impl Dialect for Stream {
         };
         if json::get(data, line.root, "error").is_some() {
             self.report.stop = Stop::Error;
-            out.push(raw.clone());
+            if self.leg > 0 && !self.spoke {
+                // Nothing of this leg was shown: it may be tried again.
+                self.report.ended = true;
+            } else {
+                out.push(raw.clone());
+            }
             return;
         }
         self.learn(data, &line);
@@ -124,7 +131,8 @@ impl Dialect for Stream {
             !self.report.calls.is_empty() || !self.report.hidden.is_empty(),
         );
         if stop == Stop::Open {
-            if !hid || says(data, &line) {
+            if !hid || self.says(data, &line) {
+                self.spoke = true;
                 out.push(edited(raw, data, edits));
             }
             return;
@@ -137,7 +145,7 @@ impl Dialect for Stream {
             return;
         }
         self.end = Some(End {
-            visible: message(data, &line, &edits).filter(|_| says(data, &line)),
+            visible: message(data, &line, &edits).filter(|_| self.says(data, &line)),
             edits: edits
                 .into_iter()
                 .chain(usage::summed(data, line.root, self.spent))
@@ -162,6 +170,7 @@ impl Dialect for Stream {
         self.leg += 1;
         self.spent += self.report.usage.output;
         self.report = LegReport::default();
+        self.spoke = false;
         self.anchors = Anchors::default();
         self.breaker = Breaker::default();
         self.end = None;
@@ -207,8 +216,10 @@ impl Dialect for Stream {
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl Stream {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(watch: Watch, place: Place) -> Self {
         Self {
+            watch,
+            spoke: false,
             place,
             leg: 0,
             report: LegReport::default(),
@@ -253,11 +264,13 @@ impl Stream {
     /// Hides our calls of a line: the edits, and whether there were any.
     fn calls(&mut self, data: &[u8], line: &Line) -> (Vec<Edit>, bool) {
         let all = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
-        let lost: Vec<bool> = all.iter().map(|c| is_ours(data, *c)).collect();
+        let lost: Vec<bool> = all.iter().map(|c| self.watch.hide && is_ours(data, *c)).collect();
         for (call, ours) in all.iter().zip(&lost) {
             let after = self.report.parts;
             if *ours {
-                self.report.hidden.push(hidden(data, *call, after));
+                self.report
+                    .hidden
+                    .push(hidden(data, *call, after, self.watch.held_bytes));
                 continue;
             }
             let place = self.place;
@@ -285,6 +298,14 @@ impl Stream {
         }
     }
 
+    /// Whether a line says anything beside our calls.
+    fn says(&self, data: &[u8], line: &Line) -> bool {
+        let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
+        let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
+        let visible = |call: &Span| !(self.watch.hide && is_ours(data, *call));
+        text(line.content) || text(line.thinking) || calls.iter().any(visible)
+    }
+
     /// A line of our own: `done` is that member's value, and what follows it.
     fn own(&self, message: &str, done: &str) -> Bytes {
         Bytes::from(format!(
@@ -292,13 +313,6 @@ impl Stream {
             self.identity
         ))
     }
-}
-
-/// Whether a line says anything beside our calls.
-fn says(data: &[u8], line: &Line) -> bool {
-    let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
-    let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
-    text(line.content) || text(line.thinking) || calls.iter().any(|c| !is_ours(data, *c))
 }
 
 /// A line's message with those edits made that lie in it.

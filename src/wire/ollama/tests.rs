@@ -9,7 +9,7 @@ use crate::handoff::record::{Answer, HiddenPair, Place};
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, StreamMerge, Verdict};
 use crate::splice;
-use crate::wire::{Call, Ending, Stop, Wire, WireId};
+use crate::wire::{Call, Ending, Stop, Watch, Wire, WireId};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
@@ -61,7 +61,11 @@ fn done(message: &str, reason: &str) -> String {
 
 fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
     let view = reading(r#"{"messages":[{"role":"user","content":"go"}]}"#).view;
-    let mut merge = StreamMerge::new(Ollama.dialect(&view), 1 << 20);
+    let watch = Watch {
+        hide: true,
+        held_bytes: 1 << 20,
+    };
+    let mut merge = StreamMerge::new(Ollama.dialect(&view, watch), 1 << 20, true);
     let mut out = Vec::new();
     let bytes = Bytes::copy_from_slice(stream.as_bytes());
     merge.feed(bytes.slice(..cut), &mut out);

@@ -9,7 +9,12 @@ use super::Gemini;
 use crate::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::handoff::record::{Answer, HiddenPair, Place};
 use crate::splice;
-use crate::wire::{Call, WireId};
+use crate::wire::{Call, Watch, WireId};
+
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
 
 fn reading(body: &str) -> Reading {
     Reading::new(&Gemini, &Bytes::copy_from_slice(body.as_bytes()), Call::Generate).unwrap()

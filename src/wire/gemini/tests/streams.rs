@@ -21,7 +21,7 @@ fn text(t: &str) -> String {
 
 fn merge() -> StreamMerge {
     let view = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#).view;
-    StreamMerge::new(Gemini.dialect(&view), 1 << 20)
+    StreamMerge::new(Gemini.dialect(&view, WATCH), 1 << 20, true)
 }
 
 fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
@@ -253,7 +253,7 @@ fn an_array_of_one_element_or_none_stays_an_array() {
             1,
         ),
     ] {
-        let mut merge = StreamMerge::framed(Gemini.dialect(&view), Framing::JsonArray, 1 << 20);
+        let mut merge = StreamMerge::framed(Gemini.dialect(&view, WATCH), Framing::JsonArray, 1 << 20, true);
         let mut out = Vec::new();
         merge.feed(Bytes::copy_from_slice(stream.as_bytes()), &mut out);
         merge.finish_leg(&mut out);
@@ -305,15 +305,19 @@ fn replies_without_a_candidate_are_read_and_joined() {
     let blocked = Bytes::from_static(
         br#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#,
     );
-    let report = Gemini.reply(&blocked).unwrap();
+    let report = Gemini.reply(&blocked, WATCH).unwrap();
     assert_eq!(report.stop, Stop::Refused);
-    assert!(Gemini.reply(&Bytes::from_static(b"{\"error\":{}}")).is_none());
+    assert!(
+        Gemini
+            .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
+            .is_none()
+    );
     let leg = crate::wire::Leg {
         body: blocked,
         report,
         then: None,
     };
-    let joined: Value = serde_json::from_slice(&Gemini.join(&[leg], Ending::Own)).unwrap();
+    let joined: Value = serde_json::from_slice(&Gemini.join(&[leg], None, Ending::Own)).unwrap();
     assert_eq!(*parts(&joined), json!([{"text":""}]));
 }
 
@@ -322,7 +326,7 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     let leg = |body: &str| {
         let body = Bytes::copy_from_slice(body.as_bytes());
         crate::wire::Leg {
-            report: Gemini.reply(&body).unwrap(),
+            report: Gemini.reply(&body, WATCH).unwrap(),
             body,
             then: Some("m".into()),
         }
@@ -331,10 +335,36 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     let two = leg(
         r#"{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP","groundingMetadata":{"groundingSupports":[{"segment":{"endIndex":3}},{"segment":{"partIndex":1}},{"segment":{}}]}}]}"#,
     );
-    let joined: Value = serde_json::from_slice(&Gemini.join(&[one, two], Ending::Own)).unwrap();
+    let joined: Value = serde_json::from_slice(&Gemini.join(&[one, two], None, Ending::Own)).unwrap();
     let supports = &joined["candidates"][0]["groundingMetadata"]["groundingSupports"];
     let indices: Vec<_> = (0..3)
         .map(|i| supports[i]["segment"]["partIndex"].clone())
         .collect();
     assert_eq!(indices, [2, 3, 2]);
+}
+
+#[test]
+fn a_stream_without_our_tool_stays_as_it_came() {
+    let view = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#).view;
+    let watch = Watch { hide: false, ..WATCH };
+    let mut merge = StreamMerge::new(Gemini.dialect(&view, watch), 1 << 20, false);
+    let stream = [chunk("", ""), chunk(&text("a"), ""), chunk(OURS, STOP)].concat();
+    let mut out = Vec::new();
+    merge.feed(Bytes::from(stream.clone()), &mut out);
+    merge.close(Ending::Own, &mut out);
+    assert_eq!(out.concat(), stream.as_bytes());
+    assert_eq!((merge.report().hidden.len(), merge.report().calls.len()), (0, 1));
+}
+
+#[test]
+fn a_later_leg_that_fails_before_it_speaks_may_be_tried_again() {
+    let error = "data: {\"error\":{\"code\":503}}\r\n\r\n";
+    for (first, shown) in [(String::new(), false), (chunk(&text("a"), ""), true)] {
+        let (mut merge, mut out) = fed(&chunk(OURS, STOP), 0);
+        merge.say("mark", &mut out);
+        merge.next_leg();
+        merge.feed(Bytes::from(first + error), &mut out);
+        assert_eq!((merge.report().stop, merge.leg_ended()), (Stop::Error, !shown));
+        assert_eq!(out.concat().ends_with(error.as_bytes()), shown);
+    }
 }

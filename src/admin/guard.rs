@@ -1,0 +1,136 @@
+//! Who may ask.
+//!
+//! A page on the web can make a browser ask our listener under a name of its own that resolves to this machine
+//! (DNS rebinding), and then read the answer. Its `Host` is that name: so only names that nobody else can
+//! own are answered, or whoever has the token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{AUTHORIZATION, HOST};
+use http::{HeaderMap, Request};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::config::Secret;
+
+/// Why a request is turned away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// There is a token, and the request has not got it.
+    Token,
+    /// The request was made under a name that is not ours.
+    Host,
+}
+
+/// Checks a request against the token, or where there is none against the host it names.
+pub(super) fn admit<B>(
+    request: &Request<B>,
+    token: Option<&Secret>,
+    bound: SocketAddr,
+) -> Result<(), Denied> {
+    match token {
+        Some(token) if presents(request.headers(), token) => Ok(()),
+        Some(_) => Err(Denied::Token),
+        None if host(request).is_some_and(|host| is_ours(host, bound.ip())) => Ok(()),
+        None => Err(Denied::Host),
+    }
+}
+
+/// Compares digests, in constant time: neither contents nor length of the token can be measured.
+fn presents(headers: &HeaderMap, token: &Secret) -> bool {
+    let Some(value) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let Some((scheme, presented)) = value.split_once(' ') else {
+        return false;
+    };
+    let digest = |text: &str| Sha256::digest(text.as_bytes());
+    let same = digest(presented.trim())
+        .as_slice()
+        .ct_eq(digest(token.reveal()).as_slice());
+    scheme.eq_ignore_ascii_case("bearer") && same.into()
+}
+
+/// The host that the request names, without its port.
+fn host<B>(request: &Request<B>) -> Option<&str> {
+    let named = match request.uri().authority() {
+        Some(authority) => authority.as_str(),
+        None => request.headers().get(HOST)?.to_str().ok()?,
+    };
+    match named.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map(|(host, _)| host),
+        None => Some(named.rsplit_once(':').map_or(named, |(host, _)| host)),
+    }
+}
+
+fn is_ours(host: &str, bound: IpAddr) -> bool {
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.is_loopback() || ip == bound,
+        // Browsers resolve `localhost` and names below it to this machine themselves.
+        Err(_) => {
+            let host = host.trim_end_matches('.').to_ascii_lowercase();
+            host == "localhost" || host.ends_with(".localhost")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(host: &str, authorization: Option<&str>) -> Request<()> {
+        let mut request = Request::builder().uri("/").header(HOST, host);
+        if let Some(value) = authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn only_names_that_are_ours_are_answered() {
+        let bound: SocketAddr = "10.0.0.5:8788".parse().unwrap();
+        let ours = [
+            "localhost:8788",
+            "127.0.0.1:8788",
+            "[::1]:8788",
+            "LOCALHOST",
+            "10.0.0.5:1",
+            "baton.localhost",
+        ];
+        for host in ours {
+            assert_eq!(admit(&asked(host, None), None, bound), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example:8788",
+            "localhost.evil.example",
+            "10.0.0.6",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1",
+        ] {
+            assert_eq!(
+                admit(&asked(host, None), None, bound),
+                Err(Denied::Host),
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_is_asked_for_and_is_enough() {
+        let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
+        let token = Secret::new("0123456789abcdef");
+        let admit = |authorization| admit(&asked("proxy.example", authorization), Some(&token), bound);
+        assert_eq!(admit(Some("Bearer 0123456789abcdef")), Ok(()));
+        assert_eq!(admit(Some("bearer 0123456789abcdef")), Ok(()));
+        for wrong in [
+            None,
+            Some("Bearer 0123456789abcdee"),
+            Some("Basic 0123456789abcdef"),
+            Some("Bearer "),
+            Some("Bearer"),
+        ] {
+            assert_eq!(admit(wrong), Err(Denied::Token), "{wrong:?}");
+        }
+    }
+}

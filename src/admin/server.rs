@@ -1,0 +1,73 @@
+//! Sockets of the admin listener.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::AdminState;
+use super::routes::answer;
+
+/// Time to send a request's headers: a connection that says nothing is not kept.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+/// Connections at once: scrapers, probes and a few people.
+const CONNECTIONS: usize = 128;
+/// Time for answers under way when we stop; they are short.
+const DRAIN: Duration = Duration::from_secs(2);
+/// Rest after a failed accept, which is mostly a lack of file descriptors.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// Answers until `shutdown` is done, then finishes what is under way.
+///
+/// # Errors
+/// The listener has no local address: it is not bound.
+pub async fn serve(
+    listener: TcpListener,
+    state: Arc<AdminState>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let bound = listener.local_addr()?;
+    let graceful = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    tokio::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_REST).await;
+            continue;
+        };
+        // Over the bound the connection is closed at once.
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+            continue;
+        };
+        let state = Arc::clone(&state);
+        let service = service_fn(move |request| {
+            let state = Arc::clone(&state);
+            async move { Ok::<_, Infallible>(answer(&state, bound, &request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIME)
+            .serve_connection(TokioIo::new(stream), service);
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            let _place = place;
+            // A broken connection is the peer's business.
+            let _ = connection.await;
+        });
+    }
+    // What is not done by then is dropped with the process.
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    Ok(())
+}

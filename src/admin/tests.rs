@@ -1,0 +1,100 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use super::*;
+
+struct Running {
+    address: std::net::SocketAddr,
+    up: Arc<AtomicBool>,
+    stop: oneshot::Sender<()>,
+    served: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+async fn start(token: Option<&str>) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let up = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&up);
+    let ready: Ready = Arc::new(move || {
+        let up = asked.load(Ordering::SeqCst);
+        Box::pin(async move { if up { Ok(()) } else { Err("store".into()) } })
+    });
+    let state = AdminState {
+        metrics: Arc::new(Metrics::new()),
+        ready,
+        token: token.map(Secret::new),
+    };
+    let (stop, stopped) = oneshot::channel();
+    let served = tokio::spawn(serve(listener, Arc::new(state), async {
+        let _ = stopped.await;
+    }));
+    Running {
+        address,
+        up,
+        stop,
+        served,
+    }
+}
+
+impl Running {
+    async fn ask(&self, start: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("{start} HTTP/1.1\r\n{headers}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn status(&self, start: &str, headers: &str) -> String {
+        self.ask(start, headers).await[9..12].to_owned()
+    }
+}
+
+const LOCAL: &str = "host: localhost\r\n";
+const FOREIGN: &str = "host: evil.example\r\n";
+
+#[tokio::test]
+async fn pages_answer_and_the_rest_is_json() {
+    let running = start(None).await;
+    assert!(running.ask("GET /healthz", LOCAL).await.ends_with("ok\n"));
+    assert_eq!(running.status("GET /readyz", LOCAL).await, "200");
+    assert!(running.ask("GET /", LOCAL).await.contains("<h1>baton"));
+    let metrics = running.ask("GET /metrics", LOCAL).await;
+    assert!(metrics.contains("openmetrics-text") && metrics.contains("baton_open_exchanges 0"));
+    let missing = running.ask("GET /nope", LOCAL).await;
+    assert!(missing.starts_with("HTTP/1.1 404") && missing.contains("\"code\":\"not_found\""));
+    assert_eq!(running.status("POST /metrics", LOCAL).await, "405");
+    running.up.store(false, Ordering::SeqCst);
+    assert_eq!(running.status("GET /readyz", LOCAL).await, "503");
+    assert_eq!(running.status("GET /healthz", LOCAL).await, "200");
+}
+
+#[tokio::test]
+async fn foreign_hosts_see_health_alone() {
+    let running = start(None).await;
+    assert_eq!(running.status("GET /metrics", FOREIGN).await, "403");
+    assert_eq!(running.status("GET /", FOREIGN).await, "403");
+    assert_eq!(running.status("GET /nope", FOREIGN).await, "403");
+    assert_eq!(running.status("GET /healthz", FOREIGN).await, "200");
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for() {
+    let running = start(Some("0123456789abcdef")).await;
+    assert_eq!(running.status("GET /metrics", LOCAL).await, "401");
+    let headers = "host: p.example\r\nauthorization: Bearer 0123456789abcdef\r\n";
+    assert_eq!(running.status("GET /metrics", headers).await, "200");
+    assert_eq!(running.status("GET /readyz", FOREIGN).await, "200");
+}
+
+#[tokio::test]
+async fn it_stops_when_told() {
+    let running = start(None).await;
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+    assert!(TcpStream::connect(running.address).await.is_err());
+}

@@ -1,0 +1,164 @@
+//! Raw arguments, as clap reads them. Each command turns its own into checked ones.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  baton demo
+  baton serve
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+  OPENAI_BASE_URL=http://127.0.0.1:8787/v1 my-agent
+  baton handoffs list";
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the proxy
+    Serve(ServeArgs),
+    /// Report every problem of a config at once
+    Check(CheckArgs),
+    /// Show what happens, offline: a scripted agent and provider with the real proxy between them
+    Demo(DemoArgs),
+    /// Look at the handoffs that were made
+    Handoffs(HandoffsArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton serve
+  baton serve --listen 127.0.0.1:0 --state-dir /tmp/baton
+  BATON_UPSTREAMS__ANTHROPIC__BASE_URL=https://gateway.example baton serve --config team.toml")]
+pub(super) struct ServeArgs {
+    /// Config file (TOML); without one the documented defaults hold
+    #[arg(long, value_name = "FILE", env = "BATON_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// Address of the data listener [server.listen]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) listen: Option<String>,
+    /// Address of the admin listener [admin.listen]
+    #[arg(long, value_name = "ADDR")]
+    pub(super) admin: Option<String>,
+    /// Folder of the store and the seal key [state.dir]
+    #[arg(long, value_name = "DIR")]
+    pub(super) state_dir: Option<String>,
+    /// What is logged, such as `debug` or `warn,baton=debug` [log.level]
+    #[arg(long, value_name = "FILTER")]
+    pub(super) log_level: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exits with 0 if the config holds and with 78 if it does not.
+
+Examples:
+  baton check --config baton.toml
+  baton check --json | jq .problems")]
+pub(super) struct CheckArgs {
+    /// Config file (TOML)
+    #[arg(long, value_name = "FILE", env = "BATON_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Needs no network, no key and no config, and keeps nothing.
+
+Examples:
+  baton demo
+  baton demo --tasks 8 --turns 12
+  baton demo --json | jq .totals
+  baton demo --svg sawtooth.svg")]
+pub(super) struct DemoArgs {
+    /// Tasks that the agent works through; one handoff stands between two
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=super::demo::MOST_TASKS))]
+    pub(super) tasks: u8,
+    /// Tool calls in each task
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(2..=40))]
+    pub(super) turns: u8,
+    /// API that agent and provider speak
+    #[arg(long, value_name = "WIRE", default_value = "anthropic")]
+    pub(super) wire: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw the sizes into a file, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct HandoffsArgs {
+    #[command(subcommand)]
+    pub(super) command: HandoffsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum HandoffsCommand {
+    /// List handoffs, newest first
+    List(ListArgs),
+    /// Show all of one handoff, and the line that resumes it
+    Show(ShowArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton handoffs list
+  baton handoffs list --limit 0 --all --json | jq -r '.[].id'")]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// At most so many; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(super) limit: usize,
+    /// Archived ones too
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Only this conversation's
+    #[arg(long, value_name = "KEY")]
+    pub(super) conversation: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+To resume a handoff in a new session, begin the first message with its resume line.
+
+Examples:
+  baton handoffs show 0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11
+  baton handoffs show 0199a3c2-7d1e --json | jq -r .prompt")]
+pub(super) struct ShowArgs {
+    /// The handoff's id, or a beginning of it that only it has
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Where the state is: found by the same config as the proxy's.
+#[derive(Debug, ClapArgs)]
+pub(super) struct StateArgs {
+    /// Config file (TOML)
+    #[arg(long, value_name = "FILE", env = "BATON_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// Folder of the store [state.dir]
+    #[arg(long, value_name = "DIR")]
+    pub(super) state_dir: Option<String>,
+}

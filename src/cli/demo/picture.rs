@@ -1,0 +1,164 @@
+//! A story as a picture: the agent's history as a ramp, what goes on as a sawtooth below it.
+
+use std::fmt::Write as _;
+
+use super::story::Story;
+use crate::cli::output::size;
+
+const WIDTH: f64 = 880.0;
+const HEIGHT: f64 = 340.0;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 172.0;
+const TOP: f64 = 24.0;
+const BOTTOM: f64 = 42.0;
+
+/// Readable on a light page and on a dark one.
+const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#57606a}.axis{stroke:#8c959f;stroke-opacity:.35}\
+    .ramp{fill:none;stroke:#8c959f;stroke-width:2;stroke-dasharray:5 4}.left{fill:#8c959f;fill-opacity:.14}\
+    .saw{fill:none;stroke:#0969da;stroke-width:2.5;stroke-linejoin:round}.sent{fill:#0969da;fill-opacity:.16}\
+    .b{fill:#0969da;font-weight:600}.h{fill:#1a7f37;font-size:12px}\
+    @media(prefers-color-scheme:dark){text{fill:#9198a1}.saw{stroke:#4493f8}.b{fill:#4493f8}.h{fill:#3fb950}}";
+
+/// Most lines of the scale above its floor.
+const LINES: u32 = 5;
+
+/// A round number of bytes of which at most [`LINES`] make `most`.
+fn step(most: f64) -> f64 {
+    let mut decade = 1024.0;
+    loop {
+        let steps = [1.0, 2.0, 5.0].map(|n| n * decade);
+        match steps.into_iter().find(|step| step * f64::from(LINES) >= most) {
+            Some(step) => return step,
+            None => decade *= 10.0,
+        }
+    }
+}
+
+/// One leg: its place, what the agent sent, what went on.
+struct Point {
+    x: f64,
+    received: f64,
+    sent: f64,
+}
+
+/// The picture as SVG.
+pub(super) fn svg(story: &Story) -> String {
+    let points = points(story);
+    let most = points.iter().map(|p| p.received.max(p.sent)).fold(1.0, f64::max);
+    let y = |bytes: f64| HEIGHT - BOTTOM - bytes / most * (HEIGHT - TOP - BOTTOM);
+    let line = |of: fn(&Point) -> f64| {
+        let at = points.iter().map(|p| format!("{:.1},{:.1}", p.x, y(of(p))));
+        at.collect::<Vec<_>>().join(" ")
+    };
+    let (ramp, saw) = (line(|p| p.received), line(|p| p.sent));
+    let (first, last) = (LEFT, WIDTH - RIGHT);
+    let floor = y(0.0);
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n<title>{}</title>\n\
+         <style>{STYLE}</style>\n",
+        title(story)
+    );
+    let step = step(most);
+    for part in 0..=LINES {
+        let bytes = step * f64::from(part);
+        if bytes > most {
+            break;
+        }
+        let _ = writeln!(
+            out,
+            "<line class=\"axis\" x1=\"{first}\" x2=\"{last}\" y1=\"{0:.1}\" y2=\"{0:.1}\"/>\
+             <text x=\"{1}\" y=\"{2:.1}\" text-anchor=\"end\">{3}</text>",
+            y(bytes),
+            first - 8.0,
+            y(bytes) + 4.0,
+            size(bytes as u64)
+        );
+    }
+    let _ = write!(
+        out,
+        "<polygon class=\"left\" points=\"{first},{floor} {ramp} {last},{floor}\"/>\n\
+         <polygon class=\"sent\" points=\"{first},{floor} {saw} {last},{floor}\"/>\n\
+         <polyline class=\"ramp\" points=\"{ramp}\"/>\n<polyline class=\"saw\" points=\"{saw}\"/>\n"
+    );
+    for (number, pair) in cuts(story).enumerate() {
+        if let Some(point) = points.get(pair) {
+            let (x, up) = (point.x, y(point.sent) - 10.0);
+            let _ = writeln!(
+                out,
+                "<text class=\"h\" x=\"{x:.1}\" y=\"{up:.1}\" text-anchor=\"middle\">handoff {}</text>",
+                number + 1
+            );
+        }
+    }
+    if let Some(end) = points.last() {
+        let x = end.x + 10.0;
+        let _ = write!(
+            out,
+            "<text x=\"{x:.1}\" y=\"{:.1}\">what the agent sends</text>\n\
+             <text class=\"b\" x=\"{x:.1}\" y=\"{:.1}\">what the model sees</text>\n",
+            y(end.received) + 4.0,
+            y(end.sent) + 4.0
+        );
+    }
+    let _ = write!(
+        out,
+        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} requests of one conversation, size of each</text>\n</svg>\n",
+        f64::midpoint(first, last),
+        HEIGHT - 12.0,
+        story.totals.requests
+    );
+    out
+}
+
+fn title(story: &Story) -> String {
+    format!(
+        "The agent sent {} in all; {} went on to the model, with {} handoffs",
+        size(story.totals.received_bytes as u64),
+        size(story.totals.sent_bytes as u64),
+        story.handoffs.len()
+    )
+}
+
+fn points(story: &Story) -> Vec<Point> {
+    let legs = story.turns.iter().flat_map(|turn| {
+        let received = turn.received_bytes as f64;
+        turn.sent_bytes.iter().map(move |&sent| (received, sent as f64))
+    });
+    let legs: Vec<_> = legs.collect();
+    let step = (WIDTH - LEFT - RIGHT) / (legs.len().saturating_sub(1).max(1)) as f64;
+    let point = |(at, &(received, sent)): (usize, &(f64, f64))| Point {
+        x: LEFT + step * at as f64,
+        received,
+        sent,
+    };
+    legs.iter().enumerate().map(point).collect()
+}
+
+/// Places among all legs of those that handed over: where the teeth have their tops.
+fn cuts(story: &Story) -> impl Iterator<Item = usize> {
+    story
+        .turns
+        .iter()
+        .scan(0, |legs, turn| {
+            *legs += turn.sent_bytes.len();
+            Some((turn.fired.is_some(), legs.saturating_sub(2)))
+        })
+        .filter_map(|(fired, last)| fired.then_some(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_has_round_numbers() {
+        let kib = 1024.0;
+        assert_eq!(
+            [1.0, 6.0 * kib, 126.0 * kib].map(step),
+            [kib, 2.0 * kib, 50.0 * kib]
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! What the scripted person, model and tools say. The model remembers nothing: it reads where it is from the
+//! transcript in front of it, so a transcript that was cut in the wrong place leads it astray.
+
+use serde_json::{Value, json};
+
+use crate::strict::{Model, Reply, Role, Seen, Turn};
+use crate::wire::TOOL_NAME;
+
+/// How long the story is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Script {
+    /// Tasks, one after the other.
+    pub(super) tasks: usize,
+    /// Tool calls in each.
+    pub(super) turns: usize,
+}
+
+/// A task of the plan, and what the model knows once it is done.
+struct Task {
+    title: &'static str,
+    folder: &'static str,
+    found: &'static str,
+}
+
+/// Most tasks that a story can have.
+pub(in crate::cli) const MOST_TASKS: i64 = TASKS.len() as i64;
+
+const TASKS: [Task; 8] = [
+    Task {
+        title: "survey the storage layer",
+        folder: "src/store",
+        found: "All reads and writes go through `Links` in src/store/mod.rs. Four callers hold its lock over an await: \
+                redirect.rs, admin.rs, import.rs, stats.rs.",
+    },
+    Task {
+        title: "put a trait in front of it",
+        folder: "src/store",
+        found: "`trait Store` has get, put, delete and scan, all async. `FileStore` implements it. No caller names \
+                the file any more.",
+    },
+    Task {
+        title: "write the SQLite store",
+        folder: "src/store/sqlite",
+        found: "`SqliteStore` passes the same tests as `FileStore`. One writer thread, WAL, schema version 1 in \
+                src/store/sqlite/schema.rs.",
+    },
+    Task {
+        title: "move the old file over",
+        folder: "src/migrate",
+        found: "`linkshort migrate` copies links.json in batches of 500 and can be run twice. The old file is \
+                renamed, never deleted.",
+    },
+    Task {
+        title: "serve redirects from a cache",
+        folder: "src/http",
+        found: "A bounded cache in front of `Store::get`, filled on the first hit, emptied by put and delete.",
+    },
+    Task {
+        title: "count visits",
+        folder: "src/stats",
+        found: "Visits are added up in memory and written every five seconds. The old per-visit write is gone.",
+    },
+    Task {
+        title: "limit the public endpoint",
+        folder: "src/http",
+        found: "A token bucket for each address, 20 a second, answered with 429 and retry-after.",
+    },
+    Task {
+        title: "write the operator's guide",
+        folder: "docs",
+        found: "docs/operate.md covers start, backup, migration and the two alarms.",
+    },
+];
+
+/// Stands before the number of the task that is to be done now.
+const NEXT: &str = "Next: task ";
+
+pub(super) const SYSTEM: &str = "You are a careful coding agent. You work in the user's repository with the tools \
+    that you are given. Read before you write. Keep changes small, run the tests after each of them, and say in one \
+    sentence what you are about to do.";
+
+/// What the agent's harness puts in front of the person's words.
+pub(super) const PREAMBLE: &str = "<system-reminder>\n# CLAUDE.md\nlinkshort is a URL shortener in Rust.\n\
+    - `cargo test` must pass before a task counts as done.\n- No new dependency without a reason in docs/decisions.md.\n\
+    - The HTTP API in docs/api.md is a promise: do not change it.\n</system-reminder>";
+
+/// What the person asks for.
+pub(super) fn wish(script: Script) -> String {
+    format!(
+        "Work through docs/plan.md: {} tasks, one after the other, without asking me in between. {NEXT}1 of {}: {}.",
+        script.tasks, script.tasks, TASKS[0].title
+    )
+}
+
+/// The tools of the agent: name, description, the parameters that it must give.
+pub(super) const TOOLS: [(&str, &str, &[&str]); 3] = [
+    ("read_file", "Read a file, with line numbers.", &["path"]),
+    (
+        "edit_file",
+        "Replace a text in a file.",
+        &["path", "old_text", "new_text"],
+    ),
+    ("run", "Run a command and return its output.", &["command"]),
+];
+
+impl Model for Script {
+    fn reply(&self, seen: &Seen) -> Reply {
+        let turns = seen.turns();
+        let Some((at, task)) = turns.iter().enumerate().rev().find_map(told) else {
+            return Reply::text("What shall I do?");
+        };
+        let Some(now) = task.checked_sub(1).and_then(|t| TASKS.get(t)) else {
+            return Reply::text(format!("There is no task {task}."));
+        };
+        let done: usize = turns[at..].iter().map(|turn| turn.results.len()).sum();
+        if done < self.turns {
+            return step(now, done);
+        }
+        if task >= self.tasks {
+            return Reply::text(format!("All {} tasks are done, and all tests pass.", self.tasks));
+        }
+        if !seen.offers_handoff() {
+            return Reply::text("I was not given the tool to hand over with.");
+        }
+        Reply::new()
+            .thinking("That was the last step. The file dumps above are of no more use.")
+            .say(format!("Task {task} is done: {}.", now.title))
+            .call(TOOL_NAME, self.carry_over(task))
+    }
+}
+
+/// The task that a user's text asks for, and the turn it stands in.
+fn told((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
+    let texts = turn.texts.iter().filter(|_| turn.role == Role::User);
+    let mut number = texts.filter_map(|text| {
+        let rest = &text[text.rfind(NEXT)? + NEXT.len()..];
+        rest.split(' ').next()?.parse().ok()
+    });
+    Some((at, number.next_back()?))
+}
+
+fn step(task: &Task, done: usize) -> Reply {
+    let file = |n: usize| {
+        let names = [
+            "mod.rs", "codec.rs", "index.rs", "lock.rs", "batch.rs", "tests.rs",
+        ];
+        format!("{}/{}", task.folder, names[n % names.len()])
+    };
+    let (thought, said, name, arguments) = match done % 4 {
+        0 | 1 => (
+            "What is there already?",
+            format!("Reading {}.", file(done)),
+            "read_file",
+            json!({"path": file(done)}),
+        ),
+        2 => (
+            "A small change first.",
+            format!("Changing {}.", file(done)),
+            "edit_file",
+            json!({"path": file(done), "old_text": listing(&file(done), 700), "new_text": listing(&file(done + 1), 900)}),
+        ),
+        _ => (
+            "Does it hold?",
+            "Running the tests.".to_owned(),
+            "run",
+            json!({"command": "cargo test"}),
+        ),
+    };
+    Reply::new().thinking(thought).say(said).call(name, arguments)
+}
+
+impl Script {
+    /// What the model hands over when `task` is done.
+    fn carry_over(&self, task: usize) -> Value {
+        let done: Vec<_> = (1..=task)
+            .map(|n| format!("{n}. {}: {}", TASKS[n - 1].title, TASKS[n - 1].found))
+            .collect();
+        let next = &TASKS[task];
+        let prompt = format!(
+            "Goal: take linkshort off its single JSON file, following docs/plan.md. The HTTP API must not change; \
+             `cargo test` must pass after every task; the user need not be asked in between.\n\nDone:\n{}\n\n\
+             {NEXT}{} of {}: {}. Start with {}/mod.rs.",
+            done.join("\n"),
+            task + 1,
+            self.tasks,
+            next.title,
+            next.folder,
+        );
+        json!({"prompt": prompt, "reason": format!("task {task} is done: {}", TASKS[task - 1].title)})
+    }
+}
+
+/// What the agent's tools answer: the same for the same call.
+pub(super) fn tool_result(name: &str, arguments: &Value, turn: usize) -> String {
+    let word = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default();
+    match name {
+        "read_file" => listing(word("path"), 3_500 + 1_700 * (turn % 4)),
+        "edit_file" => format!("{} changed, 1 place.", word("path")),
+        "run" => tests_passed(28 + 9 * (turn % 3)),
+        other => format!("there is no tool {other}"),
+    }
+}
+
+/// Lines of a source file, numbered as agents show them; about so many bytes.
+fn listing(path: &str, bytes: usize) -> String {
+    const LINES: [&str; 12] = [
+        "    let entry = self.index.get(key).ok_or(Error::Missing)?;",
+        "    if entry.expires_ms < now_ms {",
+        "        return Err(Error::Expired { key: key.to_owned() });",
+        "    }",
+        "",
+        "/// Writes behind the batch that is open; the caller waits for its commit.",
+        "pub async fn put(&self, link: &Link) -> Result<Receipt, Error> {",
+        "    let mut batch = self.batch.lock().await;",
+        "    batch.push(link.encode(&self.codec)?);",
+        "    tracing::debug!(key = %link.key, pending = batch.len(), \"queued\");",
+        "    Ok(Receipt::new(batch.generation(), link.key.clone()))",
+        "}",
+    ];
+    let seed: usize = path.bytes().map(usize::from).sum();
+    let mut out = format!("     1\t//! {path}\n");
+    let mut line = 2;
+    while out.len() < bytes {
+        let text = LINES[(seed + line * 5 + line / 7) % LINES.len()];
+        out.push_str(&format!("{line:6}\t{text}\n"));
+        line += 1;
+    }
+    out
+}
+
+fn tests_passed(tests: usize) -> String {
+    let names = [
+        "put_then_get",
+        "expired_is_missing",
+        "two_writers",
+        "scan_is_sorted",
+    ];
+    let mut out = format!("running {tests} tests\n");
+    for test in 0..tests {
+        out.push_str(&format!(
+            "test store::tests::{}_{test} ... ok\n",
+            names[test % names.len()]
+        ));
+    }
+    out + &format!("\ntest result: ok. {tests} passed; 0 failed; finished in 0.41s\n")
+}

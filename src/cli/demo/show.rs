@@ -1,0 +1,244 @@
+//! A story as text: one bar a leg, a summary, and one request before and after.
+
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+
+use super::story::{Example, Line, Measured, Outline, SENTINEL, Story};
+use crate::cli::output::{Out, first_line, size};
+
+/// Columns where the output does not say how many it has.
+const COLUMNS: usize = 100;
+
+/// The calmest line that still shows a bar.
+const LEAST_BAR: usize = 12;
+
+/// Columns in front of a bar.
+const BEFORE_BAR: usize = 36;
+
+/// Parts of a long outline that are shown at its beginning and at its end.
+const OUTLINE_ENDS: (usize, usize) = (5, 4);
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const SENT: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Cyan)));
+const FIRED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
+
+/// Prints all of it.
+pub(super) fn print(story: &Story, out: &mut Out) -> io::Result<()> {
+    let columns = out.width().unwrap_or(COLUMNS);
+    for line in chart(story, columns).into_iter().chain(summary(story)) {
+        out.line(format_args!("{line}"))?;
+    }
+    for line in story
+        .example
+        .iter()
+        .flat_map(|example| before_and_after(example, columns))
+    {
+        out.line(format_args!("{line}"))?;
+    }
+    out.line(format_args!(
+        "\nTry it with an agent: `baton serve`, then set the agent's base URL to it."
+    ))
+}
+
+fn chart(story: &Story, columns: usize) -> Vec<String> {
+    let room = columns.saturating_sub(BEFORE_BAR + 1).max(LEAST_BAR);
+    let most = story
+        .turns
+        .iter()
+        .flat_map(|turn| turn.sent_bytes.iter().copied().chain([turn.received_bytes]));
+    let scale = Scale {
+        most: most.max().unwrap_or(1),
+        room,
+    };
+    let mut lines = vec![
+        format!(
+            "{BOLD}A scripted agent and a scripted provider{BOLD:#}, the real proxy between them. Wire: {}.",
+            story.wire
+        ),
+        "Each request of the agent holds its whole history; the solid bar is what the model gets to see."
+            .to_owned(),
+        String::new(),
+        format!(
+            "{DIM} turn  agent sends      goes on  {DIM:#}  {SENT}█{SENT:#} goes on  {DIM}░{DIM:#} history that stays behind"
+        ),
+    ];
+    for turn in &story.turns {
+        lines.extend(turn_lines(story, turn, &scale));
+    }
+    lines
+}
+
+fn turn_lines(story: &Story, turn: &Measured, scale: &Scale) -> Vec<String> {
+    let received = size(turn.received_bytes as u64);
+    let mut lines = Vec::new();
+    for (leg, &sent) in turn.sent_bytes.iter().enumerate() {
+        let bar = scale.bar(sent, turn.received_bytes);
+        let sent = size(sent as u64);
+        lines.push(match leg {
+            0 => format!("{:5}  {received:>11}  {sent:>11}    {bar}", turn.turn),
+            _ => {
+                let number = story
+                    .handoffs
+                    .iter()
+                    .position(|h| Some(&h.id) == turn.fired.as_ref());
+                let name = format!("handoff {}", number.map_or(0, |n| n + 1));
+                format!("{FIRED}{name:>18}{FIRED:#}  {sent:>11}    {bar}")
+            }
+        });
+    }
+    lines
+}
+
+struct Scale {
+    most: usize,
+    room: usize,
+}
+
+impl Scale {
+    /// What goes on, in eighths of a column, and behind it what was received beyond that.
+    fn bar(&self, sent: usize, received: usize) -> String {
+        const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        let eighths = (sent * self.room * 8).div_ceil(self.most.max(1));
+        let solid = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        let taken = eighths.div_ceil(8);
+        let all = (received * self.room).div_ceil(self.most.max(1));
+        let rest = "░".repeat(all.saturating_sub(taken));
+        match rest.is_empty() {
+            true => format!("{SENT}{solid}{SENT:#}"),
+            false => format!("{SENT}{solid}{SENT:#}{DIM}{rest}{DIM:#}"),
+        }
+    }
+}
+
+fn summary(story: &Story) -> Vec<String> {
+    let totals = &story.totals;
+    let percent = totals.saved_bytes * 100 / totals.received_bytes.max(1);
+    let provider = match story.complaints.len() {
+        0 => "no complaint: every request kept to the rules of its API".to_owned(),
+        n => format!("{n} complaints, the first: {}", story.complaints[0]),
+    };
+    let requests = |bytes: usize, n: usize, what| format!("{:>9}  in {n} {what}", size(bytes as u64));
+    let rows = [
+        (
+            "agent sent",
+            requests(totals.received_bytes, totals.requests, "requests"),
+        ),
+        (
+            "went on",
+            requests(totals.sent_bytes, totals.legs, "requests to the model"),
+        ),
+        (
+            "stayed behind",
+            format!(
+                "{:>9}  {percent} %, about {} tokens of input",
+                size(totals.saved_bytes as u64),
+                thousands(totals.saved_tokens / 1000 * 1000)
+            ),
+        ),
+        ("handoffs", format!("{:>9}", story.handoffs.len())),
+        ("provider", provider),
+        ("time", format!("{:.1} s", story.seconds)),
+    ];
+    let mut lines = vec![String::new()];
+    lines.extend(rows.map(|(name, value)| format!("  {DIM}{name:<14}{DIM:#} {value}")));
+    lines
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
+    let mut lines = vec![
+        String::new(),
+        format!("{BOLD}Turn {}, before and after{BOLD:#}", example.turn),
+    ];
+    for (title, outline) in [("the agent sent", &example.received), ("went on", &example.sent)] {
+        lines.push(String::new());
+        lines.push(format!(
+            "  {title}: {} messages, {}",
+            outline.messages,
+            size(outline.bytes as u64)
+        ));
+        lines.extend(outline_lines(outline, columns));
+    }
+    lines
+}
+
+fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
+    let (first, last) = OUTLINE_ENDS;
+    let parts = &outline.parts;
+    let all = parts.len();
+    let sentinel = parts.iter().rposition(is_sentinel);
+    let shown = |at: usize| at < first || at + last >= all || Some(at) == sentinel;
+    let mut lines = Vec::new();
+    let mut at = 0;
+    while at < all {
+        if shown(at) {
+            lines.push(part_line(&parts[at], columns));
+            at += 1;
+            continue;
+        }
+        let hidden = parts[at..].iter().enumerate().take_while(|(n, _)| !shown(at + n));
+        let (count, bytes) = hidden.fold((0, 0), |(n, bytes), (_, part)| (n + 1, bytes + part.bytes));
+        let bytes = size(bytes as u64);
+        lines.push(format!(
+            "    {DIM}… {count} more texts, calls and results, {bytes}{DIM:#}"
+        ));
+        at += count;
+    }
+    lines
+}
+
+fn is_sentinel(part: &Line) -> bool {
+    part.role == "assistant" && part.begins.starts_with(SENTINEL)
+}
+
+/// Columns of a part in front of its text.
+const BEFORE_TEXT: usize = 34;
+
+fn part_line(part: &Line, columns: usize) -> String {
+    let begins = first_line(
+        &part.begins,
+        Some(columns.saturating_sub(BEFORE_TEXT).max(LEAST_BAR)),
+    );
+    let bytes = size(part.bytes as u64);
+    let text = match is_sentinel(part) {
+        true => format!("{FIRED}{begins}{FIRED:#}"),
+        false => begins,
+    };
+    format!(
+        "    {:<9}  {DIM}{:<6} {bytes:>9}{DIM:#}  {text}",
+        part.role, part.kind
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_share_one_scale() {
+        let scale = Scale { most: 80, room: 10 };
+        let plain = |sent, received| anstream::adapter::strip_str(&scale.bar(sent, received)).to_string();
+        assert_eq!(plain(80, 80), "██████████");
+        assert_eq!(plain(20, 80), "██▌░░░░░░░");
+        assert_eq!(plain(41, 40), "█████▏");
+        assert_eq!(plain(0, 0), "");
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!([7, 1000, 1_234_567].map(thousands), ["7", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,277 @@
+//! Plays the script through the real proxy and measures what goes in and what goes on.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::agent::{Agent, Asked, Dress};
+use super::script::Script;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::first_line;
+use crate::config::{Config, Environment, Flags};
+use crate::handoff::sentinel::SealKey;
+use crate::limits::BYTES_PER_TOKEN;
+use crate::proxy::{App, server};
+use crate::store::memory::MemoryStore;
+use crate::store::{HandoffFilter, SharedStore};
+use crate::strict::{Options, Role, Seen, Strict, Turn};
+
+/// Requests after which a story that does not end is given up: more than the longest one has.
+const MOST_REQUESTS: usize = 1000;
+
+/// What was played, as measured. The names are API.
+#[derive(Debug, Serialize)]
+pub(super) struct Story {
+    pub(super) wire: &'static str,
+    pub(super) tasks: usize,
+    pub(super) turns_per_task: usize,
+    pub(super) seconds: f64,
+    pub(super) totals: Totals,
+    pub(super) turns: Vec<Measured>,
+    pub(super) handoffs: Vec<HandedOver>,
+    pub(super) complaints: Vec<String>,
+    pub(super) example: Option<Example>,
+}
+
+/// One request of the agent, with its legs.
+#[derive(Debug, Serialize)]
+pub(super) struct Measured {
+    pub(super) turn: usize,
+    pub(super) received_bytes: usize,
+    /// One for each leg.
+    pub(super) sent_bytes: Vec<usize>,
+    pub(super) pinned: Option<String>,
+    /// The handoff that fired in it.
+    pub(super) fired: Option<String>,
+}
+
+/// A handoff.
+#[derive(Debug, Serialize)]
+pub(super) struct HandedOver {
+    pub(super) id: String,
+    pub(super) turn: usize,
+    pub(super) reason: Option<String>,
+    pub(super) prompt_bytes: usize,
+    pub(super) prompt: String,
+}
+
+/// Sums over all requests.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Totals {
+    pub(super) requests: usize,
+    pub(super) legs: usize,
+    pub(super) received_bytes: usize,
+    pub(super) sent_bytes: usize,
+    pub(super) saved_bytes: usize,
+    /// An estimate: four bytes of JSON make about one token.
+    pub(super) saved_tokens: u64,
+}
+
+/// One request before and after.
+#[derive(Debug, Serialize)]
+pub(super) struct Example {
+    pub(super) turn: usize,
+    pub(super) received: Outline,
+    pub(super) sent: Outline,
+}
+
+/// A request's messages, by how they begin.
+#[derive(Debug, Serialize)]
+pub(super) struct Outline {
+    pub(super) bytes: usize,
+    pub(super) messages: usize,
+    pub(super) parts: Vec<Line>,
+}
+
+/// One text, call or result.
+#[derive(Debug, Serialize)]
+pub(super) struct Line {
+    pub(super) role: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) bytes: usize,
+    pub(super) begins: String,
+}
+
+/// Plays the script.
+pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story, Failure> {
+    let began = Instant::now();
+    let provider = Strict::start(script, Options::default()).await?;
+    let config = config(&provider.url())?;
+    let bound = server::bind(&config)?;
+    let address = bound.addr();
+    let store: SharedStore = Arc::new(MemoryStore::default());
+    let seal = SealKey::new(*b"a key for the time of a demo");
+    let app = Arc::new(App::new(config, Arc::clone(&store), seal, Arc::new(|_| ()))?);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let proxy = tokio::spawn(bound.run(app, async {
+        let _ = stopped.await;
+    }));
+
+    let mut agent = Agent::start(dress, script, address).await?;
+    let mut story = Story::new(dress, script);
+    let mut both_sides = Vec::new();
+    for _ in 0..MOST_REQUESTS {
+        let before = provider.generations().len();
+        let asked = agent.ask().await?;
+        let mut legs = provider.generations().split_off(before);
+        story.note(&asked, &legs, &store).await?;
+        both_sides.push((asked.body, legs.pop()));
+        if asked.done {
+            break;
+        }
+    }
+    story.example = example(dress, &story.handoffs, &both_sides);
+    drop(agent);
+    drop(stop);
+    let _ = proxy.await;
+    story.complaints = provider.complaints().iter().map(ToString::to_string).collect();
+    story.seconds = began.elapsed().as_secs_f64();
+    Ok(story)
+}
+
+/// The second request behind the last handoff: cut, and with some work after the cut.
+fn example(
+    dress: &Dress,
+    handoffs: &[HandedOver],
+    both_sides: &[(Bytes, Option<Arc<Seen>>)],
+) -> Option<Example> {
+    let turn = (handoffs.last()?.turn + 2).min(both_sides.len());
+    let (received, sent) = both_sides.get(turn - 1)?;
+    let sent = sent.as_ref()?;
+    let body = serde_json::from_slice(received).ok()?;
+    Some(Example {
+        turn,
+        received: Outline::of(dress, sent, body, received.len()),
+        sent: Outline::of(dress, sent, sent.body.clone(), sent.raw.len()),
+    })
+}
+
+/// The defaults, with a listener of its own and every upstream at `url`. The process's environment and
+/// config files stay out of it.
+fn config(url: &str) -> Result<Config, Failure> {
+    let text = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\ndrain_secs = 0\n[store]\nkind = \"memory\"\n\
+         [state]\ndir = \".\"\n\
+         [upstreams.anthropic]\nbase_url = \"{url}\"\n[upstreams.openai]\nbase_url = \"{url}\"\n\
+         [upstreams.gemini]\nbase_url = \"{url}\"\n"
+    );
+    Config::from_text(Some(("demo", &text)), &Environment::default(), &Flags::default()).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        Failure::new(Exit::SOFTWARE, lines.join("\n"))
+    })
+}
+
+impl Story {
+    fn new(dress: &Dress, script: Script) -> Self {
+        Self {
+            wire: dress.wire.name(),
+            tasks: script.tasks,
+            turns_per_task: script.turns,
+            seconds: 0.0,
+            totals: Totals::default(),
+            turns: Vec::new(),
+            handoffs: Vec::new(),
+            complaints: Vec::new(),
+            example: None,
+        }
+    }
+
+    async fn note(&mut self, asked: &Asked, legs: &[Arc<Seen>], store: &SharedStore) -> Result<(), Failure> {
+        let turn = self.turns.len() + 1;
+        let fired = self.fired(turn, store).await?;
+        let measured = Measured {
+            turn,
+            received_bytes: asked.body.len(),
+            sent_bytes: legs.iter().map(|leg| leg.raw.len()).collect(),
+            pinned: asked.pinned.clone(),
+            fired,
+        };
+        self.totals.add(&measured);
+        self.turns.push(measured);
+        Ok(())
+    }
+
+    /// The handoff that is new in the store, if there is one.
+    async fn fired(&mut self, turn: usize, store: &SharedStore) -> Result<Option<String>, Failure> {
+        let all = store.handoffs(&HandoffFilter::default()).await;
+        let all = all.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+        let known = |id: &str| self.handoffs.iter().any(|handoff| handoff.id == id);
+        let Some(new) = all.into_iter().find(|handoff| !known(&handoff.id.to_string())) else {
+            return Ok(None);
+        };
+        let id = new.id.to_string();
+        self.handoffs.push(HandedOver {
+            id: id.clone(),
+            turn,
+            reason: new.reason,
+            prompt_bytes: new.prompt.len(),
+            prompt: new.prompt,
+        });
+        Ok(Some(id))
+    }
+}
+
+impl Totals {
+    fn add(&mut self, turn: &Measured) {
+        self.requests += 1;
+        self.legs += turn.sent_bytes.len();
+        self.received_bytes += turn.received_bytes;
+        self.sent_bytes += turn.sent_bytes.iter().sum::<usize>();
+        self.saved_bytes = self.received_bytes.saturating_sub(self.sent_bytes);
+        self.saved_tokens = self.saved_bytes as u64 / BYTES_PER_TOKEN;
+    }
+}
+
+impl Outline {
+    /// `seen` only tells the wire: both sides of the proxy speak the same one.
+    fn of(dress: &Dress, seen: &Seen, body: Value, bytes: usize) -> Self {
+        let messages = body[dress.list].as_array().map_or(0, Vec::len);
+        let turns = Seen { body, ..seen.clone() }.turns();
+        Self {
+            bytes,
+            messages,
+            parts: turns.iter().flat_map(lines).collect(),
+        }
+    }
+}
+
+fn lines(turn: &Turn) -> Vec<Line> {
+    let role = match turn.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let line = |kind, text: &str| Line {
+        role,
+        kind,
+        bytes: text.len(),
+        // A sentinel is what there is to see, also where a wire has no block of its own for it.
+        begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
+    };
+    let calls = turn.calls.iter().map(|call| {
+        let arguments = call.arguments.to_string();
+        let begins = first_line(&format!("{} {arguments}", call.name), Some(BEGINS));
+        Line {
+            begins,
+            ..line("call", &arguments)
+        }
+    });
+    let mut all: Vec<_> = turn
+        .results
+        .iter()
+        .map(|result| line("result", &result.text))
+        .collect();
+    all.extend(turn.texts.iter().map(|text| line("text", text)));
+    all.extend(calls);
+    all
+}
+
+/// How a sentinel begins.
+pub(super) const SENTINEL: &str = "[[handoff-resume:";
+
+/// Characters of a part that an outline keeps.
+const BEGINS: usize = 100;

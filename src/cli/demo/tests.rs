@@ -1,0 +1,91 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::cli::demo::script::Script;
+
+fn played(dress: &'static Dress, script: Script) -> Story {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(story::play(dress, script)).unwrap()
+}
+
+fn dresses() -> impl Iterator<Item = &'static Dress> {
+    WARDROBE.iter().filter(|dress| wire(dress.wire).is_some())
+}
+
+#[test]
+fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
+    for dress in dresses() {
+        let began = Instant::now();
+        let story = played(dress, Script { tasks: 3, turns: 6 });
+        assert!(began.elapsed() < Duration::from_secs(10));
+        assert_eq!(story.complaints, [""; 0]);
+        judge(&story).unwrap();
+        // A handoff and the next task's first step are one turn of the agent.
+        assert_eq!(story.turns.len(), 3 * 6 + 1);
+        let first = story.handoffs[0].turn;
+        for turn in &story.turns {
+            let last = *turn.sent_bytes.last().unwrap();
+            match turn.turn < first {
+                true => assert!(last >= turn.received_bytes && turn.pinned.is_none()),
+                false => assert!(last < turn.received_bytes),
+            }
+            assert_eq!(turn.sent_bytes.len(), 1 + usize::from(turn.fired.is_some()));
+            assert_eq!(turn.pinned.is_some(), turn.turn > first);
+        }
+    }
+}
+
+#[test]
+fn the_sizes_make_a_sawtooth_under_a_ramp() {
+    let story = played(&WARDROBE[0], Script { tasks: 4, turns: 6 });
+    assert!(
+        story
+            .turns
+            .windows(2)
+            .all(|w| w[0].received_bytes < w[1].received_bytes)
+    );
+    let top = |turn: usize| story.turns[turn - 1].sent_bytes[0];
+    let tops: Vec<_> = story.handoffs.iter().map(|h| top(h.turn)).collect();
+    assert!(tops.iter().all(|top| *top < 2 * tops[0]), "{tops:?}");
+    assert!(story.totals.sent_bytes * 2 < story.totals.received_bytes);
+}
+
+#[test]
+fn json_text_and_picture_tell_the_same_story() {
+    let story = played(&WARDROBE[0], Script { tasks: 2, turns: 3 });
+    let value = serde_json::to_value(&story).unwrap();
+    let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = "wire tasks turns_per_task seconds totals turns handoffs complaints example";
+    assert_eq!(names, expected.split(' ').collect::<Vec<_>>());
+    let after: Vec<_> = value["turns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|t| !t["pinned"].is_null())
+        .collect();
+    assert!(!after.is_empty());
+    for turn in after {
+        assert!(turn["sent_bytes"][0].as_u64() < turn["received_bytes"].as_u64());
+    }
+    let example = &value["example"];
+    assert!(example["sent"]["messages"].as_u64() < example["received"]["messages"].as_u64());
+    let begins = |side: &str| example[side]["parts"].to_string();
+    assert!(begins("received").contains("[[handoff-resume:"));
+    assert!(!begins("sent").contains("[[handoff-resume:"));
+    let picture = picture::svg(&story);
+    assert!(picture.contains(">handoff 1</text>") && !picture.contains("NaN"));
+}
+
+#[test]
+fn one_task_needs_no_handoff() {
+    let story = played(&WARDROBE[0], Script { tasks: 1, turns: 2 });
+    judge(&story).unwrap();
+    assert!(story.example.is_none() && story.handoffs.is_empty());
+}
+
+#[test]
+fn an_unknown_wire_is_told_with_those_that_are_there() {
+    let failure = dress("smoke").err().unwrap();
+    assert_eq!(failure.exit, Exit::USAGE);
+    assert!(failure.help.unwrap().contains("anthropic"));
+}

@@ -1,0 +1,116 @@
+//! The command line: one file per command.
+//!
+//! `args` holds the raw arguments, as clap reads them; each command checks its own. Everything printed goes
+//! through `output`, and text that a model wrote through `output::visible` before.
+
+mod args;
+mod check;
+mod demo;
+mod exit;
+mod handoffs;
+mod output;
+mod serve;
+mod wiring;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::config::{Config, Environment, Flags, Problem, ProblemKind};
+
+use self::args::{Args, Command, StateArgs};
+use self::exit::{Exit, Failure};
+use self::output::Out;
+
+/// Runs the program with the given arguments, the program's name first.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => return help_or_usage(&error),
+    };
+    let mut out = Out::stdout();
+    let done = match args.command {
+        Command::Serve(args) => serve::run(&args, &mut out),
+        Command::Check(args) => check::run(&args, &mut out),
+        Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// `--help` and `--version` come as errors too.
+fn help_or_usage(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no reason to complain about.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => Exit::USAGE.into(),
+    }
+}
+
+/// The config file: as given, else the one in the platform's config folder if there is one.
+fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
+    // `BATON_CONFIG=` is how some service managers say that there is none.
+    let given = given.filter(|path| !path.as_os_str().is_empty());
+    given.cloned().or_else(|| {
+        let file = directories::ProjectDirs::from("", "", "baton")?
+            .config_dir()
+            .join("baton.toml");
+        file.is_file().then_some(file)
+    })
+}
+
+fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
+    Config::load(config_file(file).as_deref(), &Environment::of_process(), flags)
+}
+
+/// The config, for commands that cannot go on without.
+fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Failure> {
+    load(file, flags).map_err(|problems| {
+        let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
+            true => Exit::NO_INPUT,
+            false => Exit::CONFIG,
+        };
+        let lines: Vec<_> = problems.iter().map(|p| output::visible(&p.to_string())).collect();
+        Failure::new(exit, format!("the config does not hold\n{}", lines.join("\n")))
+    })
+}
+
+/// The config, for commands that only look at the state.
+fn load_state(args: &StateArgs) -> Result<Config, Failure> {
+    let flags = Flags {
+        state_dir: args.state_dir.clone(),
+        ..Flags::default()
+    };
+    load_or_fail(args.config.as_ref(), &flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_shows_examples() {
+        Args::command().debug_assert();
+        let args = Args::command();
+        let leaves = args.get_subcommands().flat_map(|command| {
+            let inner: Vec<_> = command.get_subcommands().collect();
+            if inner.is_empty() { vec![command] } else { inner }
+        });
+        for command in leaves {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(help.contains("Examples:\n  baton "), "{}", command.get_name());
+        }
+    }
+}

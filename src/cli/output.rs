@@ -1,0 +1,199 @@
+//! Printing: a writer that colours on a terminal alone, tables, and text made safe to show.
+
+use std::fmt::{Arguments, Write as _};
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+/// Where a command prints.
+pub(super) struct Out {
+    writer: Box<dyn Write>,
+    /// Columns of the terminal; `None` in a pipe or a file, where nothing is cut.
+    width: Option<usize>,
+}
+
+/// Width of a terminal that does not say.
+const COLUMNS: usize = 100;
+
+impl Out {
+    pub(super) fn stdout() -> Self {
+        let width = io::stdout().is_terminal().then(terminal_columns);
+        Self {
+            writer: Box::new(anstream::stdout()),
+            width,
+        }
+    }
+
+    pub(super) fn stderr() -> Self {
+        Self {
+            writer: Box::new(anstream::stderr()),
+            width: None,
+        }
+    }
+
+    /// Prints a line.
+    pub(super) fn line(&mut self, text: Arguments<'_>) -> io::Result<()> {
+        writeln!(self.writer, "{text}")?;
+        self.writer.flush()
+    }
+
+    /// Prints a value as JSON.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(value)?;
+        self.line(format_args!("{}", escaped(&text)))
+    }
+
+    /// Columns that a line may take.
+    pub(super) fn width(&self) -> Option<usize> {
+        self.width
+    }
+}
+
+fn terminal_columns() -> usize {
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    columns.unwrap_or(COLUMNS)
+}
+
+/// Characters that act on a terminal, or make text look other than it is: controls, direction marks, and
+/// what shows as nothing.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Text from a model or an agent with everything that acts made visible; line breaks and tabs stay.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            // Harmless before a line break, able to overwrite a line elsewhere.
+            '\r' if rest.peek() == Some(&'\n') => {}
+            c if acts(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// The first line that says something, made visible and cut to `width` characters.
+pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = visible(line.unwrap_or_default()).replace('\t', " ");
+    match width {
+        Some(width) if line.chars().count() > width => {
+            let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+            kept + "…"
+        }
+        _ => line,
+    }
+}
+
+/// JSON with what acts on a terminal escaped: JSON itself leaves some of that as it is.
+fn escaped(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if c == '\n' || !acts(c) {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut units) {
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    shown
+}
+
+/// Rows with their cells aligned, two blanks between, no blanks at the end.
+pub(super) fn table(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths);
+        let padded: Vec<_> = cells.map(|(cell, &width)| format!("{cell:width$}")).collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// `512 B`, `3.4 KiB`, `120 MiB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    // For people: the last digits of huge numbers do not matter.
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(amount < 10.0);
+    format!("{amount:.decimals$} {}", UNITS[unit])
+}
+
+/// `now`, `12m`, `3h`, `5d`.
+pub(super) fn age(then_ms: u64, now_ms: u64) -> String {
+    let secs = now_ms.saturating_sub(then_ms) / 1000;
+    match secs {
+        0..60 => "now".to_owned(),
+        60..3600 => format!("{}m", secs / 60),
+        3600..86400 => format!("{}h", secs / 3600),
+        _ => format!("{}d", secs / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_made_visible() {
+        assert_eq!(
+            visible("a\u{1b}[31mb\u{9b}c\u{7f}"),
+            "a\\u{1b}[31mb\\u{9b}c\\u{7f}"
+        );
+        assert_eq!(visible("x\r\ny\tz\rw"), "x\ny\tz\\u{d}w");
+        assert_eq!(visible("a\u{202e}b\u{200b}c"), "a\\u{202e}b\\u{200b}c");
+        assert_eq!(visible("grün 🦀"), "grün 🦀");
+        assert_eq!(escaped("\"\u{9b}\u{e0001}\"\n"), "\"\\u009b\\udb40\\udc01\"\n");
+    }
+
+    #[test]
+    fn the_first_line_is_one_line_and_fits() {
+        assert_eq!(first_line("\n\n  one\u{1b}\ttwo\nthree", None), "one\\u{1b} two");
+        assert_eq!(first_line("abcdef", Some(4)), "abc…");
+        assert_eq!(first_line("", Some(4)), "");
+    }
+
+    #[test]
+    fn sizes_and_ages_are_short() {
+        let sizes = [0, 1023, 1024, 3500, 120 << 20, u64::MAX].map(size);
+        assert_eq!(
+            sizes,
+            ["0 B", "1023 B", "1.0 KiB", "3.4 KiB", "120 MiB", "16777216 TiB"]
+        );
+        let ages = [0, 59, 60, 7200, 200_000].map(|secs| age(0, secs * 1000));
+        assert_eq!(ages, ["now", "now", "1m", "2h", "2d"]);
+        assert_eq!(age(10, 5), "now");
+    }
+
+    #[test]
+    fn tables_are_aligned_and_end_without_blanks() {
+        let row = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        let lines = table(&[row(["ID", "X"]), row(["grün", ""])]);
+        assert_eq!(lines, ["ID    X", "grün"]);
+    }
+}

@@ -1,0 +1,243 @@
+//! `baton serve`: opens everything, says where it listens, and ends in good order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::args::ServeArgs;
+use super::exit::{Exit, Failure};
+use super::load_or_fail;
+use super::output::Out;
+use super::wiring::Data;
+use crate::admin::{self, AdminState, Ready};
+use crate::config::{Config, Flags};
+use crate::handoff::sentinel::SealKey;
+use crate::proxy::server;
+use crate::store::{self, SharedStore};
+use crate::telemetry::{self, Metrics};
+
+/// How long hidden pairs, conversations and response ids are kept untouched: people come back to a session
+/// after a holiday, rarely after a season.
+const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// Pause between two sweeps.
+const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Time the store has to answer a readiness check.
+const PING_TIME: Duration = Duration::from_secs(2);
+
+pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
+    let flags = Flags {
+        listen: args.listen.clone(),
+        admin: args.admin.clone(),
+        state_dir: args.state_dir.clone(),
+        log_level: args.log_level.clone(),
+    };
+    let config = load_or_fail(args.config.as_ref(), &flags)?;
+    telemetry::start(&config.log).map_err(|error| Failure::new(Exit::SOFTWARE, error))?;
+    let runtime = tokio::runtime::Runtime::new();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    runtime.block_on(serve(config, out))
+}
+
+async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
+    // Before anything is printed: who reads the lines may send a signal at once.
+    let stop = stop_on_signal()?;
+    let metrics = Arc::new(Metrics::new());
+    let store = store::open(&config.store, &config.state_dir).map_err(|error| {
+        let message = format!("the store cannot be opened: {error}");
+        Failure::new(Exit::CANNOT_CREATE, message)
+            .help("choose another folder with --state-dir or `state.dir`")
+    })?;
+    let swept = Arc::clone(&store);
+    let seal = seal_key(&config)?;
+    let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
+    let data = Data::new(bound, &config, &metrics, Arc::clone(&store), seal);
+    let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let listener = TcpListener::bind(config.admin.listen).await;
+    let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
+    let admin_addr = listener.local_addr()?;
+
+    let draining = Arc::new(AtomicBool::new(false));
+    let state = Arc::new(AdminState {
+        metrics,
+        ready: readiness(store, Arc::clone(&draining)),
+        token: config.admin.token.clone(),
+    });
+    let scheme = if config.server.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    out.line(format_args!("listening on {scheme}://{}", data.addr()))?;
+    out.line(format_args!("admin on http://{admin_addr}"))?;
+
+    // The admin listener stays while streams drain, so that `/readyz` can say so.
+    let (drained, until_drained) = watch::channel(false);
+    let admin = tokio::spawn(admin::serve(listener, state, happened(until_drained)));
+    let stop = async move {
+        happened(stop).await;
+        draining.store(true, Ordering::Relaxed);
+    };
+    let sweeper = tokio::spawn(sweep(Arc::clone(&swept)));
+    data.run(stop).await;
+    sweeper.abort();
+    let _ = drained.send(true);
+    // Its answers are short, and all that matters has been served.
+    let _ = admin.await;
+    Ok(())
+}
+
+/// Drops, now and then, what no conversation has touched for long. Handoffs stay.
+async fn sweep(store: SharedStore) {
+    let mut due = tokio::time::interval(SWEEP_EVERY);
+    loop {
+        due.tick().await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = u64::try_from(now.saturating_sub(KEEP).as_millis()).unwrap_or_default();
+        match store.sweep(before).await {
+            Ok(0) => {}
+            Ok(records) => tracing::info!(records, "dropped what no conversation touched for long"),
+            Err(error) => tracing::warn!(%error, "the store could not be swept"),
+        }
+    }
+}
+
+/// The key of the seals: the config's, where replicas share one, else this machine's own.
+fn seal_key(config: &Config) -> Result<SealKey, Failure> {
+    if let Some(key) = &config.handoff.seal_key {
+        return Ok(SealKey::new(key.reveal().as_bytes()));
+    }
+    let key = store::seal::load_or_make(&config.state_dir).map_err(|error| {
+        Failure::new(
+            Exit::CANNOT_CREATE,
+            format!("the key of the seals cannot be had: {error}"),
+        )
+        .help("choose another folder with --state-dir or `state.dir`, or give `handoff.seal_key`")
+    })?;
+    Ok(SealKey::new(key))
+}
+
+/// What can be changed about a listener that cannot be had.
+struct Listener {
+    key: &'static str,
+    flag: &'static str,
+    address: fn(&Config) -> SocketAddr,
+}
+
+const DATA: Listener = Listener {
+    key: "server.listen",
+    flag: "--listen",
+    address: |config| config.server.listen,
+};
+
+const ADMIN: Listener = Listener {
+    key: "admin.listen",
+    flag: "--admin",
+    address: |config| config.admin.listen,
+};
+
+fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Failure {
+    let address = (listener.address)(config);
+    let (key, flag) = (listener.key, listener.flag);
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::new(
+            Exit::UNAVAILABLE,
+            format!("{address} is in use by another program"),
+        )
+        .help(format!(
+            "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
+        )),
+        // What the certificate files hold.
+        io::ErrorKind::InvalidData => {
+            Failure::new(Exit::CONFIG, error.to_string()).help("mend `server.tls_cert` and `server.tls_key`")
+        }
+        _ => Failure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
+            .help(format!("choose another address with {flag} or `{key}`")),
+    }
+}
+
+fn readiness(store: SharedStore, draining: Arc<AtomicBool>) -> Ready {
+    Arc::new(move || {
+        let (store, draining) = (Arc::clone(&store), draining.load(Ordering::Relaxed));
+        Box::pin(async move {
+            if draining {
+                return Err("stopping".to_owned());
+            }
+            match tokio::time::timeout(PING_TIME, store.ping()).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err("the store takes too long".to_owned()),
+            }
+        })
+    })
+}
+
+/// Becomes true at the first signal to stop. The second one ends the process at once.
+fn stop_on_signal() -> Result<watch::Receiver<bool>, Failure> {
+    let mut signals = Signals::listen()?;
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(async move {
+        signals.next().await;
+        tracing::info!(target: "baton", "stopping: open streams may end; another signal stops at once");
+        let _ = stop.send(true);
+        signals.next().await;
+        std::process::exit(INTERRUPTED);
+    });
+    Ok(stopped)
+}
+
+/// What shells report for a program that a second Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// Waits until the channel says true, or its sender is gone.
+async fn happened(mut channel: watch::Receiver<bool>) {
+    let _ = channel.wait_for(|happened| *happened).await;
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| signal(kind).map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        // Without a console there is no Ctrl-C to wait for.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

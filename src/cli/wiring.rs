@@ -1,0 +1,54 @@
+//! The seam to the rooms that the commands start: what an exchange needs, put together in one place.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::handoff::sentinel::SealKey;
+use crate::proxy::App;
+use crate::proxy::server::Bound;
+use crate::store::SharedStore;
+use crate::telemetry::{ExchangeEvent, Metrics};
+
+/// A bound data listener with all that its exchanges share.
+pub(super) struct Data {
+    bound: Bound,
+    app: Arc<App>,
+}
+
+impl Data {
+    /// Prepares a client for each upstream, and the one tap that logs and counts.
+    pub(super) fn new(
+        bound: Bound,
+        config: &Config,
+        metrics: &Arc<Metrics>,
+        store: SharedStore,
+        seal: SealKey,
+    ) -> io::Result<Self> {
+        let counted = Arc::clone(metrics);
+        let tap = move |event: ExchangeEvent| {
+            event.log();
+            counted.record(&event);
+        };
+        let app = Arc::new(App::new(config.clone(), store, seal, Arc::new(tap))?);
+        let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
+        metrics.count_open_by(move || {
+            asked
+                .upgrade()
+                .map_or(0, |app| all.saturating_sub(app.free_exchanges()))
+        });
+        Ok(Self { bound, app })
+    }
+
+    /// The address, with the port that was picked.
+    pub(super) fn addr(&self) -> SocketAddr {
+        self.bound.addr()
+    }
+
+    /// Serves until `stop` is done and what was under way has ended, or the drain time is over.
+    pub(super) async fn run(self, stop: impl Future<Output = ()>) {
+        self.bound.run(self.app, stop).await;
+    }
+}

@@ -1,0 +1,307 @@
+//! The table of keys: what exists, how each is read, and into which place of the config it goes.
+//!
+//! The file, the environment, the flags and the test of the documented default all go by this table.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::raw::{Environment, Given};
+use super::value::Checked;
+use super::{
+    Admin, Client, Config, HandoffPolicy, Inject, Limits, Log, Mode, Preamble, Secret, Server, StoreKind,
+    Transcript, Upstream,
+};
+use crate::wire::WireId;
+
+/// One key of a section that fills a `T`.
+pub(super) struct Key<T: 'static> {
+    pub(super) name: &'static str,
+    /// Whether it has no default: the documented default shows it commented out.
+    pub(super) optional: bool,
+    pub(super) read: fn(&mut T, &Given, &Environment) -> Checked<()>,
+}
+
+/// A section that exists once.
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    pub(super) keys: &'static [Key<Draft>],
+}
+
+/// A config under way: some parts are final only when all layers have been read.
+pub(super) struct Draft {
+    pub(super) config: Config,
+    pub(super) tls_cert: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) state_dir: Option<PathBuf>,
+    pub(super) store_kind: StoreName,
+    pub(super) store_url: Option<Secret>,
+}
+
+/// `store.kind`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StoreName {
+    Memory,
+    Sqlite,
+    Redis,
+}
+
+/// Section of the providers: one table for each, filled by [`UPSTREAM`].
+pub(super) const UPSTREAMS: &str = "upstreams";
+/// Section of the clients: a list of tables, filled by [`CLIENT`].
+pub(super) const CLIENTS: &str = "clients";
+
+/// Short enough to be typed, long enough not to be guessed over a network.
+const TOKEN_CHARS: usize = 16;
+/// The seal is HMAC-SHA256: a key of at least its 32 bytes.
+const SEAL_KEY_CHARS: usize = 32;
+/// A tag of one or two letters would match a person's own words.
+const TAG_CHARS: usize = 3;
+
+/// Puts a checked value in its place.
+fn put<T>(place: &mut T, value: Checked<T>) -> Checked<()> {
+    value.map(|value| *place = value)
+}
+
+const fn key<T>(name: &'static str, read: fn(&mut T, &Given, &Environment) -> Checked<()>) -> Key<T> {
+    Key {
+        name,
+        optional: false,
+        read,
+    }
+}
+
+const fn optional<T>(name: &'static str, read: fn(&mut T, &Given, &Environment) -> Checked<()>) -> Key<T> {
+    Key {
+        name,
+        optional: true,
+        read,
+    }
+}
+
+pub(super) const SECTIONS: &[Section] = &[
+    Section {
+        name: "server",
+        keys: &[
+            key("listen", |d, v, _| put(&mut d.config.server.listen, v.address())),
+            optional("tls_cert", |d, v, e| put(&mut d.tls_cert, v.file(e).map(Some))),
+            optional("tls_key", |d, v, e| put(&mut d.tls_key, v.file(e).map(Some))),
+            key("drain_secs", |d, v, _| {
+                put(&mut d.config.server.drain, v.secs(0.0, 3600.0))
+            }),
+        ],
+    },
+    Section {
+        name: "admin",
+        keys: &[
+            key("listen", |d, v, _| put(&mut d.config.admin.listen, v.address())),
+            optional("token", |d, v, e| {
+                put(&mut d.config.admin.token, v.secret(e, TOKEN_CHARS).map(Some))
+            }),
+        ],
+    },
+    Section {
+        name: "state",
+        keys: &[optional("dir", |d, v, e| {
+            put(&mut d.state_dir, v.path(e).map(Some))
+        })],
+    },
+    Section {
+        name: "store",
+        keys: &[
+            key("kind", |d, v, _| put(&mut d.store_kind, v.choice(STORES))),
+            optional("url", |d, v, e| put(&mut d.store_url, v.secret(e, 1).map(Some))),
+        ],
+    },
+    Section {
+        name: "handoff",
+        keys: &[
+            key("mode", |d, v, _| put(&mut d.config.handoff.mode, v.choice(MODES))),
+            key("inject", |d, v, _| {
+                put(&mut d.config.handoff.inject, v.choice(INJECT))
+            }),
+            key("transcript", |d, v, _| {
+                put(&mut d.config.handoff.transcript, v.choice(TRANSCRIPTS))
+            }),
+            key("preamble", |d, v, _| {
+                put(&mut d.config.handoff.preamble, v.choice(PREAMBLES))
+            }),
+            key("preamble_tags", |d, v, _| {
+                put(&mut d.config.handoff.preamble_tags, v.texts(TAG_CHARS))
+            }),
+            optional("description", |d, v, _| {
+                put(&mut d.config.handoff.description, v.text().map(Some))
+            }),
+            key("max_chain", |d, v, _| {
+                put(&mut d.config.handoff.max_chain, v.count(1, 64))
+            }),
+            optional("seal_key", |d, v, e| {
+                put(
+                    &mut d.config.handoff.seal_key,
+                    v.secret(e, SEAL_KEY_CHARS).map(Some),
+                )
+            }),
+            key("keepalive_secs", |d, v, _| {
+                put(&mut d.config.handoff.keepalive, v.secs(0.1, 120.0))
+            }),
+            key("retries", |d, v, _| {
+                put(&mut d.config.handoff.retries, v.count(0, 10))
+            }),
+        ],
+    },
+    Section {
+        name: "log",
+        keys: &[
+            key("level", |d, v, _| put(&mut d.config.log.level, v.log_filter())),
+            key("format", |d, v, _| put(&mut d.config.log.json, v.choice(FORMATS))),
+            key("requests", |d, v, _| put(&mut d.config.log.requests, v.flag())),
+        ],
+    },
+    Section {
+        name: "limits",
+        keys: &[
+            key("body_bytes", |d, v, _| {
+                put(&mut d.config.limits.body_bytes, v.count(1 << 10, 1 << 30))
+            }),
+            key("header_bytes", |d, v, _| {
+                put(&mut d.config.limits.header_bytes, v.count(8 << 10, 1 << 20))
+            }),
+            key("frame_bytes", |d, v, _| {
+                put(&mut d.config.limits.frame_bytes, v.count(64 << 10, 256 << 20))
+            }),
+            key("held_bytes", |d, v, _| {
+                put(&mut d.config.limits.held_bytes, v.count(4 << 10, 64 << 20))
+            }),
+            key("exchanges", |d, v, _| {
+                put(&mut d.config.limits.exchanges, v.count(1, 1_000_000))
+            }),
+        ],
+    },
+];
+
+pub(super) const UPSTREAM: &[Key<Upstream>] = &[
+    key("base_url", |u, v, _| put(&mut u.base_url, v.base_url())),
+    optional("wire", |u, v, _| put(&mut u.wire, v.choice(WIRES).map(Some))),
+    optional("headers", |u, v, e| put(&mut u.headers, v.headers(e))),
+    optional("api_key", |u, v, e| {
+        put(&mut u.api_key, v.header_secret(e).map(Some))
+    }),
+    optional("connect_secs", |u, v, _| put(&mut u.connect, v.secs(0.1, 300.0))),
+    optional("idle_secs", |u, v, _| put(&mut u.idle, v.secs(1.0, 7200.0))),
+];
+
+pub(super) const CLIENT: &[Key<Client>] = &[
+    optional("name", |c, v, _| put(&mut c.name, v.text())),
+    optional("key", |c, v, e| put(&mut c.key, v.secret(e, TOKEN_CHARS))),
+];
+
+const STORES: &[(&str, StoreName)] = &[
+    ("memory", StoreName::Memory),
+    ("sqlite", StoreName::Sqlite),
+    ("redis", StoreName::Redis),
+];
+const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
+const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
+const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
+const PREAMBLES: &[(&str, Preamble)] = &[("keep", Preamble::Keep), ("drop", Preamble::Drop)];
+const FORMATS: &[(&str, bool)] = &[("text", false), ("json", true)];
+const WIRES: &[(&str, WireId)] = &[
+    ("anthropic", WireId::Anthropic),
+    ("openai_chat", WireId::OpenaiChat),
+    ("openai_responses", WireId::OpenaiResponses),
+    ("gemini", WireId::Gemini),
+    ("ollama", WireId::Ollama),
+];
+
+/// Names of all sections.
+pub(super) fn sections() -> impl Iterator<Item = &'static str> {
+    SECTIONS
+        .iter()
+        .map(|section| section.name)
+        .chain([UPSTREAMS, CLIENTS])
+}
+
+/// Every key that exists as `section.key`, with whether it is optional; the variable part of a path is `*`.
+pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
+    let single = SECTIONS.iter().flat_map(|section| {
+        section
+            .keys
+            .iter()
+            .map(move |key| (format!("{}.{}", section.name, key.name), key.optional))
+    });
+    let upstream = UPSTREAM
+        .iter()
+        .map(|key| (format!("{UPSTREAMS}.*.{}", key.name), key.optional));
+    let client = CLIENT
+        .iter()
+        .map(|key| (format!("{CLIENTS}.{}", key.name), key.optional));
+    single.chain(upstream).chain(client)
+}
+
+/// Default of `upstreams.NAME.connect_secs`, as documented.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Default of `upstreams.NAME.idle_secs`, as documented.
+const IDLE: Duration = Duration::from_secs(600);
+
+pub(super) fn blank_upstream() -> Upstream {
+    Upstream {
+        base_url: String::new(),
+        wire: None,
+        headers: Vec::new(),
+        api_key: None,
+        connect: CONNECT,
+        idle: IDLE,
+    }
+}
+
+/// What the built-in default is read into. It sets every key that is not optional (a test says so), so none of
+/// these values is ever seen.
+pub(super) fn blank() -> Draft {
+    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    Draft {
+        config: Config {
+            server: Server {
+                listen: nowhere,
+                tls: None,
+                drain: Duration::ZERO,
+            },
+            admin: Admin {
+                listen: nowhere,
+                token: None,
+            },
+            state_dir: Default::default(),
+            store: StoreKind::Memory,
+            upstreams: BTreeMap::new(),
+            clients: Vec::new(),
+            handoff: HandoffPolicy {
+                mode: Mode::Continue,
+                inject: Inject::Auto,
+                transcript: Transcript::Full,
+                preamble: Preamble::Keep,
+                preamble_tags: Vec::new(),
+                description: None,
+                max_chain: 0,
+                seal_key: None,
+                keepalive: Duration::ZERO,
+                retries: 0,
+            },
+            log: Log {
+                level: String::new(),
+                json: false,
+                requests: false,
+            },
+            limits: Limits {
+                body_bytes: 0,
+                header_bytes: 0,
+                frame_bytes: 0,
+                held_bytes: 0,
+                exchanges: 0,
+            },
+        },
+        tls_cert: None,
+        tls_key: None,
+        state_dir: None,
+        store_kind: StoreName::Memory,
+        store_url: None,
+    }
+}

@@ -1,0 +1,218 @@
+//! Rules that one key cannot answer alone: what must go together, and what must not.
+
+use std::collections::BTreeMap;
+
+use super::keys::{Draft, StoreName};
+use super::problem::{Origin, Problem, ProblemKind};
+use super::{Secret, StoreKind, Upstream};
+
+/// Headers in which a credential of the proxy's own may stand.
+const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+
+/// Completes the config from the draft's loose parts and reports what does not go together.
+pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, problems: &mut Vec<Problem>) {
+    let mut rules = Rules { origins, problems };
+    rules.tls(draft);
+    rules.state(draft);
+    rules.store(draft);
+    rules.upstreams(draft);
+    rules.clients(draft);
+    rules.exposure(draft);
+    rules.addresses(draft);
+}
+
+struct Rules<'a> {
+    origins: &'a BTreeMap<String, Origin>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Rules<'_> {
+    fn report(&mut self, kind: ProblemKind, key: &str, message: impl Into<String>, help: impl Into<String>) {
+        let origin = self.origins.get(key).cloned();
+        self.problems.push(Problem {
+            kind,
+            origin: origin.unwrap_or_else(|| Origin::File("config".to_owned())),
+            key: key.to_owned(),
+            message: message.into(),
+            help: Some(help.into()),
+        });
+    }
+
+    fn tls(&mut self, draft: &mut Draft) {
+        let mut lacks = |given: &str, other: &str| {
+            // A path that was given wrongly is reported already.
+            if !self.origins.contains_key(other) {
+                self.report(
+                    ProblemKind::Missing,
+                    given,
+                    format!("it needs `{other}` as well"),
+                    format!("set `{other}`, or leave both out for plain HTTP"),
+                );
+            }
+        };
+        match (draft.tls_cert.take(), draft.tls_key.take()) {
+            (Some(cert), Some(key)) => draft.config.server.tls = Some((cert, key)),
+            (Some(_), None) => lacks("server.tls_cert", "server.tls_key"),
+            (None, Some(_)) => lacks("server.tls_key", "server.tls_cert"),
+            (None, None) => {}
+        }
+    }
+
+    fn state(&mut self, draft: &mut Draft) {
+        let platform = || {
+            let folders = directories::ProjectDirs::from("", "", "baton")?;
+            Some(folders.state_dir().unwrap_or(folders.data_local_dir()).to_owned())
+        };
+        match draft.state_dir.take().or_else(platform) {
+            Some(dir) => draft.config.state_dir = dir,
+            None if self.origins.contains_key("state.dir") => {}
+            None => self.report(
+                ProblemKind::Missing,
+                "state.dir",
+                "this user has no home folder to keep state in",
+                "set `state.dir`, or give --state-dir",
+            ),
+        }
+    }
+
+    fn store(&mut self, draft: &mut Draft) {
+        draft.config.store = match (draft.store_kind, draft.store_url.take()) {
+            (StoreName::Memory, _) => StoreKind::Memory,
+            (StoreName::Sqlite, _) => StoreKind::Sqlite,
+            (StoreName::Redis, url) => {
+                self.report(
+                    ProblemKind::Unsupported,
+                    "store.kind",
+                    "\"redis\" is not built into this version",
+                    "use \"sqlite\", or \"memory\" for a trial",
+                );
+                if url.is_none() && !self.origins.contains_key("store.url") {
+                    let help = "set it, for example \"redis://127.0.0.1:6379/0\"";
+                    self.report(
+                        ProblemKind::Missing,
+                        "store.kind",
+                        "\"redis\" needs `store.url`",
+                        help,
+                    );
+                }
+                StoreKind::Redis(url.as_ref().map_or("", Secret::reveal).to_owned())
+            }
+        };
+    }
+
+    fn upstreams(&mut self, draft: &Draft) {
+        for (name, upstream) in &draft.config.upstreams {
+            let path = format!("upstreams.{name}");
+            let key = format!("{path}.base_url");
+            if upstream.base_url.is_empty() && !self.origins.contains_key(&key) {
+                let help = "set its `base_url`, such as \"https://api.example.com\"";
+                self.report(
+                    ProblemKind::Missing,
+                    &path,
+                    "the upstream has no `base_url`",
+                    help,
+                );
+            }
+            let doubled = [("anthropic", "/v1"), ("openai", "/v1"), ("gemini", "/v1beta")]
+                .into_iter()
+                .find(|(native, version)| native == name && upstream.base_url.ends_with(version));
+            if let Some((_, version)) = doubled {
+                let short = upstream.base_url.trim_end_matches(version);
+                self.report(
+                    ProblemKind::Conflict,
+                    &key,
+                    format!("the request's own path brings {version} along; it would be sent twice"),
+                    format!("write \"{short}\""),
+                );
+            }
+        }
+    }
+
+    fn clients(&mut self, draft: &Draft) {
+        let clients = &draft.config.clients;
+        for (index, client) in clients.iter().enumerate() {
+            let path = format!("clients.{index}");
+            for (name, empty) in [
+                ("name", client.name.is_empty()),
+                ("key", client.key.reveal().is_empty()),
+            ] {
+                if empty && !self.origins.contains_key(&format!("{path}.{name}")) {
+                    let message = format!("the client has no `{name}`");
+                    self.report(ProblemKind::Missing, &path, message, format!("set its `{name}`"));
+                }
+            }
+            let earlier = &clients[..index];
+            if !client.name.is_empty() && earlier.iter().any(|other| other.name == client.name) {
+                let message = format!("there is another client {:?}", client.name);
+                let help = "give each client a name of its own";
+                self.report(ProblemKind::Conflict, &format!("{path}.name"), message, help);
+            }
+            if !client.key.reveal().is_empty() && earlier.iter().any(|other| other.key == client.key) {
+                let help = "give each client a key of its own";
+                self.report(
+                    ProblemKind::Conflict,
+                    &format!("{path}.key"),
+                    "another client has the same key",
+                    help,
+                );
+            }
+        }
+    }
+
+    /// Whoever reaches a listener may use it: one beyond this machine must ask who is there.
+    fn exposure(&mut self, draft: &Draft) {
+        let config = &draft.config;
+        let keyed = config
+            .upstreams
+            .iter()
+            .find(|(_, upstream)| has_own_key(upstream));
+        if let Some((name, _)) = keyed
+            && !config.server.listen.ip().is_loopback()
+            && config.clients.is_empty()
+        {
+            self.report(
+                ProblemKind::Conflict,
+                "server.listen",
+                format!(
+                    "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could spend on that key",
+                    config.server.listen
+                ),
+                "add a [[clients]] entry for each user, or listen on 127.0.0.1, or take the key out",
+            );
+        }
+        if !config.admin.listen.ip().is_loopback()
+            && config.admin.token.is_none()
+            && !self.origins.contains_key("admin.token")
+        {
+            self.report(
+                ProblemKind::Conflict,
+                "admin.listen",
+                format!(
+                    "{} is not loopback, and there is no `admin.token`: anybody who reaches it could read prompts",
+                    config.admin.listen
+                ),
+                "set `admin.token`, or listen on 127.0.0.1",
+            );
+        }
+    }
+
+    fn addresses(&mut self, draft: &Draft) {
+        let (data, admin) = (draft.config.server.listen, draft.config.admin.listen);
+        if data == admin && data.port() != 0 {
+            self.report(
+                ProblemKind::Conflict,
+                "admin.listen",
+                format!("{admin} is the address of `server.listen` too"),
+                "give each listener a port of its own",
+            );
+        }
+    }
+}
+
+fn has_own_key(upstream: &Upstream) -> bool {
+    upstream.api_key.is_some()
+        || upstream
+            .headers
+            .iter()
+            .any(|(name, _)| CREDENTIAL_HEADERS.contains(&name.as_str()))
+}

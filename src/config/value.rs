@@ -1,0 +1,366 @@
+//! Readers: one raw value to one checked value, or what is wrong with it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::Secret;
+use super::problem::{Origin, meant};
+use super::raw::{Environment, Given, Raw, read_value};
+
+/// What is wrong with a value, and how to mend it.
+#[derive(Debug)]
+pub(super) struct Complaint {
+    pub(super) message: String,
+    pub(super) help: String,
+    /// The place inside the value, where it is a list or a table.
+    pub(super) at: Option<Origin>,
+}
+
+/// A reader's answer: the value, or all that is wrong with it.
+pub(super) type Checked<T> = Result<T, Vec<Complaint>>;
+
+fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
+    Err(vec![Complaint {
+        message: message.into(),
+        help: help.into(),
+        at: None,
+    }])
+}
+
+impl Given {
+    /// Text, not empty.
+    pub(super) fn text(&self) -> Checked<String> {
+        match &self.raw {
+            Raw::Word(text) | Raw::Text(text) if text.trim().is_empty() => {
+                wrong("the value is empty", "give a value, or leave the key out")
+            }
+            Raw::Word(text) | Raw::Text(text) => Ok(text.clone()),
+            other => wrong(
+                format!("expected text, found {}", other.kind()),
+                "put the value in quotes",
+            ),
+        }
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self) -> Checked<bool> {
+        match &self.raw {
+            Raw::Flag(flag) => Ok(*flag),
+            Raw::Word(word) if word == "true" => Ok(true),
+            Raw::Word(word) if word == "false" => Ok(false),
+            other => wrong(
+                format!("expected true or false, found {}", other.kind()),
+                "write true or false, without quotes",
+            ),
+        }
+    }
+
+    /// A whole number from `min` to `max`.
+    pub(super) fn count<T>(&self, min: T, max: T) -> Checked<T>
+    where
+        T: Copy + PartialOrd + FromStr + std::fmt::Display,
+    {
+        let help = format!("write a whole number from {min} to {max}, without quotes");
+        match self.number(&help)?.parse::<T>() {
+            Ok(number) if min <= number && number <= max => Ok(number),
+            _ => wrong(format!("{} is not a whole number in range", self.shown()), help),
+        }
+    }
+
+    /// Seconds from `min` to `max`, fractions allowed.
+    pub(super) fn secs(&self, min: f64, max: f64) -> Checked<Duration> {
+        let help = format!("write seconds from {min} to {max}, without quotes and unit");
+        match self.number(&help)?.parse::<f64>() {
+            Ok(secs) if (min..=max).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
+            _ => wrong(
+                format!("{} is not a number of seconds in range", self.shown()),
+                help,
+            ),
+        }
+    }
+
+    /// Digits: underscores, which TOML allows, are taken out.
+    fn number(&self, help: &str) -> Checked<String> {
+        match &self.raw {
+            Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
+            other => wrong(format!("expected a number, found {}", other.kind()), help),
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Checked<T> {
+        let text = self.text()?;
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
+            return Ok(*choice);
+        }
+        let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        let help = match meant(&text, choices.iter().map(|(name, _)| *name)) {
+            Some(name) => format!("did you mean \"{name}\"? (one of {})", names.join(", ")),
+            None => format!("write one of {}", names.join(", ")),
+        };
+        wrong(format!("{text:?} is not known here"), help)
+    }
+
+    /// HOST:PORT, the host an address or `localhost`.
+    pub(super) fn address(&self) -> Checked<SocketAddr> {
+        let text = self.text()?;
+        let numeric = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.clone(),
+        };
+        let Ok(address) = numeric.parse() else {
+            let help = match text.trim_start_matches(':').parse::<u16>() {
+                Ok(port) => format!("write the address too: \"127.0.0.1:{port}\""),
+                Err(_) => {
+                    "write an IP address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\"".into()
+                }
+            };
+            return wrong(format!("{text:?} is not an address to listen on"), help);
+        };
+        Ok(address)
+    }
+
+    /// An http or https URL without credentials, query and fragment; a trailing slash is taken off.
+    pub(super) fn base_url(&self) -> Checked<String> {
+        let help =
+            "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
+        let text = self.text()?;
+        let text = text.trim();
+        // Before anything of it is shown: a URL with an `@` may hold a password.
+        if text.contains('@') {
+            return wrong(
+                "the URL holds credentials",
+                "take them out; use `api_key` or `headers`",
+            );
+        }
+        if text.contains(['?', '#']) {
+            return wrong("the URL has a query or a fragment", help);
+        }
+        let parsed = text.parse::<http::Uri>().ok();
+        let usable = parsed.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if usable {
+            Ok(text.trim_end_matches('/').to_owned())
+        } else {
+            wrong(format!("{text:?} is not an http or https URL"), help)
+        }
+    }
+
+    /// A path; `~/` is the home folder.
+    pub(super) fn path(&self, env: &Environment) -> Checked<PathBuf> {
+        let text = self.text()?;
+        match (text.strip_prefix("~/"), env.get("HOME")) {
+            (Some(rest), Some(home)) => Ok(PathBuf::from(home).join(rest)),
+            _ => Ok(PathBuf::from(text)),
+        }
+    }
+
+    /// A path of a file that exists.
+    pub(super) fn file(&self, env: &Environment) -> Checked<PathBuf> {
+        let path = self.path(env)?;
+        if path.is_file() {
+            return Ok(path);
+        }
+        wrong(
+            format!("there is no file {}", path.display()),
+            "mend the path; relative ones start at the working directory",
+        )
+    }
+
+    /// A secret of at least `min` characters: text, or `{ env = "NAME" }`. Complaints never show it.
+    pub(super) fn secret(&self, env: &Environment, min: usize) -> Checked<Secret> {
+        let text = match &self.raw {
+            Raw::Word(text) | Raw::Text(text) => text.clone(),
+            Raw::Table(entries) => match entries.as_slice() {
+                [entry] if entry.key == "env" => variable(&entry.value.text()?, env)?,
+                _ => {
+                    return wrong(
+                        "a secret's table has the one key `env`",
+                        "write { env = \"NAME\" }",
+                    );
+                }
+            },
+            other => {
+                return wrong(
+                    format!("expected a secret, found {}", other.kind()),
+                    "write it as text in quotes, or as { env = \"NAME\" }",
+                );
+            }
+        };
+        let text = text.trim();
+        if text.is_empty() {
+            return wrong("the secret is empty", "give a value, or leave the key out");
+        }
+        if text.chars().count() < min {
+            return wrong(
+                "the secret is too short to be safe",
+                format!("use at least {min} characters, for example from `openssl rand -hex 32`"),
+            );
+        }
+        if text.chars().any(char::is_control) {
+            return wrong(
+                "the secret holds a control character",
+                "take line breaks and the like out",
+            );
+        }
+        Ok(Secret::new(text))
+    }
+
+    /// A secret that can stand in a header.
+    pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
+        header_value(self.secret(env, 1)?)
+    }
+
+    /// A filter of the log, in `tracing`'s syntax.
+    pub(super) fn log_filter(&self) -> Checked<String> {
+        let help = "write a level (off, error, warn, info, debug, trace), or PART=LEVEL, separated by commas";
+        let text = self.text()?;
+        // A bare word that is no level would mean "this target at trace" and silence all else.
+        let slip = text
+            .split(',')
+            .map(str::trim)
+            .find(|part| !part.contains(['=', '[']) && !LEVELS.contains(&part.to_lowercase().as_str()));
+        if let Some(slip) = slip {
+            let help = match meant(slip, LEVELS) {
+                Some(level) => format!("did you mean \"{level}\"? ({help})"),
+                None => help.to_owned(),
+            };
+            return wrong(format!("{slip:?} is not a level"), help);
+        }
+        match tracing_subscriber::EnvFilter::try_new(&text) {
+            Ok(_) => Ok(text),
+            Err(error) => wrong(format!("{text:?} is not a filter: {error}"), help),
+        }
+    }
+
+    /// Texts of at least `min` characters.
+    pub(super) fn texts(&self, min: usize) -> Checked<Vec<String>> {
+        let given = self.structured()?;
+        let Raw::List(items) = &given.raw else {
+            return wrong(
+                format!("expected a list of texts, found {}", given.raw.kind()),
+                "write [\"one\", \"two\"]",
+            );
+        };
+        collect(items.iter().map(|item| {
+            let checked = item
+                .text()
+                .and_then(|text| match text.trim().chars().count() >= min {
+                    true => Ok(text),
+                    false => wrong(
+                        format!("{text:?} is too short to be told from other text"),
+                        format!("write at least {min} characters"),
+                    ),
+                });
+            (&item.origin, checked)
+        }))
+    }
+
+    /// Header names with secret values.
+    pub(super) fn headers(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+        let given = self.structured()?;
+        let Raw::Table(entries) = &given.raw else {
+            return wrong(
+                format!("expected a table of headers, found {}", given.raw.kind()),
+                "write { \"x-name\" = \"value\" }",
+            );
+        };
+        collect(entries.iter().map(|entry| {
+            let checked =
+                header_name(&entry.key).and_then(|name| Ok((name, entry.value.header_secret(env)?)));
+            (&entry.value.origin, checked)
+        }))
+    }
+
+    /// The value with what an unquoted word holds read as TOML, for lists and tables.
+    pub(super) fn structured(&self) -> Checked<Given> {
+        match &self.raw {
+            Raw::Word(text) => read_value(text, &self.origin).or_else(|message| {
+                wrong(
+                    format!("not a TOML value: {message}"),
+                    "write [\"one\", \"two\"] or { name = \"value\" }",
+                )
+            }),
+            _ => Ok(self.clone()),
+        }
+    }
+
+    fn shown(&self) -> &str {
+        match &self.raw {
+            Raw::Word(text) | Raw::Text(text) | Raw::Number(text) => text,
+            other => other.kind(),
+        }
+    }
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+fn variable(name: &str, env: &Environment) -> Checked<String> {
+    match env.get(name) {
+        Some(value) => Ok(value.to_owned()),
+        None => wrong(
+            format!("it is to come from the environment variable {name}, which is not set"),
+            format!("set {name} before starting, or give the value here"),
+        ),
+    }
+}
+
+/// Headers that say where a message goes or ends: those are the proxy's business.
+const OWN_HEADERS: [&str; 8] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn header_name(name: &str) -> Checked<String> {
+    match http::HeaderName::from_str(name) {
+        Ok(name) if OWN_HEADERS.contains(&name.as_str()) => wrong(
+            format!("the header {name} is set by the proxy itself"),
+            "leave it out",
+        ),
+        Ok(name) => Ok(name.as_str().to_owned()),
+        Err(_) => wrong(
+            format!("{name:?} is not a header name"),
+            "use letters, digits and `-`",
+        ),
+    }
+}
+
+fn header_value(value: Secret) -> Checked<Secret> {
+    match http::HeaderValue::from_str(value.reveal()) {
+        Ok(_) => Ok(value),
+        Err(_) => wrong(
+            "the value cannot stand in a header",
+            "use visible ASCII characters",
+        ),
+    }
+}
+
+/// All values, or all complaints, each with its place.
+fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {
+    let mut values = Vec::new();
+    let mut complaints = Vec::new();
+    for (origin, checked) in items {
+        match checked {
+            Ok(value) => values.push(value),
+            Err(more) => complaints.extend(more.into_iter().map(|complaint| Complaint {
+                at: Some(origin.clone()),
+                ..complaint
+            })),
+        }
+    }
+    if complaints.is_empty() {
+        Ok(values)
+    } else {
+        Err(complaints)
+    }
+}

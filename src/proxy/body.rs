@@ -1,0 +1,158 @@
+//! An agent's request body, collected and decoded within a limit.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use tokio::io::AsyncReadExt;
+use tokio_util::io::StreamReader;
+
+use super::coding::Coding;
+use super::fault::{Code, Fault};
+use super::upload::RopeBody;
+
+/// A refused body is read on for a while and thrown away, since an agent that is still writing would see a
+/// reset connection instead of the answer. Not more than this …
+const DISCARD_BYTES: u64 = 256 << 20;
+/// … nor for longer.
+const DISCARD_TIME: Duration = Duration::from_secs(10);
+
+/// An agent that sends nothing of its body for so long has vanished; without a bound it would hold its place
+/// among the exchanges for good. (Tests have no patience.)
+const AGENT_IDLE: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 120_000 });
+
+/// What a declared length may reserve before the bytes are there; more is reserved as they come.
+const TRUSTED_LENGTH: usize = 1 << 20;
+
+/// The step in which decoded text is read; between steps other tasks get their turn.
+const DECODE_STEP: usize = 256 * 1024;
+
+/// A body that is all there.
+#[derive(Debug, Clone)]
+pub struct Collected {
+    /// What the agent sent, coded as it was. Goes out where nothing is to be changed.
+    pub raw: Bytes,
+    /// The same as plain text: identical with `raw` where there was no coding, and `None` where the coding
+    /// could not be undone, so that only `raw` can be sent.
+    pub text: Option<Bytes>,
+}
+
+impl Collected {
+    /// The untouched body.
+    pub fn untouched(&self) -> RopeBody {
+        RopeBody::from(self.raw.clone())
+    }
+}
+
+/// Collects `body`. `limit` holds for what arrives and for what comes out of the decoder; over it the fault is
+/// [`Code::BODY_TOO_LARGE`], without more than that ever being held.
+pub async fn collect(headers: &HeaderMap, mut body: Incoming, limit: usize) -> Result<Collected, Fault> {
+    let declared = body.size_hint().lower();
+    if declared > limit as u64 {
+        discard(headers, body).await;
+        return Err(too_large(limit));
+    }
+    let Some(raw) = gather(&mut body, declared as usize, limit).await? else {
+        discard(headers, body).await;
+        return Err(too_large(limit));
+    };
+    let coding = Coding::of(headers).looked_at(&raw);
+    let text = match coding {
+        Coding::Identity => Some(raw.clone()),
+        Coding::Opaque => None,
+        _ => decode(raw.clone(), coding, limit).await?,
+    };
+    Ok(Collected { raw, text })
+}
+
+fn too_large(limit: usize) -> Fault {
+    Fault::because(Code::BODY_TOO_LARGE, format!("the limit is {limit} bytes"))
+}
+
+/// All bytes in one piece, `None` when there are more than `limit`. A body of one frame is not copied.
+async fn gather(body: &mut Incoming, declared: usize, limit: usize) -> Result<Option<Bytes>, Fault> {
+    let Some(first) = next(body).await? else {
+        return Ok(Some(Bytes::new()));
+    };
+    if first.len() > limit {
+        return Ok(None);
+    }
+    let Some(second) = next(body).await? else {
+        return Ok(Some(first));
+    };
+    let mut all = BytesMut::with_capacity(declared.min(TRUSTED_LENGTH).max(first.len() + second.len()));
+    all.extend_from_slice(&first);
+    let mut piece = Some(second);
+    while let Some(bytes) = piece {
+        if all.len() + bytes.len() > limit {
+            return Ok(None);
+        }
+        if all.capacity() - all.len() < bytes.len() {
+            // Once the agent has sent as much as was taken on trust, the rest of what it declared.
+            all.reserve(declared.saturating_sub(all.len()).max(bytes.len()));
+        }
+        all.extend_from_slice(&bytes);
+        piece = next(body).await?;
+    }
+    Ok(Some(all.freeze()))
+}
+
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Fault> {
+    loop {
+        let Ok(frame) = tokio::time::timeout(AGENT_IDLE, body.frame()).await else {
+            return Err(Code::BODY_TIMEOUT.into());
+        };
+        match frame {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(Fault::because(Code::BODY_BROKEN, error.to_string())),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if data.is_empty() => continue,
+                Ok(data) => return Ok(Some(data)),
+                Err(_trailers) => continue,
+            },
+        }
+    }
+}
+
+/// `None`: not what its coding says. Then the provider may tell the agent so.
+async fn decode(raw: Bytes, coding: Coding, limit: usize) -> Result<Option<Bytes>, Fault> {
+    let source = StreamReader::new(stream::iter([io::Result::Ok(raw)]));
+    // One byte more than allowed tells a body at the limit from one over it.
+    let mut plain = coding.decoder(source).take(limit as u64 + 1);
+    let mut text = Vec::new();
+    loop {
+        let room = (limit + 1 - text.len()).min(DECODE_STEP.max(text.len()));
+        if text.capacity() - text.len() < room.min(DECODE_STEP) {
+            text.reserve_exact(room);
+        }
+        match plain.read_buf(&mut text).await {
+            Ok(0) => break,
+            Ok(_) if text.len() > limit => return Err(too_large(limit)),
+            Ok(_) => tokio::task::consume_budget().await,
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(text.into()))
+}
+
+/// Reads on for a while and throws away what comes: to be called before a request is refused.
+pub async fn discard(headers: &HeaderMap, mut body: Incoming) {
+    // Who asks before sending has not begun, and never will.
+    if headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let rest = async {
+        let mut seen = 0;
+        while let Ok(Some(bytes)) = next(&mut body).await {
+            seen += bytes.len() as u64;
+            if seen > DISCARD_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_TIME, rest).await;
+}

@@ -1,0 +1,180 @@
+//! Connections to upstreams: one time limit over name, TCP and TLS, faults by stage, and a count of the
+//! responses that each connection has given, by which a stale one is told from a failing one.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// TCP probes of an idle connection: notices a peer that has vanished behind a NAT.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Where a connection attempt failed. Nothing of the request had been sent.
+#[derive(Debug)]
+pub(super) enum ConnectFault {
+    Dns(String),
+    Tcp(String),
+    Tls(String),
+    Timeout,
+}
+
+impl std::fmt::Display for ConnectFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Dns(cause) | Self::Tcp(cause) | Self::Tls(cause) => f.write_str(cause),
+            Self::Timeout => f.write_str("timeout"),
+        }
+    }
+}
+
+impl Error for ConnectFault {}
+
+/// Connects to one upstream.
+#[derive(Clone)]
+pub(super) struct Connector {
+    inner: HttpsConnector<HttpConnector>,
+    limit: Duration,
+}
+
+impl Connector {
+    /// With Mozilla's roots. HTTP/1.1 only: over HTTP/2 the client library would put all streams of an upstream
+    /// into one connection, where they wait for the provider's stream limit and for each other's lost packets.
+    pub(super) fn new(limit: Duration) -> io::Result<Self> {
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        tcp.set_keepalive(Some(TCP_KEEPALIVE));
+        tcp.set_connect_timeout(Some(limit));
+        let inner = HttpsConnectorBuilder::new()
+            .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider())
+            .map_err(io::Error::other)?
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        Ok(Self { inner, limit })
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Counted;
+    type Error = ConnectFault;
+    type Future = Pin<Box<dyn Future<Output = Result<Counted, ConnectFault>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectFault>> {
+        self.inner.poll_ready(cx).map_err(|e| classify(&*e, false))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let secure = uri.scheme() == Some(&http::uri::Scheme::HTTPS);
+        let connecting = tokio::time::timeout(self.limit, self.inner.call(uri));
+        Box::pin(async move {
+            match connecting.await {
+                Ok(Ok(stream)) => Ok(Counted {
+                    stream,
+                    served: Served::default(),
+                }),
+                Ok(Err(error)) => Err(classify(&*error, secure)),
+                Err(_) => Err(ConnectFault::Timeout),
+            }
+        })
+    }
+}
+
+/// By what the connector says of itself; its error type is private. What is neither name nor TCP is TLS.
+fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
+    let cause = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    let timed_out = |e: &(dyn Error + 'static)| {
+        e.downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
+    };
+    match error.to_string().as_str() {
+        "dns error" => ConnectFault::Dns(cause),
+        _ if chain(error).any(timed_out) => ConnectFault::Timeout,
+        text if secure && !text.starts_with("tcp ") => ConnectFault::Tls(cause),
+        _ => ConnectFault::Tcp(cause),
+    }
+}
+
+/// An error and its causes.
+pub(super) fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
+}
+
+/// How many responses a connection has begun to give. Found in the extensions of a response and of an error.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Served(Arc<AtomicUsize>);
+
+impl Served {
+    pub(super) fn one_more(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.0.load(Relaxed) > 0
+    }
+}
+
+/// A connection that carries its [`Served`].
+pub(super) struct Counted {
+    stream: MaybeHttpsStream<TokioIo<TcpStream>>,
+    served: Served,
+}
+
+impl Connection for Counted {
+    fn connected(&self) -> Connected {
+        self.stream.connected().extra(self.served.clone())
+    }
+}
+
+impl Read for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl Write for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}

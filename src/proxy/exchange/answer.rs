@@ -1,0 +1,369 @@
+//! An exchange under way: what its legs share, how the first one is sent, and how upstream's answer is taken.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header, response::Parts};
+use http_body_util::{BodyExt, Limited};
+
+use super::prepare::{Prepared, body_hash};
+use super::{is_model_call, legs, shaped, stream, whole};
+use crate::config::Mode;
+use crate::handoff::plan::{Cut, Rewritten};
+use crate::handoff::record::{Handoff, HandoffId};
+use crate::handoff::sentinel;
+use crate::merge::Circumstances;
+use crate::proxy::body::Collected;
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::headers::{self, Sending};
+use crate::proxy::out::OutBody;
+use crate::proxy::upload::RopeBody;
+use crate::proxy::upstream::UpstreamFault;
+use crate::proxy::{App, RequestContext, relay};
+use crate::session::Live;
+use crate::splice;
+use crate::store::StoreError;
+use crate::telemetry::{Outcome, Tokens};
+use crate::wire::{Usage, Watch};
+
+/// Bytes of an error answer that are read to see whether it is about the prefix.
+const ERROR_BODY: usize = 256 << 10;
+
+/// One agent request and everything its legs share.
+#[derive(Clone)]
+pub(super) struct Exchange {
+    pub(super) app: Arc<App>,
+    pub(super) ctx: RequestContext,
+    pub(super) prepared: Arc<Prepared>,
+    /// Whether the tool was offered in what upstream answered.
+    pub(super) tooled: bool,
+    /// The request's text, decoded.
+    pub(super) text: Bytes,
+    raw: Bytes,
+}
+
+impl Exchange {
+    pub(super) fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared, body: Collected) -> Self {
+        let text = body.text.clone().unwrap_or_else(|| body.raw.clone());
+        Self {
+            app,
+            ctx,
+            tooled: prepared.tooled,
+            prepared: Arc::new(prepared),
+            text,
+            raw: body.raw,
+        }
+    }
+
+    /// Writes what is known by now into the exchange's event.
+    pub(super) fn note(&self) {
+        let prepared = &self.prepared;
+        self.ctx.meter.note(|e| {
+            e.model.clone_from(&prepared.reading.view.facts.model);
+            e.pinned = self.pinned_id();
+            e.tooled = prepared.tooled;
+            e.unpinned = prepared.unpinned;
+        });
+        if prepared.unpinned {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                "no sentinel in the transcript of a conversation that had one: sent on whole"
+            );
+        }
+    }
+
+    /// The handoff that the request is pinned to.
+    pub(super) fn pinned_id(&self) -> Option<String> {
+        self.prepared.active.as_ref().map(|a| a.id.to_string())
+    }
+
+    pub(super) fn live(&self) -> Result<&Arc<Live>, StoreError> {
+        self.prepared.live.as_ref().ok_or_else(|| StoreError {
+            message: "the store could not be read".to_owned(),
+        })
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        body_hash(&self.text)
+    }
+
+    /// The handoff behind which a repeated request goes straight on.
+    pub(super) fn repeated(&self) -> Option<HandoffId> {
+        let live = self
+            .prepared
+            .live
+            .as_ref()
+            .filter(|l| is_model_call(self.ctx.call) && l.may_repeat())?;
+        live.take_repeat(self.hash(), super::now_ms())
+    }
+
+    /// Sends the first leg and takes its answer.
+    pub(super) async fn begin(self) -> Response<OutBody> {
+        let first = self.prepared.first(&self.app, self.prepared.tooled);
+        let sent = self.send_first(first.rope.clone()).await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(fault) => return self.ctx.refuse(fault.into()),
+        };
+        self.ctx.meter.first_byte();
+        if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
+            return self.other_way_round(response).await;
+        }
+        self.take(response, first).await
+    }
+
+    /// A repeated request: what follows the handoff, opened by its sentinel.
+    pub(super) async fn go_on(self, id: HandoffId) -> Response<OutBody> {
+        let found = self
+            .app
+            .sessions
+            .handoff(&self.ctx.principal, id)
+            .await
+            .ok()
+            .flatten();
+        let Some(handoff) = found else {
+            return self.begin().await;
+        };
+        let rope = self.fresh(&handoff.head);
+        let response = match self.send_leg(rope).await {
+            Ok(response) => response,
+            Err(fault) => {
+                self.remember(&handoff);
+                return self.ctx.refuse(fault.into());
+            }
+        };
+        self.remember(&handoff);
+        self.ctx.meter.first_byte();
+        if !response.status().is_success() {
+            return relay::answer(&self.ctx, Ok(response));
+        }
+        let now = Circumstances {
+            legs: 2,
+            ..self.circumstances(&self.prepared.first(&self.app, true))
+        };
+        let (parts, body) = response.into_parts();
+        let opening = Some(Arc::new((*handoff).clone()));
+        self.show(parts, body, Circumstances { pending: None, ..now }, opening)
+            .await
+    }
+
+    fn remember(&self, handoff: &Handoff) {
+        if let Some(live) = &self.prepared.live {
+            live.remember_repeat(self.hash(), handoff.id, super::now_ms());
+        }
+    }
+
+    /// The response's end was sent: a repetition of the request would be a new one.
+    pub(super) fn forget(&self) {
+        if let Some(live) = self.prepared.live.as_ref().filter(|l| l.may_repeat()) {
+            live.take_repeat(self.hash(), super::now_ms());
+        }
+    }
+
+    async fn send_first(&self, rope: Vec<Bytes>) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        // Nothing to change: the body goes out as it came, compressed where it was.
+        let same =
+            rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
+        if same {
+            return self
+                .send(
+                    vec![self.raw.clone()],
+                    Sending {
+                        read: is_model_call(self.ctx.call),
+                        ..Sending::default()
+                    },
+                )
+                .await;
+        }
+        self.send(
+            rope,
+            Sending {
+                read: is_model_call(self.ctx.call),
+                plain: true,
+                later_leg: false,
+            },
+        )
+        .await
+    }
+
+    /// Sends a later leg, once.
+    pub(super) async fn send_leg(&self, rope: Vec<Bytes>) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        self.send(
+            rope,
+            Sending {
+                read: true,
+                plain: true,
+                later_leg: true,
+            },
+        )
+        .await
+    }
+
+    async fn send(
+        &self,
+        rope: Vec<Bytes>,
+        sending: Sending,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        if self.app.config.log.requests {
+            let body = rope.concat();
+            tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
+        }
+        let body = RopeBody::new(rope);
+        self.ctx.meter.leg_sent(body.left());
+        let headers = self.ctx.onward(sending);
+        self.ctx
+            .place
+            .send(&self.ctx.method, &self.ctx.target, headers, body)
+            .await
+    }
+
+    /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
+    async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
+        let (parts, body) = response.into_parts();
+        let read = match body.decoded(&parts.headers) {
+            Ok(body) => Limited::new(body, ERROR_BODY)
+                .collect()
+                .await
+                .map(|b| b.to_bytes()),
+            Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
+        };
+        let Ok(text) = read else {
+            self.ctx.meter.decide(Outcome::Truncated);
+            return shaped(parts.status, &parts.headers, OutBody::whole(Bytes::new()));
+        };
+        let tooled = !self.prepared.tooled;
+        let may = self.prepared.active.is_none() && self.prepared.reading.view.has_room_for_tool();
+        if may && self.prepared.wire.is_prefix_mismatch(&text) {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                tooled,
+                "the prefix does not match: tried the other way round"
+            );
+            let again = self.prepared.first(&self.app, tooled);
+            if let Ok(response) = self.send_first(again.rope.clone()).await
+                && response.status().is_success()
+            {
+                if let Some(live) = &self.prepared.live
+                    && let Err(error) = self
+                        .app
+                        .sessions
+                        .decide_tooled(live, tooled, super::now_ms())
+                        .await
+                {
+                    tracing::error!(%error, "what worked could not be written down");
+                }
+                self.ctx.meter.note(|e| e.tooled = tooled);
+                self.tooled = tooled;
+                return self.take(response, again).await;
+            }
+        }
+        self.ctx.meter.decide(Outcome::UpstreamError);
+        shaped(parts.status, &parts.headers, OutBody::whole(text))
+    }
+
+    /// Takes upstream's answer to the first leg.
+    async fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Response<OutBody> {
+        if !response.status().is_success() || !is_model_call(self.ctx.call) {
+            return relay::answer(&self.ctx, Ok(response));
+        }
+        let now = self.circumstances(&first);
+        let (parts, body) = response.into_parts();
+        self.show(parts, body, now, None).await
+    }
+
+    async fn show(
+        self,
+        parts: Parts,
+        body: UpstreamBody,
+        now: Circumstances,
+        opening: Option<Arc<Handoff>>,
+    ) -> Response<OutBody> {
+        let body = match body.decoded(&parts.headers) {
+            Ok(body) => body,
+            Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
+        };
+        if headers::is_stream(&parts.headers) {
+            self.ctx.meter.note(|e| e.streamed = true);
+            let source = stream::Driver::new(self, body, now, opening);
+            return shaped(parts.status, &parts.headers, OutBody::stream(source));
+        }
+        if is_json(&parts) {
+            return whole::answer(self, parts, body, now, opening).await;
+        }
+        relay::answer(&self.ctx, Ok(Response::from_parts(parts, body)))
+    }
+
+    /// What is looked for in the response.
+    pub(super) fn watch(&self) -> Watch {
+        Watch {
+            hide: self.tooled,
+            held_bytes: self.app.config.limits.held_bytes,
+        }
+    }
+
+    fn circumstances(&self, first: &Rewritten) -> Circumstances {
+        Circumstances {
+            messages: first.messages,
+            legs: 1,
+            max_chain: self.app.config.handoff.max_chain.max(1),
+            asked: 0,
+            pending: first.pending.clone(),
+            structured: self.prepared.reading.view.facts.structured,
+        }
+    }
+
+    /// The request of a leg that starts afresh behind `head`.
+    pub(super) fn fresh(&self, head: &str) -> Vec<Bytes> {
+        self.prepared
+            .rewritten(&self.app, Cut::Fresh { head }, true, &[])
+            .rope
+    }
+
+    /// About how many tokens the next request of this conversation will have.
+    pub(super) fn next_input(&self, handoff: &Handoff) -> u64 {
+        splice::len(&self.fresh(&handoff.head)) as u64 / crate::limits::BYTES_PER_TOKEN
+    }
+
+    /// The sentinel as it is shown.
+    pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
+        let mark = match self.app.config.handoff.transcript {
+            crate::config::Transcript::Full => sentinel::full(handoff.id, &handoff.prompt, &self.app.seal),
+            crate::config::Transcript::Sentinel => sentinel::short(handoff.id),
+        };
+        self.prepared.wire.sentinel_text(&mark)
+    }
+
+    pub(super) fn stops(&self) -> bool {
+        self.app.config.handoff.mode == Mode::Stop
+    }
+
+    /// Counts a leg that has ended.
+    pub(super) fn count(&self, usage: Usage, broken_up: usize) {
+        self.ctx.meter.note(|e| {
+            e.tokens.push(Tokens {
+                input: usage.input,
+                cache_read: usage.cache_read,
+                cache_write: usage.cache_write,
+                output: usage.output,
+            });
+            e.broken_up += u32::try_from(broken_up).unwrap_or_default();
+        });
+    }
+
+    /// Sends a leg until it is answered well or may not be tried any more.
+    pub(super) async fn persist(&self, rope: Vec<Bytes>, streamed: bool) -> Option<(Parts, UpstreamBody)> {
+        legs::persist(self, rope, streamed).await
+    }
+}
+
+pub(super) fn is_json(parts: &Parts) -> bool {
+    let kind = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok());
+    kind.is_some_and(|k| {
+        k.split(';')
+            .next()
+            .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
+    })
+}

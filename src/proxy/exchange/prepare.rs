@@ -1,0 +1,347 @@
+//! What is known of a request before anything is sent: its conversation, its active handoff, its hidden pairs,
+//! and whether it gets the tool.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{is_model_call, now_ms};
+use crate::config::{Inject, Preamble};
+use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::handoff::preamble;
+use crate::handoff::record::{Handoff, HandoffId, HiddenPair};
+use crate::handoff::tool;
+use crate::json;
+use crate::proxy::body::Collected;
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::route::Call as Route;
+use crate::proxy::{App, RequestContext};
+use crate::session::{Live, conversation_key};
+use crate::store::StoreError;
+use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
+
+/// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
+const MOST_CANDIDATES: usize = 64;
+
+/// A request that is understood.
+pub(super) struct Prepared {
+    /// Its wire.
+    pub(super) wire: &'static dyn Wire,
+    /// The request.
+    pub(super) reading: Reading,
+    /// Its conversation; `None` while the store cannot be reached.
+    pub(super) live: Option<Arc<Live>>,
+    /// What it is pinned to.
+    pub(super) active: Option<Active>,
+    /// Hidden pairs that may have their place in it.
+    pub(super) pairs: Vec<HiddenPair>,
+    /// Whether it gets the tool.
+    pub(super) tooled: bool,
+    /// The conversation was pinned before, and this transcript holds no sentinel.
+    pub(super) unpinned: bool,
+}
+
+/// The active handoff, and where its sentinel stands.
+pub(super) struct Active {
+    pub(super) candidate: Candidate,
+    pub(super) id: HandoffId,
+    pub(super) prompt: String,
+    pub(super) head: String,
+}
+
+impl Prepared {
+    /// The request as it goes upstream for the first leg.
+    pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
+        let cut = self.active.as_ref().map_or(Cut::None, |a| Cut::At {
+            candidate: &a.candidate,
+            prompt: &a.prompt,
+            head: &a.head,
+        });
+        self.rewritten(app, cut, tooled, &[])
+    }
+
+    /// The request with `head` in place of everything before, and `more` behind.
+    pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
+        let description = app
+            .config
+            .handoff
+            .description
+            .as_deref()
+            .unwrap_or(tool::DESCRIPTION);
+        let what = Rewrite {
+            cut,
+            tool: tooled.then_some(description),
+            pairs: &self.pairs,
+            more,
+            tags: &app.config.handoff.preamble_tags,
+        };
+        rewrite(self.wire, &self.reading, &what)
+    }
+
+    /// Preamble and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
+    /// a chain keeps what its first cut kept.
+    pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
+        let found = match &self.active {
+            Some(active) => preamble::of_head(self.wire, &self.reading.view, &active.head),
+            None => fresh_preamble(app, self.wire, &self.reading, None),
+        };
+        preamble::head(self.wire, &found, prompt)
+    }
+}
+
+fn fresh_preamble(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    until: Option<(usize, usize)>,
+) -> preamble::Preamble {
+    match app.config.handoff.preamble {
+        Preamble::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
+        Preamble::Drop => preamble::Preamble::default(),
+    }
+}
+
+/// Reads a request and everything that is known of it. `None`: it is relayed as it is.
+pub(super) async fn prepare(
+    app: &App,
+    ctx: &RequestContext,
+    body: &Collected,
+) -> Result<Option<Prepared>, Fault> {
+    let Some((wire, reading)) = read(ctx, body) else {
+        return Ok(None);
+    };
+    let live = match open(app, ctx, wire, &reading).await {
+        Ok(live) => Some(live),
+        Err(error) => {
+            tracing::error!(%error, "the store cannot be read");
+            None
+        }
+    };
+    let store_down = |error: StoreError| {
+        tracing::error!(%error, "a pinned request cannot be served");
+        Fault::from(Code::STORE)
+    };
+    let active = find_active(app, ctx, wire, &reading).await.map_err(store_down)?;
+    let known = live.as_ref().and_then(|l| l.active());
+    // Side calls (titles, probes) share a session's id and not its transcript: they say nothing of it.
+    let of_the_loop = is_model_call(ctx.call) && reading.view.tools.is_some_and(|t| t.client);
+    let unpinned = active.is_none() && known.is_some() && of_the_loop;
+    let mut prepared = Prepared {
+        wire,
+        reading,
+        live,
+        active,
+        pairs: Vec::new(),
+        tooled: false,
+        unpinned,
+    };
+    prepared.pairs = pairs(app, ctx, &prepared, known).await.map_err(store_down)?;
+    prepared.tooled = tooled(app, ctx, &prepared).await;
+    if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
+        app.sessions
+            .follow(live, prepared.active.as_ref().map(|a| a.id), now_ms());
+    }
+    Ok(Some(prepared))
+}
+
+fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Reading)> {
+    let wire = wire(ctx.wire?)?;
+    let text = body.text.as_ref()?;
+    let call = match ctx.call {
+        Route::Count => Call::Count,
+        Route::Compact => Call::Compact,
+        Route::Generate | Route::Other => Call::Generate,
+    };
+    match Reading::new(wire, text, call) {
+        Ok(reading) => Some((wire, reading)),
+        Err(why) => {
+            let why = match why {
+                Unread::NotJson(at) => format!("not JSON at byte {at}"),
+                Unread::OtherShape => "JSON of another shape".to_owned(),
+                Unread::RepeatedKey => "a key stands there twice".to_owned(),
+            };
+            tracing::warn!(
+                exchange = ctx.id,
+                wire = wire.id().name(),
+                why,
+                "request relayed as it is"
+            );
+            None
+        }
+    }
+}
+
+async fn open(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &dyn Wire,
+    reading: &Reading,
+) -> Result<Arc<Live>, StoreError> {
+    let header = |name: &str| ctx.headers.get(name)?.to_str().ok().map(str::to_owned);
+    let session = reading.view.facts.session.as_deref();
+    let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
+        opening(wire, reading)
+    });
+    ctx.meter.note(|e| e.conversation = Some(key.clone()));
+    app.sessions.open(&key, &ctx.principal, now_ms()).await
+}
+
+/// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
+/// request to request and are no part of it.
+fn opening(wire: &dyn Wire, reading: &Reading) -> String {
+    let view = &reading.view;
+    let first_user = view
+        .turns
+        .iter()
+        .position(|t| t.role == Role::User)
+        .unwrap_or_default();
+    let parts = (0..=first_user).flat_map(|turn| wire.anatomy(view, turn).parts);
+    let texts = parts
+        .filter(|p| p.kind == PartKind::Text)
+        .filter_map(|p| Some(json::unescape(view.text(p.text?))));
+    texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// The last sentinel whose id the store knows or whose seal verifies.
+async fn find_active(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+) -> Result<Option<Active>, StoreError> {
+    for candidate in reading.candidates(wire).into_iter().take(MOST_CANDIDATES) {
+        let id = candidate.sentinel.id;
+        if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
+            let head = known_head(app, wire, reading, &candidate, &handoff);
+            return Ok(Some(Active {
+                id,
+                prompt: handoff.prompt.clone(),
+                head,
+                candidate,
+            }));
+        }
+        let Some((prompt, seal)) = candidate.sentinel.sealed.clone() else {
+            continue;
+        };
+        if app.seal.verifies(id, &prompt, reading.view.text(seal)) {
+            let head = new_head(app, wire, reading, &candidate, &prompt);
+            return Ok(Some(Active {
+                id,
+                prompt,
+                head,
+                candidate,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// The stored head where it is of this wire; else one made of this request's preamble.
+fn known_head(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    candidate: &Candidate,
+    handoff: &Handoff,
+) -> String {
+    if handoff.wire == wire.id() && !handoff.head.is_empty() {
+        return handoff.head.clone();
+    }
+    new_head(app, wire, reading, candidate, &handoff.prompt)
+}
+
+fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate, prompt: &str) -> String {
+    let until = candidate.by_user.then_some((candidate.turn, candidate.part));
+    preamble::head(wire, &fresh_preamble(app, wire, reading, until), prompt)
+}
+
+/// The conversation's pairs, and those that another branch or another conversation left in this transcript.
+async fn pairs(
+    app: &App,
+    ctx: &RequestContext,
+    prepared: &Prepared,
+    known: Option<HandoffId>,
+) -> Result<Vec<HiddenPair>, StoreError> {
+    let Some(live) = &prepared.live else {
+        return Ok(Vec::new());
+    };
+    let mut all: Vec<HiddenPair> = app
+        .sessions
+        .pairs_of(live)
+        .await?
+        .iter()
+        .map(|p| (**p).clone())
+        .collect();
+    let store = app.sessions.store();
+    let new_here = live.tooled().is_none() && prepared.reading.view.under_way();
+    if new_here || known != prepared.active.as_ref().map(|a| a.id) {
+        let beside = prepared.reading.call_ids(prepared.wire);
+        let found = store.pairs_beside(&ctx.principal, &beside).await?;
+        let found: Vec<_> = found
+            .into_iter()
+            .filter(|p| all.iter().all(|a| a.id != p.id))
+            .collect();
+        all.extend(found.iter().cloned());
+        app.sessions.add_pairs(live, found, now_ms()).await?;
+    }
+    let asides = prepared.reading.asides();
+    let unknown: Vec<_> = asides
+        .into_iter()
+        .filter(|id| all.iter().all(|p| p.id != *id))
+        .collect();
+    if !unknown.is_empty() {
+        all.extend(store.pairs(&ctx.principal, &unknown).await?);
+    }
+    all.sort_by_key(|p| p.id);
+    Ok(all)
+}
+
+/// Whether the request gets the tool. The conversation's decision, made once and kept.
+async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
+    let view = &prepared.reading.view;
+    let off = ctx
+        .headers
+        .get("x-baton-handoff")
+        .is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    if off || app.config.handoff.inject == Inject::Never || !view.has_room_for_tool() {
+        return false;
+    }
+    if ctx.call == Route::Compact {
+        return false;
+    }
+    let Some(live) = &prepared.live else { return false };
+    let eligible = view.eligible() && !summary_class(ctx);
+    let recorded = live.tooled();
+    let decision = match recorded {
+        _ if prepared.active.is_some() => true,
+        Some(true) => return eligible || view.under_way(),
+        Some(false) => eligible && !prepared.wire.bound(view),
+        None if !eligible => return false,
+        None => !view.under_way() || !prepared.wire.bound(view) || !prepared.pairs.is_empty(),
+    };
+    if is_model_call(ctx.call)
+        && let Err(error) = app.sessions.decide_tooled(live, decision, now_ms()).await
+    {
+        // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
+        tracing::error!(%error, "no tool, since that it was given cannot be written down");
+        return prepared.active.is_some();
+    }
+    decision
+}
+
+/// Claude Code's own word for a side call, where it is told to send it.
+fn summary_class(ctx: &RequestContext) -> bool {
+    let class = ctx
+        .headers
+        .get("x-claude-code-request-class")
+        .and_then(|v| v.to_str().ok());
+    matches!(class, Some("compaction" | "auxiliary"))
+}
+
+/// Hash by which the repetition of a request is recognised.
+pub(super) fn body_hash(text: &Bytes) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}

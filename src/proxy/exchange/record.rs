@@ -1,0 +1,89 @@
+//! What is written down when a call of ours was seen: before anything of it is shown.
+
+use uuid::Uuid;
+
+use super::answer::Exchange;
+use super::now_ms;
+use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
+use crate::merge::{Refused, place_beside};
+use crate::store::StoreError;
+use crate::wire::LegReport;
+
+impl Exchange {
+    /// Writes the handoff; when this has returned, its sentinel may be shown.
+    pub(super) async fn write_handoff(
+        &self,
+        prompt: String,
+        reason: Option<String>,
+        parent: Option<HandoffId>,
+    ) -> Result<Handoff, StoreError> {
+        let live = self.live()?;
+        let now = now_ms();
+        let handoff = Handoff {
+            id: Uuid::now_v7(),
+            principal: self.ctx.principal.clone(),
+            conversation: live.record().key,
+            wire: self.prepared.wire.id(),
+            head: self.prepared.head_for(&self.app, &prompt),
+            prompt,
+            reason,
+            parent,
+            model: self.prepared.reading.view.facts.model.clone(),
+            created_ms: now,
+            history_bytes: self.text.len() as u64,
+            archived: false,
+        };
+        self.app.sessions.fire(live, handoff.clone(), now).await?;
+        live.remember_repeat(self.hash(), handoff.id, now);
+        let (id, conversation) = (handoff.id.to_string(), handoff.conversation.clone());
+        tracing::info!(
+            handoff = id,
+            conversation,
+            reason = handoff.reason,
+            bytes = handoff.prompt.len(),
+            "handoff"
+        );
+        self.ctx.meter.note(|e| e.fired.push(id));
+        Ok(handoff)
+    }
+
+    /// Writes the pairs of a mixed batch, each beside its sibling.
+    pub(super) async fn write_beside(&self, all: Vec<Refused>, report: &LegReport) -> Result<(), StoreError> {
+        let refused = all.iter().filter(|r| r.answer.is_error()).count();
+        let pairs = all.into_iter().filter_map(|r| {
+            let place = place_beside(report, &r.call)?;
+            Some(self.pair(Uuid::now_v7(), r, place))
+        });
+        let pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
+        self.ctx
+            .meter
+            .note(|e| e.refused_calls += u32::try_from(refused).unwrap_or_default());
+        self.app.sessions.add_pairs(self.live()?, pairs, now_ms()).await
+    }
+
+    /// Writes the pair of a refused call; its id is the aside's.
+    pub(super) async fn write_aside(&self, refused: Refused) -> Result<HiddenPair, StoreError> {
+        let pair = self.pair(Uuid::now_v7(), refused, Place::Aside)?;
+        self.ctx.meter.note(|e| e.refused_calls += 1);
+        self.app
+            .sessions
+            .add_pairs(self.live()?, vec![pair.clone()], now_ms())
+            .await?;
+        Ok(pair)
+    }
+
+    fn pair(&self, id: Uuid, refused: Refused, place: Place) -> Result<HiddenPair, StoreError> {
+        Ok(HiddenPair {
+            id,
+            principal: self.ctx.principal.clone(),
+            conversation: self.live()?.record().key,
+            wire: self.prepared.wire.id(),
+            call: self.prepared.wire.hidden_call(&refused.call),
+            call_id: refused.call.id,
+            answer: refused.answer,
+            place,
+            pending: refused.pending,
+            created_ms: now_ms(),
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! An answer in one piece: its legs are collected, and joined into one reply.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::response::Parts;
+use http_body_util::{BodyExt, Limited};
+
+use super::answer::Exchange;
+use super::shaped;
+use super::stream::NOTHING_SAID;
+use crate::handoff::record::Handoff;
+use crate::handoff::sentinel;
+use crate::merge::{Circumstances, Refused, Verdict, judge};
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::out::OutBody;
+use crate::store::StoreError;
+use crate::wire::{Ending, Leg, LegReport, Spoken};
+
+/// The answer to an agent that asked for no stream.
+pub(super) async fn answer(
+    exchange: Exchange,
+    parts: Parts,
+    body: UpstreamBody,
+    now: Circumstances,
+    opening: Option<Arc<Handoff>>,
+) -> Response<OutBody> {
+    let body = match collect(&exchange, body).await {
+        Ok(body) => body,
+        Err(fault) => return exchange.ctx.refuse(fault),
+    };
+    let Some(report) = exchange.prepared.wire.reply(&body, exchange.watch()) else {
+        return shaped(parts.status, &parts.headers, OutBody::whole(body));
+    };
+    let mut course = Course {
+        exchange,
+        legs: Vec::new(),
+        now,
+        head: None,
+        more: Vec::new(),
+        shown: opening,
+    };
+    if let Some(handoff) = &course.shown {
+        course.head = Some(handoff.head.clone());
+    }
+    let opening = course.shown.clone();
+    let (ending, report) = course.run(body, report).await;
+    let nothing = report.parts == 0
+        && course
+            .legs
+            .iter()
+            .all(|l| l.report.parts == 0 && l.then.is_none());
+    if ending == Ending::WithoutCall
+        && nothing
+        && let Some(last) = course.legs.last_mut()
+    {
+        last.then = Some(NOTHING_SAID.to_owned());
+    }
+    let joined = course.joined(ending, opening.as_deref());
+    course.exchange.forget();
+    shaped(parts.status, &parts.headers, OutBody::whole(joined))
+}
+
+async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
+    let limit = exchange.app.config.limits.body_bytes;
+    match Limited::new(body, limit).collect().await {
+        Ok(all) => Ok(all.to_bytes()),
+        Err(error) => Err(Fault::because(Code::CLOSED, error.to_string())),
+    }
+}
+
+/// The legs of one reply.
+struct Course {
+    exchange: Exchange,
+    legs: Vec<Leg>,
+    now: Circumstances,
+    head: Option<String>,
+    more: Vec<String>,
+    shown: Option<Arc<Handoff>>,
+}
+
+impl Course {
+    /// Runs leg after leg. Returns how the reply ends, and what the last leg came to.
+    async fn run(&mut self, mut body: Bytes, mut report: LegReport) -> (Ending, LegReport) {
+        loop {
+            self.exchange.count(report.usage, report.broken_up);
+            let verdict = judge(&report, &self.now);
+            let leg = Leg {
+                body: body.clone(),
+                report: report.clone(),
+                then: None,
+            };
+            self.legs.push(leg);
+            let go_on = match verdict {
+                Verdict::End(ending) => Err(ending),
+                Verdict::Fire { prompt, reason } => self.fire(prompt, reason).await,
+                Verdict::Mixed(all) => {
+                    if let Err(error) = self.exchange.write_beside(all, &report).await {
+                        tracing::error!(exchange = self.exchange.ctx.id, %error, "hidden call not written");
+                    }
+                    Err(Ending::Own)
+                }
+                Verdict::AskAgain(refused) => self.ask_again(refused, &body).await,
+            };
+            match go_on {
+                Err(ending) => return (ending, report),
+                Ok(()) => match self.next().await {
+                    Some((next, found)) => (body, report) = (next, found),
+                    None => return (self.lost(), report),
+                },
+            }
+        }
+    }
+
+    /// Writes the handoff and shows its sentinel; `Err` where the reply ends there.
+    async fn fire(&mut self, prompt: String, reason: Option<String>) -> Result<(), Ending> {
+        let active = self.exchange.prepared.active.as_ref().map(|a| a.id);
+        let parent = self.shown.as_ref().map(|h| h.id).or(active);
+        let handoff = match self.exchange.write_handoff(prompt, reason, parent).await {
+            Ok(handoff) => Arc::new(handoff),
+            Err(error) => {
+                tracing::error!(exchange = self.exchange.ctx.id, %error, "handoff not written");
+                return Err(Ending::WithoutCall);
+            }
+        };
+        self.then(self.exchange.sentinel(&handoff));
+        self.head = Some(handoff.head.clone());
+        self.more.clear();
+        self.now = Circumstances {
+            legs: self.now.legs + 1,
+            pending: None,
+            asked: 0,
+            ..self.now.clone()
+        };
+        self.shown = Some(handoff.clone());
+        if self.exchange.stops() {
+            return Err(Ending::Stopped {
+                next_input: self.exchange.next_input(&handoff),
+            });
+        }
+        Ok(())
+    }
+
+    async fn ask_again(&mut self, refused: Refused, body: &Bytes) -> Result<(), Ending> {
+        let asked = self.aside(refused, body).await.unwrap_or_else(|error| {
+            tracing::error!(exchange = self.exchange.ctx.id, %error, "refused call not written");
+            None
+        });
+        asked.ok_or(Ending::WithoutCall)
+    }
+
+    async fn aside(&mut self, refused: Refused, body: &Bytes) -> Result<Option<()>, StoreError> {
+        let pair = self.exchange.write_aside(refused).await?;
+        let wire = self.exchange.prepared.wire;
+        let Some(more) = wire.ask_again(&Spoken::Reply(body.clone()), std::slice::from_ref(&pair)) else {
+            return Ok(None);
+        };
+        self.then(wire.sentinel_text(&sentinel::aside(pair.id)));
+        self.more.push(more);
+        self.now.asked += 1;
+        Ok(Some(()))
+    }
+
+    fn then(&mut self, text: String) {
+        if let Some(last) = self.legs.last_mut() {
+            last.then = Some(text);
+        }
+    }
+
+    async fn next(&self) -> Option<(Bytes, LegReport)> {
+        let rope = self.exchange.leg_rope(self.head.as_deref(), &self.more);
+        let (_, body) = self.exchange.persist(rope, false).await?;
+        let body = collect(&self.exchange, body).await.ok()?;
+        let report = self.exchange.prepared.wire.reply(&body, self.exchange.watch())?;
+        Some((body, report))
+    }
+
+    fn lost(&self) -> Ending {
+        match &self.shown {
+            Some(handoff) => Ending::Lost {
+                next_input: self.exchange.next_input(handoff),
+            },
+            None => Ending::WithoutCall,
+        }
+    }
+
+    /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
+    fn joined(&self, ending: Ending, opening: Option<&Handoff>) -> Bytes {
+        let wire = self.exchange.prepared.wire;
+        let untouched = self.legs.len() == 1
+            && opening.is_none()
+            && ending == Ending::Own
+            && self.legs[0].report.hidden.is_empty()
+            && memchr::memmem::find(&self.legs[0].body, b"handoff-").is_none();
+        if untouched {
+            return self.legs[0].body.clone();
+        }
+        let opening = opening.map(|h| self.exchange.sentinel(h));
+        wire.join(&self.legs, opening.as_deref(), ending)
+    }
+}

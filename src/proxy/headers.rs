@@ -1,0 +1,346 @@
+//! What headers a request and a response keep on their way through. New maps are built by filtering, since
+//! taking names out of a `HeaderMap` disturbs the order of the rest.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use crate::config::Upstream;
+use crate::wire::WireId;
+
+/// Meant for one connection only (RFC 9110 section 7.6.1), besides what `Connection` names.
+const HOP_BY_HOP: &[&str] = &[
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "http2-settings",
+];
+
+/// Made anew on the way up: by the client library, or never sent on.
+const REMADE: &[&str] = &["host", "content-length", "expect"];
+
+/// What a load balancer in front of the proxy may have added: the agent's address is none of upstream's business.
+const FORWARDING: &[&str] = &["forwarded", "x-real-ip", "x-forwarded-"];
+
+/// Bound to one attempt. A later leg is another request and must not share them.
+const PER_ATTEMPT: &[&str] = &[
+    "idempotency-key",
+    "x-client-request-id",
+    "x-stainless-retry-count",
+];
+
+/// Headers that may carry a credential of the agent.
+pub(super) const CREDENTIALS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
+
+/// True of the bytes that upstream sent, and of no others.
+const BOUND_TO_BODY: &[&str] = &[
+    "content-length",
+    "content-encoding",
+    "etag",
+    "digest",
+    "content-digest",
+    "repr-digest",
+];
+
+/// Told to the agent about another host than the one it talks to.
+const ABOUT_THE_HOST: &[&str] = &["alt-svc"];
+
+/// What becomes of a request on its way up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sending {
+    /// The response will be read, so upstream is asked not to compress it.
+    pub read: bool,
+    /// The body goes out as plain text whatever the agent's `content-encoding` was.
+    pub plain: bool,
+    /// A leg after the first.
+    pub later_leg: bool,
+}
+
+/// The agent's headers for upstream. `key_header` is the one that carried the proxy's own client key.
+pub fn onward(
+    agent: &HeaderMap,
+    upstream: &Upstream,
+    wire: WireId,
+    key_header: Option<&HeaderName>,
+    sending: Sending,
+) -> HeaderMap {
+    let named = connection_names(agent);
+    let mut out = HeaderMap::with_capacity(agent.len() + 4);
+    for (name, value) in agent {
+        let text = name.as_str();
+        let dropped = hop_by_hop(text, &named)
+            || REMADE.contains(&text)
+            || text.starts_with("x-baton-")
+            || FORWARDING.iter().any(|f| text.starts_with(f))
+            || key_header == Some(name)
+            || (sending.read && name == header::ACCEPT_ENCODING)
+            || (sending.plain && name == header::CONTENT_ENCODING)
+            || (sending.later_leg && PER_ATTEMPT.contains(&text))
+            || (upstream.api_key.is_some() && CREDENTIALS.contains(&text));
+        if !dropped {
+            out.append(name.clone(), value.clone());
+        }
+    }
+    if sending.read {
+        out.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    own_credentials(&mut out, upstream, wire);
+    out
+}
+
+/// The config's key and headers for this upstream, in place of the agent's.
+fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, wire: WireId) {
+    if let Some(key) = &upstream.api_key {
+        let (name, prefix) = key_place(wire, key.reveal());
+        if let Some(value) = secret_value(&format!("{prefix}{}", key.reveal())) {
+            out.insert(name, value);
+        }
+    }
+    for (name, value) in &upstream.headers {
+        if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), secret_value(value.reveal())) {
+            out.insert(name, value);
+        }
+    }
+}
+
+/// The header that a wire's provider expects a key in. Anthropic's OAuth tokens are bearer tokens.
+fn key_place(wire: WireId, key: &str) -> (HeaderName, &'static str) {
+    match wire {
+        WireId::Anthropic if !key.starts_with("sk-ant-oat") => (HeaderName::from_static("x-api-key"), ""),
+        WireId::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
+        _ => (header::AUTHORIZATION, "Bearer "),
+    }
+}
+
+fn secret_value(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Upstream's headers for the agent. `changed`: the body may differ from what upstream sent.
+pub fn back(upstream: &HeaderMap, changed: bool) -> HeaderMap {
+    let named = connection_names(upstream);
+    let mut out = HeaderMap::with_capacity(upstream.len() + 4);
+    for (name, value) in upstream {
+        let text = name.as_str();
+        let dropped = hop_by_hop(text, &named)
+            || text.starts_with("x-baton-")
+            || ABOUT_THE_HOST.contains(&text)
+            || (changed && BOUND_TO_BODY.contains(&text));
+        if !dropped {
+            out.append(name.clone(), value.clone());
+        }
+    }
+    if is_stream(upstream) {
+        unbuffered(&mut out);
+    }
+    out
+}
+
+/// Whether a response is a stream of events, by its content type.
+pub fn is_stream(headers: &HeaderMap) -> bool {
+    const STREAMS: &[&str] = &[
+        "text/event-stream",
+        "application/x-ndjson",
+        "application/vnd.amazon.eventstream",
+    ];
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok())
+        .map(|v| v.split(';').next().unwrap_or(v).trim())
+        .is_some_and(|kind| STREAMS.iter().any(|s| kind.eq_ignore_ascii_case(s)))
+}
+
+/// Tells whatever stands between us and the agent to pass a stream on as it comes.
+pub fn unbuffered(out: &mut HeaderMap) {
+    out.entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache"));
+    out.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+}
+
+fn hop_by_hop(name: &str, named: &[String]) -> bool {
+    HOP_BY_HOP.contains(&name) || named.iter().any(|n| n == name)
+}
+
+/// Names listed in `Connection`, lower case.
+fn connection_names(headers: &HeaderMap) -> Vec<String> {
+    headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','))
+        .map(|n| n.trim().to_ascii_lowercase())
+        .filter(|n| !n.is_empty() && n != "close" && n != "content-type")
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Secret;
+    use crate::proxy::testing;
+    use pretty_assertions::assert_eq;
+
+    fn map(rows: &[(&'static str, &'static str)]) -> HeaderMap {
+        rows.iter()
+            .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+            .fold(HeaderMap::new(), |mut all, (n, v)| {
+                all.append(n, v);
+                all
+            })
+    }
+
+    fn rows(headers: &HeaderMap) -> Vec<(&str, &str)> {
+        headers
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.to_str().unwrap()))
+            .collect()
+    }
+
+    fn upstream() -> Upstream {
+        testing::config("http://127.0.0.1:9").upstreams["openai"].clone()
+    }
+
+    const AGENT: &[(&str, &str)] = &[
+        ("host", "127.0.0.1:1"),
+        ("anthropic-beta", "b-2,  b-1"),
+        ("x-api-key", "agents"),
+        ("anthropic-beta", "c"),
+        ("connection", "keep-alive, X-Hop"),
+        ("x-hop", "1"),
+        ("te", "trailers"),
+        ("expect", "100-continue"),
+        ("accept-encoding", "gzip, br"),
+        ("x-baton-handoff", "off"),
+        ("cookie", "a=b"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("idempotency-key", "k"),
+        ("x-stainless-retry-count", "0"),
+        ("content-encoding", "zstd"),
+        ("content-length", "7"),
+        ("x-stainless-lang", "js"),
+    ];
+
+    #[test]
+    fn a_relayed_request_keeps_all_but_the_connections_own() {
+        let out = onward(
+            &map(AGENT),
+            &upstream(),
+            WireId::Anthropic,
+            None,
+            Sending::default(),
+        );
+        assert_eq!(
+            rows(&out),
+            [
+                ("anthropic-beta", "b-2,  b-1"),
+                ("anthropic-beta", "c"),
+                ("x-api-key", "agents"),
+                ("accept-encoding", "gzip, br"),
+                ("cookie", "a=b"),
+                ("idempotency-key", "k"),
+                ("x-stainless-retry-count", "0"),
+                ("content-encoding", "zstd"),
+                ("x-stainless-lang", "js"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_later_leg_is_plain_and_has_no_attempt_of_its_own() {
+        let sending = Sending {
+            read: true,
+            plain: true,
+            later_leg: true,
+        };
+        let out = onward(&map(AGENT), &upstream(), WireId::Anthropic, None, sending);
+        assert_eq!(
+            rows(&out),
+            [
+                ("anthropic-beta", "b-2,  b-1"),
+                ("anthropic-beta", "c"),
+                ("x-api-key", "agents"),
+                ("cookie", "a=b"),
+                ("x-stainless-lang", "js"),
+                ("accept-encoding", "identity"),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_configs_credentials_replace_the_agents() {
+        let agent = map(&[
+            ("authorization", "Bearer agents"),
+            ("x-api-key", "client"),
+            ("x-org", "theirs"),
+        ]);
+        for (wire, key, name, value) in [
+            (WireId::Anthropic, "sk-ant-api", "x-api-key", "sk-ant-api"),
+            (
+                WireId::Anthropic,
+                "sk-ant-oat01",
+                "authorization",
+                "Bearer sk-ant-oat01",
+            ),
+            (WireId::OpenaiChat, "sk", "authorization", "Bearer sk"),
+            (WireId::Gemini, "AI", "x-goog-api-key", "AI"),
+        ] {
+            let mut place = upstream();
+            place.api_key = Some(Secret::new(key));
+            place.headers = vec![("X-Org".to_owned(), Secret::new("ours"))];
+            let out = onward(&agent, &place, wire, None, Sending::default());
+            let mut expected = vec![("x-org", "ours"), (name, value)];
+            expected.sort_unstable();
+            let mut found = rows(&out);
+            found.sort_unstable();
+            assert_eq!(found, expected);
+        }
+        let key = HeaderName::from_static("x-api-key");
+        let out = onward(
+            &agent,
+            &upstream(),
+            WireId::Anthropic,
+            Some(&key),
+            Sending::default(),
+        );
+        assert_eq!(
+            rows(&out),
+            [("authorization", "Bearer agents"), ("x-org", "theirs")]
+        );
+    }
+
+    #[test]
+    fn a_response_loses_what_its_new_body_belies() {
+        let upstream = map(&[
+            ("content-type", "text/event-stream; charset=utf-8"),
+            ("content-length", "3"),
+            ("etag", "e"),
+            ("set-cookie", "a"),
+            ("request-id", "r"),
+            ("set-cookie", "b"),
+            ("transfer-encoding", "chunked"),
+            ("alt-svc", "h3"),
+            ("retry-after", "3"),
+        ]);
+        let same = ("content-type", "text/event-stream; charset=utf-8");
+        let tail = [
+            ("set-cookie", "a"),
+            ("set-cookie", "b"),
+            ("request-id", "r"),
+            ("retry-after", "3"),
+        ];
+        let ours = [("cache-control", "no-cache"), ("x-accel-buffering", "no")];
+        let changed = [&[same][..], &tail, &ours].concat();
+        assert_eq!(rows(&back(&upstream, true)), changed);
+        let kept = [&[same, ("content-length", "3"), ("etag", "e")][..], &tail, &ours].concat();
+        assert_eq!(rows(&back(&upstream, false)), kept);
+    }
+}

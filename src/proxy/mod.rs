@@ -1,0 +1,258 @@
+//! The rim of the proxy: sockets, bodies, headers, upstreams. It knows HTTP and which paths carry transcripts;
+//! what is in them is read in `exchange` alone, with the pure rooms.
+//!
+//! ```text
+//! server ─► handle ─► route, admit ─► body ─► exchange ─► upstream
+//!                                  └────────► relay ────► upstream
+//! ```
+
+pub mod body;
+mod clients;
+pub mod coding;
+mod connect;
+pub mod download;
+pub mod exchange;
+pub mod fault;
+pub mod headers;
+pub mod meter;
+pub mod out;
+pub mod relay;
+pub mod route;
+pub mod server;
+pub mod upload;
+pub mod upstream;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+
+use self::clients::{Keyring, Known};
+use self::coding::Coding;
+use self::fault::{Code, Fault};
+use self::headers::Sending;
+use self::meter::{EventHook, ExchangeMeter};
+use self::out::OutBody;
+use self::route::{Call, Route};
+use self::upstream::{Place, Upstreams};
+use crate::config::Config;
+use crate::handoff::sentinel::SealKey;
+use crate::session::Sessions;
+use crate::store::SharedStore;
+use crate::telemetry::Outcome;
+use crate::wire::WireId;
+
+/// Seconds after which an agent may come back when too many exchanges are under way.
+const OVERLOAD_RETRY_SECS: u32 = 2;
+
+/// Conversations kept in memory in front of the store: each takes about a kilobyte.
+const LIVE_CONVERSATIONS: usize = 16_384;
+
+/// What all exchanges share.
+pub struct App {
+    /// The checked config.
+    pub config: Config,
+    /// A client for each upstream.
+    pub upstreams: Upstreams,
+    /// The conversations, with the store behind them.
+    pub sessions: Sessions,
+    /// The key of the sentinels' seals.
+    pub seal: SealKey,
+    /// Gets one event for each exchange.
+    pub events: EventHook,
+    clients: Keyring,
+    exchanges: Arc<Semaphore>,
+}
+
+impl App {
+    /// Prepares clients for all upstreams; opens no connection.
+    pub fn new(config: Config, store: SharedStore, seal: SealKey, events: EventHook) -> io::Result<Self> {
+        let upstreams = Upstreams::new(&config)?;
+        let exchanges = Arc::new(Semaphore::new(
+            config.limits.exchanges.min(Semaphore::MAX_PERMITS),
+        ));
+        let clients = Keyring::new(&config.clients);
+        Ok(Self {
+            config,
+            upstreams,
+            sessions: Sessions::new(store, LIVE_CONVERSATIONS),
+            seal,
+            events,
+            clients,
+            exchanges,
+        })
+    }
+
+    /// Exchanges that could still be begun.
+    pub fn free_exchanges(&self) -> usize {
+        self.exchanges.available_permits()
+    }
+}
+
+/// One agent request, without its body.
+#[derive(Clone)]
+pub struct RequestContext {
+    /// Id of the exchange, as in `x-baton-exchange`.
+    pub id: String,
+    /// Name of the client, or `local`.
+    pub principal: String,
+    /// Whom it goes to.
+    pub place: Arc<Place>,
+    /// The wire, where it is known. It is, for every call that carries a transcript.
+    pub wire: Option<WireId>,
+    /// What is asked.
+    pub call: Call,
+    /// The agent's method.
+    pub method: Method,
+    /// Path and query, without `/u/NAME`, as the agent wrote them.
+    pub target: String,
+    /// The agent's headers, all of them.
+    pub headers: HeaderMap,
+    /// Takes notes for the exchange's event.
+    pub meter: ExchangeMeter,
+    /// The header that carried the proxy's own client key.
+    key_header: Option<HeaderName>,
+}
+
+impl RequestContext {
+    /// The wire whose shape errors of our own take, and whose header the upstream's key goes into.
+    pub fn shape(&self) -> WireId {
+        self.wire.unwrap_or(WireId::OpenaiChat)
+    }
+
+    /// The agent's headers as they go to the upstream.
+    pub fn onward(&self, sending: Sending) -> HeaderMap {
+        headers::onward(
+            &self.headers,
+            &self.place.config,
+            self.shape(),
+            self.key_header.as_ref(),
+            sending,
+        )
+    }
+
+    /// An error of our own as the response.
+    pub fn refuse(&self, fault: Fault) -> Response<OutBody> {
+        refuse(&self.meter, self.shape(), &fault)
+    }
+}
+
+/// Answers one request. The response's body carries the meter and the permit; dropping this future or the body
+/// ends the exchange where it stands.
+pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBody> {
+    let (parts, body) = request.into_parts();
+    let id = uuid::Uuid::now_v7().to_string();
+    let route = find_route(&app, &parts.uri, &parts.headers);
+    let meter = start_meter(&app, &parts, &route, &id);
+    let mut permit = app.exchanges.clone().try_acquire_owned().ok();
+    let shape = route.shape();
+    let mut response = match admit(&app, &parts, &route, permit.is_some()) {
+        Ok((client, place)) => {
+            let ctx = RequestContext {
+                id: id.clone(),
+                principal: client.name,
+                key_header: client.key_header,
+                place,
+                wire: route.wire,
+                call: route.call,
+                target: route.target,
+                method: parts.method,
+                headers: parts.headers,
+                meter: meter.clone(),
+            };
+            answer(app, ctx, body).await
+        }
+        Err(fault) => {
+            // Nobody holds a place by what is not let in.
+            permit = None;
+            body::discard(&parts.headers, body).await;
+            refuse(&meter, shape, &fault)
+        }
+    };
+    if let Ok(id) = HeaderValue::try_from(id) {
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static("x-baton-exchange"), id);
+    }
+    meter.note(|e| e.status = response.status().as_u16());
+    response.map(|body| body.guarded(meter, permit))
+}
+
+/// Transcripts are read, everything else is relayed; so is what cannot be read.
+async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    let readable = ctx.call.carries_transcript()
+        && ctx.method == Method::POST
+        && Coding::of(&ctx.headers) != Coding::Opaque;
+    if !readable {
+        return relay::run(ctx, body).await;
+    }
+    match body::collect(&ctx.headers, body, app.config.limits.body_bytes).await {
+        Ok(body) => {
+            ctx.meter
+                .request_read(body.text.as_ref().unwrap_or(&body.raw).len() as u64);
+            exchange::run(app, ctx, body).await
+        }
+        Err(fault) => ctx.refuse(fault),
+    }
+}
+
+fn find_route(app: &App, uri: &Uri, headers: &HeaderMap) -> Route {
+    let root = PathAndQuery::from_static("/");
+    let target = uri.path_and_query().unwrap_or(&root);
+    route::find(target, headers, &app.config.upstreams)
+}
+
+fn start_meter(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeMeter {
+    let name = format!("{} {}", parts.method, parts.uri.path());
+    let meter = ExchangeMeter::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
+    if route.call.carries_transcript() {
+        meter.note(|e| e.wire = route.wire);
+    }
+    meter
+}
+
+/// All that can be said against a request before its body is looked at; else who asks and whom it goes to.
+fn admit(app: &App, parts: &Parts, route: &Route, room: bool) -> Result<(Known, Arc<Place>), Fault> {
+    let client = app.clients.admit(&parts.headers).ok_or(Code::CLIENT_KEY)?;
+    if !room {
+        return Err(Fault {
+            retry_after: Some(OVERLOAD_RETRY_SECS),
+            ..Code::OVERLOADED.into()
+        });
+    }
+    if parts.method == Method::CONNECT {
+        return Err(Code::METHOD.into());
+    }
+    if wants_websocket(&parts.headers) {
+        return Err(Code::UPGRADE.into());
+    }
+    let place = app.upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
+    Ok((client, place.clone()))
+}
+
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::UPGRADE)
+        .iter()
+        .any(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+fn refuse(meter: &ExchangeMeter, shape: WireId, fault: &Fault) -> Response<OutBody> {
+    tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
+    // An agent that broke off its own request is not told anything any more.
+    let outcome = match fault.code {
+        Code::BODY_BROKEN => Outcome::Cancelled,
+        _ => Outcome::Refused,
+    };
+    meter.decide(outcome);
+    fault.response(shape)
+}

@@ -1,0 +1,136 @@
+//! The body of a response to the agent. It is polled by the server and polls its source directly: no task and
+//! no channel in between. Dropping it drops the upstream connection with it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::download::{StreamFault, UpstreamBody};
+use super::meter::ExchangeMeter;
+use crate::telemetry::Outcome;
+
+/// A merged or otherwise computed stream.
+pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
+
+/// What the agent gets.
+pub struct OutBody {
+    source: Source,
+    guard: Option<Guard>,
+}
+
+enum Source {
+    Whole(Option<Bytes>),
+    Upstream(UpstreamBody),
+    Stream(BoxedStream),
+}
+
+impl OutBody {
+    /// All of it, at once.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Source::Whole(Some(bytes.into()).filter(|b| !b.is_empty())))
+    }
+
+    /// What upstream sends, as it comes.
+    pub fn upstream(body: UpstreamBody) -> Self {
+        Self::of(Source::Upstream(body))
+    }
+
+    /// A stream of our own making. An error ends the connection to the agent without a proper end of the body.
+    pub fn stream(body: impl Body<Data = Bytes, Error = StreamFault> + Send + 'static) -> Self {
+        Self::of(Source::Stream(Box::pin(body)))
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, guard: None }
+    }
+
+    /// Counts into `meter` and holds `permit` until the body is dropped.
+    pub(super) fn guarded(self, meter: ExchangeMeter, permit: Option<OwnedSemaphorePermit>) -> Self {
+        let ended = self.is_end_stream();
+        let guard = Guard {
+            meter,
+            _permit: permit,
+            sent: 0,
+            ended,
+        };
+        Self {
+            guard: Some(guard),
+            ..self
+        }
+    }
+
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        match &mut self.source {
+            Source::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            Source::Upstream(body) => Pin::new(body).poll_frame(cx),
+            Source::Stream(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+}
+
+impl Body for OutBody {
+    type Data = Bytes;
+    type Error = StreamFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        let polled = self.poll_source(cx);
+        if let Poll::Ready(frame) = &polled {
+            // The server does not ask for the end of a body whose length it knows.
+            let ended = frame.is_none() || self.is_end_stream();
+            if let Some(guard) = &mut self.guard {
+                guard.saw(frame.as_ref(), ended);
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_none(),
+            Source::Upstream(body) => body.is_end_stream(),
+            Source::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Source::Upstream(body) => body.size_hint(),
+            Source::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+/// Lives as long as the body does.
+struct Guard {
+    meter: ExchangeMeter,
+    _permit: Option<OwnedSemaphorePermit>,
+    sent: u64,
+    ended: bool,
+}
+
+impl Guard {
+    fn saw(&mut self, frame: Option<&Result<Frame<Bytes>, StreamFault>>, ended: bool) {
+        match frame {
+            Some(Ok(frame)) => self.sent += frame.data_ref().map_or(0, |d| d.len() as u64),
+            Some(Err(_)) => self.meter.decide(Outcome::Truncated),
+            None => {}
+        }
+        self.ended |= ended;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.meter.note(|e| e.response_bytes = self.sent);
+        if self.ended {
+            self.meter.decide(Outcome::Complete);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The untouched relay: what the proxy has no business with goes up and comes down byte for byte, as it comes.
+
+use http::Response;
+use hyper::body::{Body, Incoming};
+
+use super::RequestContext;
+use super::download::UpstreamBody;
+use super::headers::{self, Sending};
+use super::meter::Progress;
+use super::out::OutBody;
+use super::upload::RopeBody;
+use super::upstream::UpstreamFault;
+use crate::telemetry::Outcome;
+
+/// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
+pub async fn run(ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    if body.is_end_stream() {
+        // Nothing to send is soon held, and can be sent again if the connection was stale.
+        ctx.meter.request_read(0);
+        return send(&ctx, Sending::default(), RopeBody::default()).await;
+    }
+    let progress = Progress::start();
+    ctx.meter.request_streams(progress.clone());
+    ctx.meter.leg_sent(0);
+    let headers = ctx.onward(Sending::default());
+    let sent = ctx
+        .place
+        .relay(&ctx.method, &ctx.target, headers, body, &progress)
+        .await;
+    answer(&ctx, sent)
+}
+
+/// Sends a body that is held and passes the answer back.
+pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<OutBody> {
+    ctx.meter.leg_sent(body.left());
+    let headers = ctx.onward(sending);
+    let sent = ctx.place.send(&ctx.method, &ctx.target, headers, body).await;
+    answer(ctx, sent)
+}
+
+/// Upstream's answer as it is, be it an error or a page of HTML; or the fault in its stead.
+pub fn answer(
+    ctx: &RequestContext,
+    sent: Result<Response<UpstreamBody>, UpstreamFault>,
+) -> Response<OutBody> {
+    let response = match sent {
+        Ok(response) => response,
+        Err(fault) => return ctx.refuse(fault.into()),
+    };
+    ctx.meter.first_byte();
+    let (parts, body) = response.into_parts();
+    if parts.status.is_client_error() || parts.status.is_server_error() {
+        ctx.meter.decide(Outcome::UpstreamError);
+    }
+    ctx.meter
+        .note(|e| e.streamed = headers::is_stream(&parts.headers));
+    let mut out = Response::new(OutBody::upstream(body));
+    *out.status_mut() = parts.status;
+    *out.headers_mut() = headers::back(&parts.headers, false);
+    out
+}

@@ -1,0 +1,300 @@
+//! Where a request goes: a pure function over its path and headers. The path is only looked at; what is
+//! appended to an upstream's base URL is the agent's own path and query, byte for byte.
+
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use http::uri::PathAndQuery;
+
+use crate::config::Upstream;
+use crate::wire::WireId;
+
+/// What a request asks of its wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// A turn of the model.
+    Generate,
+    /// Counting the tokens of such a turn.
+    Count,
+    /// The provider's own compaction of a history (`/v1/responses/compact`).
+    Compact,
+    /// Anything else: relayed as it is.
+    Other,
+}
+
+impl Call {
+    /// Whether the body carries a transcript that the proxy must read.
+    pub fn carries_transcript(self) -> bool {
+        self != Self::Other
+    }
+}
+
+/// Where a request goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Name of the upstream; the config may not know it.
+    pub upstream: String,
+    /// The wire, where path, headers or config tell.
+    pub wire: Option<WireId>,
+    /// What is asked.
+    pub call: Call,
+    /// Path and query to append to the upstream's base URL, as the agent wrote them.
+    pub target: String,
+}
+
+impl Route {
+    /// The wire whose shape errors of our own take.
+    pub fn shape(&self) -> WireId {
+        self.wire.unwrap_or(WireId::OpenaiChat)
+    }
+}
+
+/// How a path is compared with a row of [`CALLS`].
+enum Path {
+    /// The path ends so. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
+    Ends(&'static str),
+    /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`.
+    Method(&'static str, &'static str),
+}
+
+/// Calls with a transcript, known by their path (WIRE.md sections 2 to 6). The first match counts.
+const CALLS: &[(Path, WireId, Call)] = &[
+    (Path::Ends("/v1/messages"), WireId::Anthropic, Call::Generate),
+    (
+        Path::Ends("/v1/messages/count_tokens"),
+        WireId::Anthropic,
+        Call::Count,
+    ),
+    (
+        Path::Ends("/chat/completions"),
+        WireId::OpenaiChat,
+        Call::Generate,
+    ),
+    (Path::Ends("/responses"), WireId::OpenaiResponses, Call::Generate),
+    (
+        Path::Ends("/responses/input_tokens"),
+        WireId::OpenaiResponses,
+        Call::Count,
+    ),
+    (
+        Path::Ends("/responses/compact"),
+        WireId::OpenaiResponses,
+        Call::Compact,
+    ),
+    (Path::Ends("/api/chat"), WireId::Ollama, Call::Generate),
+    (
+        Path::Method("publishers/anthropic/", "rawPredict"),
+        WireId::Anthropic,
+        Call::Generate,
+    ),
+    (
+        Path::Method("publishers/anthropic/", "streamRawPredict"),
+        WireId::Anthropic,
+        Call::Generate,
+    ),
+    (
+        Path::Method("", "generateContent"),
+        WireId::Gemini,
+        Call::Generate,
+    ),
+    (
+        Path::Method("", "streamGenerateContent"),
+        WireId::Gemini,
+        Call::Generate,
+    ),
+    (Path::Method("", "countTokens"), WireId::Gemini, Call::Count),
+];
+
+/// Paths without a transcript that still tell their wire, by how they begin.
+const FAMILIES: &[(&str, WireId)] = &[
+    ("/v1/messages", WireId::Anthropic),
+    ("/api/hello", WireId::Anthropic),
+    ("/v1beta/", WireId::Gemini),
+    ("/v1/responses", WireId::OpenaiResponses),
+];
+
+/// Headers that tell whose API an agent speaks.
+const SIGNS: &[(&str, WireId)] = &[
+    ("anthropic-version", WireId::Anthropic),
+    ("x-goog-api-key", WireId::Gemini),
+];
+
+/// Finds the way of a request. Never fails: what nobody claims goes to `openai`, as it is.
+pub fn find(
+    path_and_query: &PathAndQuery,
+    headers: &HeaderMap,
+    upstreams: &BTreeMap<String, Upstream>,
+) -> Route {
+    let whole = path_and_query.as_str();
+    let (named, target) = match whole.strip_prefix("/u/") {
+        Some(rest) => split_name(rest),
+        None => (None, whole),
+    };
+    let path = target.split('?').next().unwrap_or(target);
+    let claimed = claim(path);
+    let told = claimed
+        .map(|(wire, _)| wire)
+        .or_else(|| family(path))
+        .or_else(|| sign(headers));
+    let upstream = match named {
+        Some(name) => name.to_owned(),
+        None => unprefixed(path, told, headers, upstreams).to_owned(),
+    };
+    let configured = || upstreams.get(&upstream).and_then(|u| u.wire);
+    Route {
+        wire: told.or_else(configured),
+        call: claimed.map_or(Call::Other, |(_, call)| call),
+        target: if target.starts_with('/') {
+            target.to_owned()
+        } else {
+            format!("/{target}")
+        },
+        upstream,
+    }
+}
+
+/// `NAME/rest` into the name and `/rest`.
+fn split_name(rest: &str) -> (Option<&str>, &str) {
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    (Some(&rest[..end]), &rest[end..])
+}
+
+fn claim(path: &str) -> Option<(WireId, Call)> {
+    if path.contains("/publishers/anthropic/models/count-tokens:rawPredict") {
+        return Some((WireId::Anthropic, Call::Count));
+    }
+    CALLS
+        .iter()
+        .find(|(shape, ..)| shape.matches(path))
+        .map(|(_, wire, call)| (*wire, *call))
+}
+
+impl Path {
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Ends(tail) => path.ends_with(tail),
+            Self::Method(folder, method) => {
+                let Some((place, name)) = path.rsplit_once(':') else {
+                    return false;
+                };
+                name == *method && place.contains("/models/") && place.contains(folder)
+            }
+        }
+    }
+}
+
+fn family(path: &str) -> Option<WireId> {
+    FAMILIES
+        .iter()
+        .find(|(head, _)| path.starts_with(head))
+        .map(|(_, wire)| *wire)
+}
+
+fn sign(headers: &HeaderMap) -> Option<WireId> {
+    SIGNS
+        .iter()
+        .find(|(name, _)| headers.contains_key(*name))
+        .map(|(_, wire)| *wire)
+}
+
+/// The upstream of a path without `/u/NAME`: that of its wire. `/v1beta/openai/…` is Google's own imitation of
+/// OpenAI's API, so that the place there is not the wire's.
+fn unprefixed(
+    path: &str,
+    wire: Option<WireId>,
+    headers: &HeaderMap,
+    upstreams: &BTreeMap<String, Upstream>,
+) -> &'static str {
+    match wire {
+        _ if path.starts_with("/v1beta/") => "gemini",
+        Some(WireId::Anthropic) => "anthropic",
+        Some(WireId::Gemini) => "gemini",
+        Some(WireId::Ollama) if upstreams.contains_key("ollama") => "ollama",
+        _ if headers.contains_key("anthropic-version") => "anthropic",
+        _ if headers.contains_key("x-goog-api-key") => "gemini",
+        _ => "openai",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::testing;
+    use pretty_assertions::assert_eq;
+
+    fn route(path: &str, header: Option<&'static str>) -> Route {
+        let mut headers = HeaderMap::new();
+        if let Some(name) = header {
+            headers.insert(name, http::HeaderValue::from_static("x"));
+        }
+        let mut config = testing::config("http://127.0.0.1:9");
+        let mut named = config.upstreams["openai"].clone();
+        named.wire = Some(WireId::Gemini);
+        config.upstreams.insert("mine".to_owned(), named);
+        find(&path.parse().unwrap(), &headers, &config.upstreams)
+    }
+
+    #[test]
+    fn every_known_path_finds_its_wire() {
+        use Call::*;
+        use WireId::*;
+        #[rustfmt::skip]
+        let table = [
+            ("/v1/messages", None, "anthropic", Some(Anthropic), Generate),
+            ("/v1/messages?beta=true", None, "anthropic", Some(Anthropic), Generate),
+            ("/v1/messages/count_tokens?beta=true", None, "anthropic", Some(Anthropic), Count),
+            ("/v1/messages/batches", None, "anthropic", Some(Anthropic), Other),
+            ("/v1/models", Some("anthropic-version"), "anthropic", Some(Anthropic), Other),
+            ("/v1/models", Some("x-goog-api-key"), "gemini", Some(Gemini), Other),
+            ("/v1/models", None, "openai", None, Other),
+            ("/api/hello", None, "anthropic", Some(Anthropic), Other),
+            ("/v1/chat/completions", None, "openai", Some(OpenaiChat), Generate),
+            ("/chat/completions", None, "openai", Some(OpenaiChat), Generate),
+            ("/openai/deployments/d/chat/completions?api-version=1", None, "openai", Some(OpenaiChat), Generate),
+            ("/v1/responses", None, "openai", Some(OpenaiResponses), Generate),
+            ("/v1/responses/compact", None, "openai", Some(OpenaiResponses), Compact),
+            ("/v1/responses/input_tokens", None, "openai", Some(OpenaiResponses), Count),
+            ("/v1/responses/resp_1", None, "openai", Some(OpenaiResponses), Other),
+            ("/v1/embeddings", None, "openai", None, Other),
+            ("/v1beta/models/m:generateContent", None, "gemini", Some(Gemini), Generate),
+            ("/v1beta/models/m:streamGenerateContent?alt=sse", None, "gemini", Some(Gemini), Generate),
+            ("/v1/models/m:generateContent", None, "gemini", Some(Gemini), Generate),
+            ("/v1beta/models/m:countTokens", None, "gemini", Some(Gemini), Count),
+            ("/v1beta/models/m:embedContent", None, "gemini", Some(Gemini), Other),
+            ("/v1beta/openai/chat/completions", None, "gemini", Some(OpenaiChat), Generate),
+            ("/v1internal:streamGenerateContent", None, "openai", None, Other),
+            ("/api/chat", None, "openai", Some(Ollama), Generate),
+            ("/u/mine/v1/messages?beta=true", None, "mine", Some(Anthropic), Generate),
+            ("/u/mine/whatever", None, "mine", Some(Gemini), Other),
+            ("/u/gone/v1/chat/completions", None, "gone", Some(OpenaiChat), Generate),
+            ("/u/mine/projects/p/locations/l/publishers/anthropic/models/c:streamRawPredict", None, "mine", Some(Anthropic), Generate),
+            ("/u/mine/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict", None, "mine", Some(Anthropic), Count),
+            ("/u/mine/v1/projects/p/locations/l/publishers/google/models/g:generateContent", None, "mine", Some(Gemini), Generate),
+            ("/u/mine/model/id/invoke", None, "mine", Some(Gemini), Other),
+        ];
+        for (path, header, upstream, wire, call) in table {
+            let found = route(path, header);
+            assert_eq!(
+                (found.upstream.as_str(), found.wire, found.call),
+                (upstream, wire, call),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_target_is_the_agents_own_bytes() {
+        for (path, target) in [
+            (
+                "/v1/messages?beta=true&x=%2F%2f",
+                "/v1/messages?beta=true&x=%2F%2f",
+            ),
+            ("/u/mine//v1/a%20b/?", "//v1/a%20b/?"),
+            ("/u/mine", "/"),
+            ("/u/mine?x=1", "/?x=1"),
+            ("/v1/files/a:b", "/v1/files/a:b"),
+        ] {
+            assert_eq!(route(path, None).target, target, "{path}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The rim against scripted upstreams, over real sockets.
+
+mod bodies;
+mod listener;
+mod refusals;
+mod relayed;

@@ -1,0 +1,160 @@
+//! Request bodies on their way up.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use super::meter::Progress;
+
+/// A body of several pieces, sent one after the other without being joined, with an exact length. Cloning
+/// shares the pieces.
+#[derive(Debug, Clone, Default)]
+pub struct RopeBody {
+    pieces: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl RopeBody {
+    /// A body of these pieces.
+    pub fn new(pieces: impl IntoIterator<Item = Bytes>) -> Self {
+        let pieces: VecDeque<_> = pieces.into_iter().filter(|p| !p.is_empty()).collect();
+        let left = pieces.iter().map(|p| p.len() as u64).sum();
+        Self { pieces, left }
+    }
+
+    /// Bytes not yet sent.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        let piece = self.pieces.pop_front()?;
+        self.left -= piece.len() as u64;
+        Some(piece)
+    }
+}
+
+impl From<Bytes> for RopeBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::new([bytes])
+    }
+}
+
+impl From<Vec<Bytes>> for RopeBody {
+    fn from(pieces: Vec<Bytes>) -> Self {
+        Self::new(pieces)
+    }
+}
+
+/// The agent broke off while its body was passed on.
+#[derive(Debug)]
+pub struct AgentGone;
+
+impl std::fmt::Display for AgentGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the agent broke off its request")
+    }
+}
+
+impl std::error::Error for AgentGone {}
+
+/// What is sent up: something held, or what the agent is sending.
+pub struct SendBody {
+    source: Source,
+    progress: Arc<Progress>,
+}
+
+enum Source {
+    Held(RopeBody),
+    Agent(Incoming),
+}
+
+impl SendBody {
+    pub(super) fn held(rope: RopeBody, progress: Arc<Progress>) -> Self {
+        Self {
+            source: Source::Held(rope),
+            progress,
+        }
+    }
+
+    pub(super) fn agent(body: Incoming, progress: Arc<Progress>) -> Self {
+        Self {
+            source: Source::Agent(body),
+            progress,
+        }
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, AgentGone>>> {
+        let agent = match &mut self.source {
+            Source::Held(rope) => return Poll::Ready(rope.next().map(Ok)),
+            Source::Agent(body) => body,
+        };
+        loop {
+            match std::task::ready!(Pin::new(&mut *agent).poll_frame(cx)) {
+                // Trailers are used by no provider.
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => return Poll::Ready(Some(Ok(data))),
+                    Err(_) => continue,
+                },
+                Some(Err(_)) => return Poll::Ready(Some(Err(AgentGone))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Body for SendBody {
+    type Data = Bytes;
+    type Error = AgentGone;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, AgentGone>>> {
+        let polled = std::task::ready!(self.poll_data(cx));
+        if let Some(Ok(data)) = &polled {
+            self.progress.add(data.len());
+        }
+        Poll::Ready(polled.map(|p| p.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Held(rope) => rope.left == 0,
+            Source::Agent(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Held(rope) => SizeHint::with_exact(rope.left),
+            Source::Agent(body) => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn pieces_go_out_as_they_are() {
+        let piece = Bytes::from(vec![7u8; 100]);
+        let rope = RopeBody::new([piece.slice(..40), Bytes::new(), piece.slice(40..)]);
+        let progress = Progress::start();
+        let mut body = SendBody::held(rope, progress.clone());
+        assert_eq!(body.size_hint().exact(), Some(100));
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(first.as_ptr(), piece.as_ptr(), "not copied");
+        assert_eq!(body.size_hint().exact(), Some(60));
+        assert!(!body.is_end_stream());
+        body.frame().await.unwrap().unwrap();
+        assert!(body.is_end_stream());
+        assert_eq!(progress.bytes(), 100);
+    }
+}

@@ -1,0 +1,227 @@
+//! Upstreams: a client with its own connection pool for each, and what can go wrong before a response begins.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
+
+use super::connect::{ConnectFault, Connector, Served, chain};
+use super::download::UpstreamBody;
+use super::fault::{Code, Fault};
+use super::meter::Progress;
+use super::upload::{AgentGone, RopeBody, SendBody};
+use crate::config::{Config, Upstream};
+
+/// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
+const POOL_IDLE: Duration = Duration::from_secs(50);
+
+/// Idle connections kept for each upstream: as many as there are agents at work at once, usually.
+const POOL_SIZE: usize = 64;
+
+/// hyper refuses smaller buffers.
+pub(super) const SMALLEST_BUFFER: usize = 8192;
+
+/// All upstreams, by name.
+#[derive(Clone)]
+pub struct Upstreams(BTreeMap<String, Arc<Place>>);
+
+impl Upstreams {
+    /// A client for each. Opens no connection yet.
+    pub fn new(config: &Config) -> io::Result<Self> {
+        let places = config.upstreams.iter().map(|(name, upstream)| {
+            let place = Place::new(name, upstream, config.limits.header_bytes)?;
+            Ok((name.clone(), Arc::new(place)))
+        });
+        places.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The one of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Place>> {
+        self.0.get(name)
+    }
+}
+
+/// One upstream.
+pub struct Place {
+    /// Its name in the config.
+    pub name: String,
+    /// Its config.
+    pub config: Upstream,
+    client: Client<Connector, SendBody>,
+}
+
+/// How a request failed before the head of its response was there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamFault {
+    /// The row of the fault table.
+    pub code: Code,
+    /// Nothing of the request had been sent: another try cannot do anything twice.
+    pub unsent: bool,
+    /// The cause, for the log and the agent.
+    pub detail: String,
+    /// The connection had served before and may just have been stale.
+    reused: bool,
+}
+
+impl From<UpstreamFault> for Fault {
+    fn from(fault: UpstreamFault) -> Self {
+        Self::because(fault.code, fault.detail)
+    }
+}
+
+impl Place {
+    fn new(name: &str, config: &Upstream, header_bytes: usize) -> io::Result<Self> {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_SIZE)
+            .pool_timer(TokioTimer::new())
+            .http1_max_buf_size(header_bytes.max(SMALLEST_BUFFER))
+            .build(Connector::new(config.connect)?);
+        Ok(Self {
+            name: name.to_owned(),
+            config: config.clone(),
+            client,
+        })
+    }
+
+    /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
+    /// a response, once more on another. `target` is appended to the base URL as it is.
+    pub async fn send(
+        &self,
+        method: &Method,
+        target: &str,
+        headers: HeaderMap,
+        body: RopeBody,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let first = self.request(method, target, headers.clone())?;
+        match self.attempt(first, body.clone()).await {
+            Err(fault) if fault.reused && fault.code == Code::CLOSED => {
+                let again = self.request(method, target, headers)?;
+                self.attempt(again, body).await
+            }
+            done => done,
+        }
+    }
+
+    async fn attempt(
+        &self,
+        request: Request<()>,
+        body: RopeBody,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let progress = Progress::start();
+        let request = request.map(|()| SendBody::held(body, progress.clone()));
+        self.answer(request, &progress).await
+    }
+
+    /// Sends a request whose body the agent is still sending. `progress` counts it.
+    pub async fn relay(
+        &self,
+        method: &Method,
+        target: &str,
+        headers: HeaderMap,
+        body: Incoming,
+        progress: &Arc<Progress>,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let request = self.request(method, target, headers)?;
+        let request = request.map(|()| SendBody::agent(body, progress.clone()));
+        self.answer(request, progress).await
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        target: &str,
+        headers: HeaderMap,
+    ) -> Result<Request<()>, UpstreamFault> {
+        let bad = |e: &dyn Error| UpstreamFault {
+            code: Code::BAD_TARGET,
+            unsent: true,
+            detail: e.to_string(),
+            reused: false,
+        };
+        let uri = format!("{}{target}", self.config.base_url);
+        let uri = Uri::try_from(uri).map_err(|e| bad(&e))?;
+        let mut request = Request::new(());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Waits for the head of the response. The time runs from the last byte that went up: neither connecting nor
+    /// a long upload is silence.
+    async fn answer(
+        &self,
+        request: Request<SendBody>,
+        progress: &Progress,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let idle = self.config.idle;
+        let mut response = std::pin::pin!(self.client.request(request));
+        let mut due = Instant::now() + self.config.connect + idle;
+        loop {
+            match tokio::time::timeout_at(due, response.as_mut()).await {
+                Ok(Ok(response)) => return Ok(begun(response, idle)),
+                Ok(Err(error)) => return Err(classify(&error)),
+                Err(_) => {
+                    due = Instant::from_std(progress.last()) + idle;
+                    if due <= Instant::now() {
+                        return Err(UpstreamFault {
+                            code: Code::SILENT,
+                            unsent: false,
+                            detail: format!("{} s", idle.as_secs_f32()),
+                            reused: false,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody> {
+    if let Some(served) = response.extensions().get::<Served>() {
+        served.one_more();
+    }
+    response.map(|body| UpstreamBody::new(body, idle))
+}
+
+fn classify(error: &ClientError) -> UpstreamFault {
+    let chain = || chain(error);
+    let detail = chain().last().map(ToString::to_string).unwrap_or_default();
+    let fault = |code, unsent| UpstreamFault {
+        code,
+        unsent,
+        detail: detail.clone(),
+        reused: served_before(error),
+    };
+    if let Some(stage) = chain().find_map(|e| e.downcast_ref::<ConnectFault>()) {
+        let code = match stage {
+            ConnectFault::Dns(_) => Code::DNS,
+            ConnectFault::Tcp(_) => Code::UNREACHABLE,
+            ConnectFault::Tls(_) => Code::TLS,
+            ConnectFault::Timeout => Code::CONNECT_TIMEOUT,
+        };
+        return fault(code, true);
+    }
+    if chain().any(|e| e.is::<AgentGone>()) {
+        return fault(Code::BODY_BROKEN, false);
+    }
+    let never_begun = |e: &hyper::Error| e.is_canceled();
+    let unsent = chain().filter_map(|e| e.downcast_ref()).any(never_begun) || error.is_connect();
+    fault(Code::CLOSED, unsent)
+}
+
+fn served_before(error: &ClientError) -> bool {
+    let mut found = Extensions::new();
+    if let Some(info) = error.connect_info() {
+        info.get_extras(&mut found);
+    }
+    found.get::<Served>().is_some_and(Served::any)
+}

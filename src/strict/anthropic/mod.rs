@@ -1,0 +1,182 @@
+//! Anthropic Messages: how to read a request, and the shapes around a reply.
+
+mod binding;
+mod calls;
+mod render;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::canonical;
+use super::complaint::Findings;
+use super::dialect::{Answered, Called, Dialect, Offered, Rendered, Role, Turn};
+use super::model::Seen;
+use super::reply::Reply;
+use super::usage::{Segment, Usage};
+
+/// The dialect. It has no state.
+pub(crate) struct Anthropic;
+
+impl Dialect for Anthropic {
+    fn turns(&self, body: &Value) -> Vec<Turn> {
+        list(body, "messages").iter().map(turn).collect()
+    }
+
+    fn tools(&self, body: &Value) -> Vec<Offered> {
+        list(body, "tools").iter().filter_map(offered).collect()
+    }
+
+    fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
+        rules::check(seen, findings);
+    }
+
+    fn segments(&self, body: &Value) -> Vec<Segment> {
+        let mut out: Vec<Segment> = list(body, "tools").iter().map(segment).collect();
+        out.extend(as_blocks(body.get("system")).iter().map(segment));
+        for message in list(body, "messages") {
+            let role = text(message, "role").to_owned();
+            for block in as_blocks(message.get("content")) {
+                let mut segment = segment(&block);
+                segment.text.insert_str(0, &role);
+                out.push(segment);
+            }
+        }
+        out
+    }
+
+    fn counted(&self, usage: &Usage) -> Value {
+        json!({"input_tokens": usage.prompt()})
+    }
+
+    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
+        render::render(seen, reply, usage)
+    }
+
+    fn error(&self, status: u16, message: &str) -> Value {
+        let error = json!({"type": error_kind(status), "message": message});
+        json!({"type": "error", "error": error, "request_id": "req_strict"})
+    }
+
+    fn error_event(&self, kind: &str, message: &str) -> Bytes {
+        let error = json!({"type": "error", "error": {"type": kind, "message": message}});
+        render::event("error", &error)
+    }
+
+    fn padding_event(&self, size: usize) -> Bytes {
+        render::event("ping", &json!({"type": "ping", "padding": "x".repeat(size)}))
+    }
+
+    fn models(&self) -> Value {
+        let model = json!({
+            "type": "model", "id": "claude-strict-1", "display_name": "Claude Strict",
+            "created_at": "2026-01-01T00:00:00Z",
+        });
+        json!({"data": [model], "has_more": false, "first_id": "claude-strict-1", "last_id": "claude-strict-1"})
+    }
+
+    fn request_id_header(&self) -> &'static str {
+        "request-id"
+    }
+}
+
+fn error_kind(status: u16) -> &'static str {
+    match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        504 => "timeout_error",
+        529 => "overloaded_error",
+        _ => "api_error",
+    }
+}
+
+/// An array field; empty where it is absent or no array.
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// A string field; empty where it is absent or no string.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Content as blocks: a string is one text block, anything but a list is nothing.
+fn as_blocks(content: Option<&Value>) -> Vec<Value> {
+    match content {
+        Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
+        Some(Value::Array(blocks)) => blocks.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// A block (or tool) as the API compares it: without `cache_control` and null fields, and with the
+/// content of a tool result in its long form.
+fn plain(block: &Value) -> Value {
+    let Value::Object(fields) = block else {
+        return block.clone();
+    };
+    let mut out = fields.clone();
+    out.retain(|key, value| key != "cache_control" && !value.is_null());
+    if text(block, "type") == "tool_result" {
+        let content = as_blocks(block.get("content")).iter().map(plain).collect();
+        out.insert("content".to_owned(), Value::Array(content));
+    }
+    Value::Object(out)
+}
+
+fn segment(block: &Value) -> Segment {
+    let mark = block.get("cache_control").is_some_and(|mark| !mark.is_null());
+    Segment {
+        text: canonical::text(&plain(block)),
+        mark,
+    }
+}
+
+fn offered(tool: &Value) -> Option<Offered> {
+    let name = tool.get("name")?.as_str()?.to_owned();
+    let schema = tool.get("input_schema").cloned().unwrap_or(Value::Null);
+    Some(Offered { name, schema })
+}
+
+fn turn(message: &Value) -> Turn {
+    let role = match text(message, "role") {
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        _ => Role::User,
+    };
+    let mut turn = Turn {
+        role,
+        texts: Vec::new(),
+        calls: Vec::new(),
+        results: Vec::new(),
+    };
+    for block in as_blocks(message.get("content")) {
+        match text(&block, "type") {
+            "text" => turn.texts.push(text(&block, "text").to_owned()),
+            "tool_use" => turn.calls.push(Called {
+                id: text(&block, "id").to_owned(),
+                name: text(&block, "name").to_owned(),
+                arguments: block.get("input").cloned().unwrap_or(Value::Null),
+            }),
+            "tool_result" => turn.results.push(Answered {
+                id: text(&block, "tool_use_id").to_owned(),
+                text: as_blocks(block.get("content"))
+                    .iter()
+                    .map(|block| text(block, "text"))
+                    .collect(),
+            }),
+            _ => {}
+        }
+    }
+    turn
+}

@@ -1,0 +1,164 @@
+//! A reply as a message, or as the stream that spells it.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::binding::Prefix;
+use super::text;
+use crate::strict::dialect::Rendered;
+use crate::strict::exchange::made_up_id;
+use crate::strict::model::Seen;
+use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
+use crate::strict::usage::Usage;
+
+pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
+    let blocks = blocks(seen, reply);
+    if !seen.stream() {
+        let content: Vec<Value> = blocks.into_iter().map(|block| block.whole).collect();
+        return Rendered::json(&message(seen, content, &stop_fields(reply), final_usage(usage)));
+    }
+    let mut start_usage = final_usage(usage);
+    start_usage["output_tokens"] = json!(usage.output.min(1));
+    start_usage["cache_creation"] =
+        json!({"ephemeral_5m_input_tokens": usage.cache_write, "ephemeral_1h_input_tokens": 0});
+    start_usage["service_tier"] = json!("standard");
+    let unstopped = json!({"stop_reason": null, "stop_sequence": null, "stop_details": null});
+    let start = message(seen, Vec::new(), &unstopped, start_usage);
+    let mut events = vec![event(
+        "message_start",
+        &json!({"type": "message_start", "message": start}),
+    )];
+    if reply.delivery.pings {
+        events.push(event("ping", &json!({"type": "ping"})));
+    }
+    for (index, block) in blocks.iter().enumerate() {
+        block.stream(index, reply.delivery.delta, &mut events);
+    }
+    let end = json!({"type": "message_delta", "delta": stop_fields(reply), "usage": final_usage(usage)});
+    events.push(event("message_delta", &end));
+    events.push(event("message_stop", &json!({"type": "message_stop"})));
+    Rendered::stream(events)
+}
+
+/// One server-sent event.
+pub(super) fn event(name: &str, data: &Value) -> Bytes {
+    format!("event: {name}\ndata: {data}\n\n").into()
+}
+
+fn message(seen: &Seen, content: Vec<Value>, stop: &Value, usage: Value) -> Value {
+    json!({
+        "id": made_up_id("msg_", seen, 0), "type": "message", "role": "assistant",
+        "model": text(&seen.body, "model"), "content": content, "stop_reason": stop["stop_reason"],
+        "stop_sequence": stop["stop_sequence"], "stop_details": stop["stop_details"], "usage": usage,
+    })
+}
+
+fn final_usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input, "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read, "output_tokens": usage.output,
+    })
+}
+
+fn stop_fields(reply: &Reply) -> Value {
+    let reason = match &reply.stop {
+        Stop::Natural if reply.calls() => "tool_use",
+        Stop::Natural => "end_turn",
+        Stop::MaxTokens => "max_tokens",
+        Stop::Refusal | Stop::ContentFilter => "refusal",
+        Stop::PauseTurn => "pause_turn",
+        Stop::Word(word) => word,
+    };
+    let details = (reason == "refusal")
+        .then(|| json!({"type": "refusal", "category": null, "explanation": "Refused by the script."}));
+    json!({"stop_reason": reason, "stop_sequence": null, "stop_details": details})
+}
+
+/// A content block: as it stands in a message, and what its arguments look like on the line.
+struct Block {
+    whole: Value,
+    raw_arguments: Option<String>,
+}
+
+/// The reply's blocks; thinking is signed over the request and the blocks before it.
+fn blocks(seen: &Seen, reply: &Reply) -> Vec<Block> {
+    let omitted = seen
+        .body
+        .get("thinking")
+        .is_some_and(|thinking| text(thinking, "display") == "omitted");
+    let mut prefix = Prefix::whole(&seen.body);
+    prefix.enter_role("assistant");
+    let mut out = Vec::new();
+    for (at, part) in reply.parts.iter().enumerate() {
+        let (whole, raw_arguments) = match part {
+            Part::Thinking(said) => {
+                let said = if omitted { "" } else { said };
+                let signature = prefix.sign(said);
+                (
+                    json!({"type": "thinking", "thinking": said, "signature": signature}),
+                    None,
+                )
+            }
+            Part::Redacted => (
+                json!({"type": "redacted_thinking", "data": prefix.sign("")}),
+                None,
+            ),
+            Part::Text(said) => (json!({"type": "text", "text": said}), None),
+            Part::Call { id, name, arguments } => {
+                let id = id.clone().unwrap_or_else(|| made_up_id("toolu_", seen, at));
+                (call(&id, name, arguments), Some(arguments.text()))
+            }
+            Part::Block(whole) => (whole.clone(), None),
+        };
+        if !matches!(part, Part::Thinking(_) | Part::Redacted) {
+            prefix.push(&whole);
+        }
+        out.push(Block { whole, raw_arguments });
+    }
+    out
+}
+
+fn call(id: &str, name: &str, arguments: &Arguments) -> Value {
+    json!({"type": "tool_use", "id": id, "name": name, "input": arguments.value()})
+}
+
+impl Block {
+    fn stream(&self, index: usize, size: usize, events: &mut Vec<Bytes>) {
+        let mut deltas = Vec::new();
+        let start = match (text(&self.whole, "type"), &self.raw_arguments) {
+            ("thinking", _) => {
+                for piece in pieces(text(&self.whole, "thinking"), size) {
+                    deltas.push(json!({"type": "thinking_delta", "thinking": piece}));
+                }
+                deltas.push(json!({"type": "signature_delta", "signature": self.whole["signature"]}));
+                json!({"type": "thinking", "thinking": "", "signature": ""})
+            }
+            ("text", _) => {
+                for piece in pieces(text(&self.whole, "text"), size) {
+                    deltas.push(json!({"type": "text_delta", "text": piece}));
+                }
+                json!({"type": "text", "text": ""})
+            }
+            (_, Some(arguments)) => {
+                deltas.push(json!({"type": "input_json_delta", "partial_json": ""}));
+                for piece in pieces(arguments, size) {
+                    deltas.push(json!({"type": "input_json_delta", "partial_json": piece}));
+                }
+                let mut start = self.whole.clone();
+                start["input"] = json!({});
+                start
+            }
+            _ => self.whole.clone(),
+        };
+        let start = json!({"type": "content_block_start", "index": index, "content_block": start});
+        events.push(event("content_block_start", &start));
+        for delta in deltas {
+            let delta = json!({"type": "content_block_delta", "index": index, "delta": delta});
+            events.push(event("content_block_delta", &delta));
+        }
+        events.push(event(
+            "content_block_stop",
+            &json!({"type": "content_block_stop", "index": index}),
+        ));
+    }
+}

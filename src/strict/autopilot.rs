@@ -1,0 +1,285 @@
+//! A model that does what the text in front of it says, and remembers nothing itself.
+//!
+//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (the prompt of a person, or a
+//! carry-over prompt) asks for `S` tool calls, and then for the next of `N` tasks: by a handoff where
+//! `session_handoff` is on offer, else in the same context. Steps are counted from the tool results that
+//! follow the directive in the transcript, so any agent that runs tools drives it, and a transcript that was
+//! cut in the wrong place makes it go astray where a test can see it.
+
+use serde_json::{Map, Value, json};
+
+use super::dialect::{Offered, Role, Turn, Wire};
+use super::model::{HANDOFF, Model, Seen};
+use super::reply::Reply;
+
+/// The model. See the module's documentation for the directive it obeys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Autopilot;
+
+impl Model for Autopilot {
+    fn reply(&self, seen: &Seen) -> Reply {
+        let turns = seen.turns();
+        let tools = seen.tools();
+        let Some((at, directive)) = last_directive(&turns) else {
+            return echo(seen, &turns);
+        };
+        let Some(tool) = directive.choose(&tools) else {
+            return echo(seen, &turns);
+        };
+        let after = History::read(&turns[at..]);
+        let reply = if seen.offers_handoff() {
+            directive.with_handoff(tool, &after)
+        } else {
+            directive.in_one_context(tool, &after)
+        };
+        let thinks = seen.body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled");
+        if seen.wire == Wire::Anthropic && thinks {
+            thoughtful(reply)
+        } else {
+            reply
+        }
+    }
+}
+
+/// Puts thinking in front of a reply.
+fn thoughtful(mut reply: Reply) -> Reply {
+    let thought =
+        super::reply::Part::Thinking("What does the task ask for next? — “step by step”.".to_owned());
+    reply.parts.insert(0, thought);
+    reply
+}
+
+fn echo(seen: &Seen, turns: &[Turn]) -> Reply {
+    Reply::text(format!(
+        "I saw {} messages in {} bytes.",
+        turns.len(),
+        seen.raw.len()
+    ))
+}
+
+/// What happened since the directive.
+struct History {
+    /// Results of the agent's own tools.
+    steps: usize,
+    /// Results of handoff calls.
+    handoffs: usize,
+}
+
+impl History {
+    fn read(turns: &[Turn]) -> Self {
+        let calls = || turns.iter().flat_map(|turn| &turn.calls);
+        let mut history = History {
+            steps: 0,
+            handoffs: 0,
+        };
+        for result in turns.iter().flat_map(|turn| &turn.results) {
+            if calls().any(|call| call.id == result.id && call.name == HANDOFF) {
+                history.handoffs += 1;
+            } else {
+                history.steps += 1;
+            }
+        }
+        history
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Directive {
+    task: usize,
+    tasks: usize,
+    steps: usize,
+    mixed: bool,
+    refuse: bool,
+    tool: Option<String>,
+}
+
+/// The last directive in the user's texts, and the turn it stands in.
+fn last_directive(turns: &[Turn]) -> Option<(usize, Directive)> {
+    let users = turns
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, turn)| turn.role == Role::User);
+    users.into_iter().find_map(|(at, turn)| {
+        let lines: Vec<&str> = turn.texts.iter().flat_map(|text| text.lines()).collect();
+        lines
+            .into_iter()
+            .rev()
+            .find_map(Directive::parse)
+            .map(|directive| (at, directive))
+    })
+}
+
+impl Directive {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.trim().strip_prefix("#task ")?.split_whitespace();
+        let (task, tasks) = words.next()?.split_once('/')?;
+        let mut directive = Directive {
+            task: task.parse().ok()?,
+            tasks: tasks.parse().ok()?,
+            steps: 1,
+            mixed: false,
+            refuse: false,
+            tool: None,
+        };
+        for word in words {
+            let word = word.trim_matches(['[', ']']);
+            match word.split_once('=') {
+                Some(("steps", steps)) => directive.steps = steps.parse().ok()?,
+                Some(("tool", tool)) => directive.tool = Some(tool.to_owned()),
+                None if word == "mixed" => directive.mixed = true,
+                None if word == "refuse" => directive.refuse = true,
+                _ => {}
+            }
+        }
+        Some(directive)
+    }
+
+    fn line(&self) -> String {
+        let mut line = format!("#task {}/{} steps={}", self.task, self.tasks, self.steps);
+        if self.mixed {
+            line.push_str(" mixed");
+        }
+        if self.refuse {
+            line.push_str(" refuse");
+        }
+        if let Some(tool) = &self.tool {
+            line.push_str(" tool=");
+            line.push_str(tool);
+        }
+        line
+    }
+
+    /// The tool to work with: the named one, else the first one that has a schema.
+    fn choose<'a>(&self, tools: &'a [Offered]) -> Option<&'a Offered> {
+        let mut tools = tools.iter().filter(|tool| tool.name != HANDOFF);
+        match &self.tool {
+            Some(name) => tools.find(|tool| tool.name == *name),
+            None => tools.find(|tool| tool.schema.is_object()),
+        }
+    }
+
+    fn with_handoff(&self, tool: &Offered, after: &History) -> Reply {
+        let step = after.steps + 1;
+        let last_step = step == self.steps;
+        if after.steps < self.steps && !(self.mixed && last_step && self.task < self.tasks) {
+            return self.step(self.task, step, tool);
+        }
+        if self.task >= self.tasks {
+            return Reply::text(format!("All {} tasks done.", self.tasks));
+        }
+        if after.steps < self.steps {
+            let reply = Reply::new().say("The last step, and the handoff beside it.");
+            return reply
+                .call(HANDOFF, self.carry_over())
+                .call(&tool.name, arguments(tool, step));
+        }
+        if self.mixed && self.steps > 0 {
+            // The handoff was called beside the last step; it fires when this turn ends by itself.
+            return Reply::text(format!("Task {} is done.", self.task));
+        }
+        let first_is_refused = usize::from(self.refuse);
+        if after.handoffs < first_is_refused {
+            return Reply::text("Handing over, badly.").call(HANDOFF, json!({"prompt": ""}));
+        }
+        if after.handoffs > first_is_refused {
+            // Refused although it was in order: to ask again would only go round in circles.
+            return Reply::text(format!(
+                "Task {} is done, but the handoff was refused.",
+                self.task
+            ));
+        }
+        let reply = Reply::text(format!("Task {} is done; handing over.", self.task));
+        reply.call(HANDOFF, self.carry_over())
+    }
+
+    /// Without the handoff all tasks pile up in one context.
+    fn in_one_context(&self, tool: &Offered, after: &History) -> Reply {
+        let left = (self.tasks + 1).saturating_sub(self.task);
+        if after.steps >= self.steps * left {
+            return Reply::text(format!("All {} tasks done.", self.tasks));
+        }
+        let task = self.task + after.steps / self.steps;
+        self.step(task, after.steps % self.steps + 1, tool)
+    }
+
+    fn step(&self, task: usize, step: usize, tool: &Offered) -> Reply {
+        let reply = Reply::text(format!("Task {task}, step {step} of {}.", self.steps));
+        reply.call(&tool.name, arguments(tool, step))
+    }
+
+    fn carry_over(&self) -> Value {
+        let next = Directive {
+            task: self.task + 1,
+            ..self.clone()
+        };
+        let prompt = format!(
+            "Task {} of {} is done. Findings so far: naïve “quotes”, 漢字, 🦀, C:\\tmp\\x, {{\"json\": [1]}}.\n\
+             Go on with the next one:\n{}\nWork step by step.",
+            self.task,
+            self.tasks,
+            next.line(),
+        );
+        json!({"prompt": prompt, "reason": format!("task {} done", self.task)})
+    }
+}
+
+/// Plausible arguments for a tool: its required parameters, by name and type.
+fn arguments(tool: &Offered, step: usize) -> Value {
+    let Value::Object(schema) = &tool.schema else {
+        return json!({"command": format!("echo step {step}")});
+    };
+    object(schema, step)
+}
+
+fn object(schema: &Map<String, Value>, step: usize) -> Value {
+    let required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let properties = schema.get("properties");
+    let mut out = Map::new();
+    for name in required.iter().filter_map(Value::as_str) {
+        let property = properties
+            .and_then(|properties| properties.get(name))
+            .unwrap_or(&Value::Null);
+        out.insert(name.to_owned(), value(name, property, step));
+    }
+    Value::Object(out)
+}
+
+fn value(name: &str, schema: &Value, step: usize) -> Value {
+    if let Some(first) = schema.get("enum").and_then(|choices| choices.get(0)) {
+        return first.clone();
+    }
+    let kind = match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.first().and_then(Value::as_str),
+        Some(kind) => kind.as_str(),
+        None => None,
+    };
+    match kind {
+        Some("integer" | "number") => json!(step),
+        Some("boolean") => json!(false),
+        Some("array") if name == "command" => json!(["echo", format!("step {step}")]),
+        Some("array") => json!([]),
+        Some("object") => schema
+            .as_object()
+            .map_or_else(|| json!({}), |schema| object(schema, step)),
+        _ => json!(string(name, step)),
+    }
+}
+
+fn string(name: &str, step: usize) -> String {
+    match name {
+        "path" | "file_path" | "filePath" | "file" | "filename" => "src/lib.rs".to_owned(),
+        "command" | "cmd" | "script" => format!("echo step {step}"),
+        "pattern" | "query" | "regex" => "fn main".to_owned(),
+        "url" => "http://127.0.0.1/".to_owned(),
+        "cwd" | "workdir" | "directory" | "dir" => ".".to_owned(),
+        _ => format!("{name} {step}"),
+    }
+}
+
+#[cfg(test)]
+#[path = "autopilot_tests.rs"]
+mod tests;

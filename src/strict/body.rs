@@ -1,0 +1,321 @@
+//! A body that is written as a reply asks for: in what pieces, how slowly, and broken in what way.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+
+use super::dialect::{Dialect, Rendered};
+use super::faults::Fault;
+use super::reply::{Chunks, Delivery};
+use super::server::InFlight;
+
+/// Time for the bytes before a cut to leave the socket: closing at once could take them along.
+const FLUSH_TIME: Duration = Duration::from_millis(15);
+
+/// One thing to do while a body is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Write these bytes at once.
+    Write(Bytes),
+    /// Wait.
+    Wait(Duration),
+    /// Wait for ever.
+    Stall,
+    /// Drop the connection.
+    Cut,
+}
+
+/// Plans the writing of `rendered`.
+pub(crate) fn plan(
+    rendered: Rendered,
+    delivery: &Delivery,
+    fault: Option<&Fault>,
+    dialect: &dyn Dialect,
+) -> VecDeque<Step> {
+    let mut events = rendered.events;
+    if delivery.crlf && !rendered.sized {
+        events = events.into_iter().map(|event| with_crlf(&event)).collect();
+    }
+    let steps = break_events(events.into_iter().map(Step::Write).collect(), fault, dialect);
+    let steps = regroup(steps, delivery.chunks);
+    let steps = match fault {
+        Some(Fault::CutAfterBytes(bytes)) => cut_bytes(steps, *bytes),
+        _ => steps,
+    };
+    slow_down(steps, delivery.delay)
+}
+
+fn with_crlf(event: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(event.len() + 8);
+    for &byte in event {
+        if byte == b'\n' {
+            out.extend_from_slice(b"\r");
+        }
+        out.extend_from_slice(&[byte]);
+    }
+    out.freeze()
+}
+
+/// Puts a fault that counts in events in its place.
+fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, dialect: &dyn Dialect) -> Vec<Step> {
+    let at = |events: usize| events.min(steps.len());
+    match fault {
+        Some(Fault::CutAfterEvents(events)) => {
+            steps.truncate(*events);
+            steps.push(Step::Cut);
+        }
+        Some(Fault::EndAfterEvents(events)) => steps.truncate(*events),
+        Some(Fault::Stall { events, time }) => {
+            steps.insert(at(*events), time.map_or(Step::Stall, Step::Wait));
+        }
+        Some(Fault::ErrorEvent {
+            events,
+            kind,
+            message,
+        }) => {
+            steps.truncate(*events);
+            steps.push(Step::Write(dialect.error_event(kind, message)));
+        }
+        Some(Fault::Garbage { events, bytes }) => steps.insert(at(*events), Step::Write(bytes.clone())),
+        Some(Fault::Oversize { events, size }) => {
+            steps.insert(at(*events), Step::Write(dialect.padding_event(*size)));
+        }
+        _ => {}
+    }
+    steps
+}
+
+/// Regroups neighbouring writes.
+fn regroup(steps: Vec<Step>, chunks: Chunks) -> Vec<Step> {
+    let size = match chunks {
+        Chunks::Events => return steps,
+        Chunks::Bytes(size) => size.max(1),
+        Chunks::Whole => usize::MAX,
+    };
+    let mut out = Vec::new();
+    let mut run = BytesMut::new();
+    for step in steps {
+        match step {
+            Step::Write(bytes) => run.extend_from_slice(&bytes),
+            other => {
+                split(&mut run, size, &mut out);
+                out.push(other);
+            }
+        }
+    }
+    split(&mut run, size, &mut out);
+    out
+}
+
+fn split(run: &mut BytesMut, size: usize, out: &mut Vec<Step>) {
+    while !run.is_empty() {
+        let end = size.min(run.len());
+        out.push(Step::Write(run.split_to(end).freeze()));
+    }
+}
+
+fn cut_bytes(steps: Vec<Step>, bytes: usize) -> Vec<Step> {
+    let mut left = bytes;
+    let mut out = Vec::new();
+    for step in steps {
+        match step {
+            Step::Write(piece) if piece.len() > left => {
+                out.push(Step::Write(piece.slice(..left)));
+                break;
+            }
+            Step::Write(piece) => {
+                left -= piece.len();
+                out.push(Step::Write(piece));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push(Step::Cut);
+    out
+}
+
+fn slow_down(steps: Vec<Step>, delay: Duration) -> VecDeque<Step> {
+    let mut out = VecDeque::new();
+    for step in steps {
+        let writes = matches!(step, Step::Write(_));
+        if writes && !delay.is_zero() && matches!(out.back(), Some(Step::Write(_))) {
+            out.push_back(Step::Wait(delay));
+        }
+        out.push_back(step);
+    }
+    out
+}
+
+/// A body that carries out a plan, and tells the server how it ended.
+pub(crate) struct ReplyBody {
+    steps: VecDeque<Step>,
+    /// The bytes still to come, where the head announced them.
+    announced: Option<u64>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Set after a write: one turn of the loop lets hyper flush it, so that writes stay apart on the line.
+    flush: bool,
+    in_flight: InFlight,
+}
+
+impl ReplyBody {
+    pub(crate) fn new(steps: VecDeque<Step>, announced: Option<u64>, in_flight: InFlight) -> Self {
+        ReplyBody {
+            steps,
+            announced,
+            timer: None,
+            flush: false,
+            in_flight,
+        }
+    }
+
+    /// A whole body, written at once.
+    pub(crate) fn whole(bytes: Bytes, in_flight: InFlight) -> Self {
+        let announced = Some(bytes.len() as u64);
+        let steps = if bytes.is_empty() {
+            VecDeque::new()
+        } else {
+            VecDeque::from([Step::Write(bytes)])
+        };
+        let mut body = ReplyBody::new(steps, announced, in_flight);
+        body.in_flight.finish();
+        body
+    }
+
+    fn step(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.steps.pop_front() {
+            Some(Step::Write(bytes)) => {
+                self.flush = true;
+                if let Some(left) = &mut self.announced {
+                    *left = left.saturating_sub(bytes.len() as u64);
+                }
+                if self.steps.is_empty() {
+                    self.in_flight.finish();
+                }
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Some(Step::Wait(time)) => {
+                self.timer = Some(Box::pin(sleep(time)));
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Some(Step::Stall) => {
+                // Nothing will wake this body; only the client's leaving ends it.
+                self.steps.push_front(Step::Stall);
+                Poll::Pending
+            }
+            Some(Step::Cut) => {
+                self.in_flight.finish();
+                Poll::Ready(Some(Err(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    "cut by the script",
+                ))))
+            }
+            None => {
+                self.in_flight.finish();
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        if std::mem::take(&mut this.flush) {
+            if this.steps.front() == Some(&Step::Cut) {
+                this.timer = Some(Box::pin(sleep(FLUSH_TIME)));
+            } else {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        if let Some(timer) = &mut this.timer {
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            this.timer = None;
+        }
+        this.step(context)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.announced
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::anthropic::Anthropic;
+    use super::*;
+
+    fn planned(chunks: Chunks, fault: Option<Fault>) -> Vec<Step> {
+        let rendered = Rendered::stream(vec!["abc".into(), "defg".into(), "h".into()]);
+        let delivery = Delivery {
+            chunks,
+            ..Delivery::default()
+        };
+        plan(rendered, &delivery, fault.as_ref(), &Anthropic).into()
+    }
+
+    fn write(text: &'static str) -> Step {
+        Step::Write(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn writes_are_grouped_as_asked() {
+        assert_eq!(
+            planned(Chunks::Events, None),
+            [write("abc"), write("defg"), write("h")]
+        );
+        assert_eq!(
+            planned(Chunks::Bytes(3), None),
+            [write("abc"), write("def"), write("gh")]
+        );
+        assert_eq!(planned(Chunks::Whole, None), [write("abcdefgh")]);
+    }
+
+    #[test]
+    fn cuts_fall_where_asked() {
+        let bytes = planned(Chunks::Whole, Some(Fault::CutAfterBytes(5)));
+        assert_eq!(bytes, [write("abcde"), Step::Cut]);
+        let events = planned(Chunks::Bytes(4), Some(Fault::CutAfterEvents(2)));
+        assert_eq!(events, [write("abcd"), write("efg"), Step::Cut]);
+        let ended = planned(Chunks::Events, Some(Fault::EndAfterEvents(1)));
+        assert_eq!(ended, [write("abc")]);
+        let stalled = planned(
+            Chunks::Whole,
+            Some(Fault::Stall {
+                events: 2,
+                time: None,
+            }),
+        );
+        assert_eq!(stalled, [write("abcdefg"), Step::Stall, write("h")]);
+    }
+
+    #[test]
+    fn delays_stand_between_writes() {
+        let rendered = Rendered::stream(vec!["a\n".into(), "b".into()]);
+        let delay = Duration::from_millis(3);
+        let delivery = Delivery {
+            delay,
+            crlf: true,
+            ..Delivery::default()
+        };
+        let steps: Vec<Step> = plan(rendered, &delivery, None, &Anthropic).into();
+        assert_eq!(steps, [write("a\r\n"), Step::Wait(delay), write("b")]);
+    }
+}

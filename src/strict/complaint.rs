@@ -1,0 +1,104 @@
+//! What a client did wrong.
+
+use std::fmt;
+
+use super::dialect::Wire;
+
+/// The rules that requests are held to. Those marked *own* are stricter than the real APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// The body is JSON.
+    Json,
+    /// No object of the body has a key twice (*own*: real parsers keep the last one silently).
+    RepeatedKey,
+    /// A required field or header is there and has the right type.
+    Required,
+    /// `messages` is not empty.
+    NoMessages,
+    /// The first message is the user's (Anthropic).
+    FirstRole,
+    /// Every role is one that the API knows.
+    Role,
+    /// No message has empty content.
+    EmptyContent,
+    /// No text block is empty or white space alone (Anthropic).
+    BlankText,
+    /// Every block or part has a type that the API knows in that place.
+    BlockType,
+    /// Every tool call is answered at once.
+    Unanswered,
+    /// Every tool result answers a call of the message before.
+    OrphanResult,
+    /// Tool results come before anything else in their message (Anthropic).
+    ResultOrder,
+    /// No call is answered twice.
+    RepeatedResult,
+    /// Call ids are unique.
+    RepeatedCall,
+    /// At most four `cache_control` marks (Anthropic).
+    CacheMarks,
+    /// An assistant turn does not end in thinking (Anthropic).
+    EndsInThinking,
+    /// The last message is not the assistant's (Anthropic).
+    Prefill,
+    /// Tool names are unique.
+    RepeatedTool,
+    /// The number of tools is within the API's limit.
+    TooManyTools,
+    /// Calls in the history name tools that the request offers (*own*).
+    UnknownTool,
+    /// No forced tool choice while thinking (Anthropic).
+    ForcedChoice,
+    /// Thinking blocks stand behind the very prefix they were made for (Anthropic).
+    Binding,
+    /// Thinking blocks were made by this very provider (Anthropic). Ignore it to send recorded histories.
+    ForeignThinking,
+    /// The test's own script ran out of replies: a fault of the test, not of the client.
+    Script,
+}
+
+/// One violation of one rule by one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The request's number, as in [`Seen::number`](super::Seen::number).
+    pub request: usize,
+    /// The wire the request came on.
+    pub wire: Wire,
+    /// The rule that was broken.
+    pub rule: Rule,
+    /// The words of the API, with the place in the request.
+    pub message: String,
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "request {} ({}) breaks {:?}: {}",
+            self.request, self.wire, self.rule, self.message
+        )
+    }
+}
+
+/// Collects the violations of one request.
+pub(crate) struct Findings<'a> {
+    ignored: &'a [Rule],
+    /// Rule and message, in the order found; the first one becomes the error the client gets.
+    pub(crate) list: Vec<(Rule, String)>,
+}
+
+impl<'a> Findings<'a> {
+    pub(crate) fn new(ignored: &'a [Rule]) -> Self {
+        Findings {
+            ignored,
+            list: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, rule: Rule, message: impl Into<String>) {
+        if !self.ignored.contains(&rule) {
+            self.list.push((rule, message.into()));
+        }
+    }
+}

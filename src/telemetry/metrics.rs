@@ -1,0 +1,398 @@
+//! Counters and histograms, fed by one function.
+
+use std::sync::OnceLock;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use super::models::Models;
+use super::{ExchangeEvent, Tokens};
+use crate::wire::WireId;
+
+/// Buckets as the OpenTelemetry GenAI conventions advise for token counts.
+const TOKEN_BUCKETS: [f64; 14] = [
+    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0,
+    16777216.0, 67108864.0,
+];
+/// As the conventions advise, and up to the minutes that a reasoning model thinks.
+const FIRST_TOKEN_BUCKETS: [f64; 17] = [
+    0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0,
+];
+/// As the conventions advise, and up to half an hour: one exchange may hold several legs.
+const DURATION_BUCKETS: [f64; 17] = [
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300.0, 900.0,
+    1800.0,
+];
+/// Our own time: tens of microseconds for a relayed request, tens of milliseconds for a huge one.
+const ADDED_BUCKETS: [f64; 12] = [
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByWire {
+    wire: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    wire: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByModel {
+    gen_ai_operation_name: &'static str,
+    gen_ai_provider_name: &'static str,
+    gen_ai_request_model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByTokenType {
+    gen_ai_operation_name: &'static str,
+    gen_ai_provider_name: &'static str,
+    gen_ai_request_model: String,
+    gen_ai_token_type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCachedTokenType {
+    wire: &'static str,
+    kind: &'static str,
+}
+
+type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
+type WireCounter = Family<ByWire, Counter>;
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// All metrics of a process.
+pub struct Metrics {
+    registry: Registry,
+    models: Models,
+    token_usage: Histograms<ByTokenType>,
+    first_token: Histograms<ByModel>,
+    duration: Histograms<ByModel>,
+    added: Histograms<ByWire>,
+    exchanges: Family<ByOutcome, Counter>,
+    tokens: Family<ByCachedTokenType, Counter>,
+    open: Gauge,
+    count_open: OnceLock<CountOpen>,
+    handoffs: WireCounter,
+    legs: WireCounter,
+    leg_retries: WireCounter,
+    pinned_requests: WireCounter,
+    unpinned: WireCounter,
+    refused_calls: WireCounter,
+    broken_up: WireCounter,
+    received_bytes: WireCounter,
+    sent_bytes: WireCounter,
+    response_bytes: WireCounter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Registers every metric under its name.
+    pub fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            models: Models::default(),
+            token_usage: Family::new_with_constructor(|| Histogram::new(TOKEN_BUCKETS)),
+            first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN_BUCKETS)),
+            duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
+            added: Family::new_with_constructor(|| Histogram::new(ADDED_BUCKETS)),
+            exchanges: Family::default(),
+            tokens: Family::default(),
+            open: Gauge::default(),
+            count_open: OnceLock::new(),
+            handoffs: Family::default(),
+            legs: Family::default(),
+            leg_retries: Family::default(),
+            pinned_requests: Family::default(),
+            unpinned: Family::default(),
+            refused_calls: Family::default(),
+            broken_up: Family::default(),
+            received_bytes: Family::default(),
+            sent_bytes: Family::default(),
+            response_bytes: Family::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    /// The names are API. Counters get `_total` behind them when they are shown.
+    fn register(&mut self) {
+        let r = &mut self.registry;
+        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        r.register("baton_build", "The running version", version);
+        r.register(
+            "gen_ai_client_token_usage",
+            "Tokens by upstream request; input counts cached ones too",
+            self.token_usage.clone(),
+        );
+        r.register(
+            "gen_ai_server_time_to_first_token_seconds",
+            "From the request's last byte to upstream's first",
+            self.first_token.clone(),
+        );
+        r.register(
+            "gen_ai_client_operation_duration_seconds",
+            "From the request's first byte to the response's last",
+            self.duration.clone(),
+        );
+        r.register(
+            "baton_added_seconds",
+            "Time in the proxy before the first upstream request",
+            self.added.clone(),
+        );
+        r.register("baton_open_exchanges", "Exchanges under way", self.open.clone());
+        r.register(
+            "baton_exchanges",
+            "Exchanges by how they ended",
+            self.exchanges.clone(),
+        );
+        r.register(
+            "baton_tokens",
+            "Tokens by how they are billed",
+            self.tokens.clone(),
+        );
+        for (name, help, counter) in [
+            ("baton_handoffs", "Handoffs that fired", &self.handoffs),
+            ("baton_legs", "Upstream requests", &self.legs),
+            (
+                "baton_leg_retries",
+                "Retries of requests after a handoff",
+                &self.leg_retries,
+            ),
+            (
+                "baton_pinned_requests",
+                "Requests cut at a handoff",
+                &self.pinned_requests,
+            ),
+            (
+                "baton_unpinned",
+                "Requests without the sentinel of their conversation's handoff",
+                &self.unpinned,
+            ),
+            (
+                "baton_refused_calls",
+                "Handoff calls that were refused",
+                &self.refused_calls,
+            ),
+            (
+                "baton_broken_up",
+                "Sentinel-like model texts broken up",
+                &self.broken_up,
+            ),
+            (
+                "baton_received_bytes",
+                "Request bytes from agents",
+                &self.received_bytes,
+            ),
+            ("baton_sent_bytes", "Request bytes to upstreams", &self.sent_bytes),
+            (
+                "baton_response_bytes",
+                "Response bytes to agents",
+                &self.response_bytes,
+            ),
+        ] {
+            r.register(name, help, counter.clone());
+        }
+    }
+
+    /// Counts one exchange.
+    pub fn record(&self, event: &ExchangeEvent) {
+        let wire = event.wire.map_or("none", WireId::name);
+        let label = ByWire { wire };
+        self.exchanges
+            .get_or_create(&ByOutcome {
+                wire,
+                outcome: event.outcome.name(),
+            })
+            .inc();
+        for (counter, amount) in [
+            (&self.handoffs, event.fired.len() as u64),
+            (&self.legs, event.sent_bytes.len() as u64),
+            (&self.leg_retries, u64::from(event.retries)),
+            (&self.pinned_requests, u64::from(event.pinned.is_some())),
+            (&self.unpinned, u64::from(event.unpinned)),
+            (&self.refused_calls, u64::from(event.refused_calls)),
+            (&self.broken_up, u64::from(event.broken_up)),
+            (&self.received_bytes, event.received_bytes),
+            (&self.sent_bytes, event.sent_bytes.iter().sum()),
+            (&self.response_bytes, event.response_bytes),
+        ] {
+            counter.get_or_create(&label).inc_by(amount);
+        }
+        self.added
+            .get_or_create(&label)
+            .observe(event.added.as_secs_f64());
+        self.record_model(event, wire);
+    }
+
+    /// Says how the exchanges under way are counted when somebody asks; the first answer holds.
+    pub fn count_open_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        // A second proxy in one process has metrics of its own.
+        let _ = self.count_open.set(Box::new(count));
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    ///
+    /// # Errors
+    /// Never with the metrics of this room; the encoder's type demands it.
+    pub fn text(&self) -> Result<String, std::fmt::Error> {
+        if let Some(count) = self.count_open.get() {
+            self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));
+        }
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    /// What the conventions count by model; nothing for what is merely relayed.
+    fn record_model(&self, event: &ExchangeEvent, wire: &'static str) {
+        let (Some(id), Some(model)) = (event.wire, event.model.as_deref()) else {
+            return;
+        };
+        let by_model = ByModel {
+            gen_ai_operation_name: "chat",
+            gen_ai_provider_name: provider(id),
+            gen_ai_request_model: self.models.label(model, event.status),
+        };
+        let total = event.total.as_secs_f64();
+        self.duration.get_or_create(&by_model).observe(total);
+        if let Some(first) = event.first_byte {
+            self.first_token
+                .get_or_create(&by_model)
+                .observe(first.as_secs_f64());
+        }
+        for leg in &event.tokens {
+            self.record_tokens(&by_model, wire, *leg);
+        }
+    }
+
+    fn record_tokens(&self, by_model: &ByModel, wire: &'static str, leg: Tokens) {
+        for (kind, amount) in [("input", leg.all_input()), ("output", leg.output)] {
+            let label = ByTokenType {
+                gen_ai_operation_name: by_model.gen_ai_operation_name,
+                gen_ai_provider_name: by_model.gen_ai_provider_name,
+                gen_ai_request_model: by_model.gen_ai_request_model.clone(),
+                gen_ai_token_type: kind,
+            };
+            // Beyond 2^53 a float loses units, which no count of tokens reaches.
+            self.token_usage.get_or_create(&label).observe(amount as f64);
+        }
+        for (kind, amount) in [
+            ("input", leg.input),
+            ("cache_read", leg.cache_read),
+            ("cache_write", leg.cache_write),
+            ("output", leg.output),
+        ] {
+            self.tokens
+                .get_or_create(&ByCachedTokenType { wire, kind })
+                .inc_by(amount);
+        }
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// `gen_ai.provider.name` as the conventions spell it.
+pub(super) fn provider(wire: WireId) -> &'static str {
+    match wire {
+        WireId::Anthropic => "anthropic",
+        WireId::OpenaiChat | WireId::OpenaiResponses => "openai",
+        WireId::Gemini => "gcp.gemini",
+        WireId::Ollama => "ollama",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn event(model: &str) -> ExchangeEvent {
+        ExchangeEvent {
+            wire: Some(WireId::Anthropic),
+            model: Some(model.into()),
+            fired: vec!["a".into()],
+            sent_bytes: vec![7, 3],
+            status: 200,
+            first_byte: Some(Duration::from_millis(300)),
+            tokens: vec![Tokens {
+                input: 1,
+                cache_read: 2,
+                cache_write: 3,
+                output: 4,
+            }],
+            ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
+        }
+    }
+
+    #[test]
+    fn the_names_are_api() {
+        let metrics = Metrics::new();
+        metrics.record(&event("m"));
+        let text = metrics.text().unwrap();
+        let types: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .collect();
+        let expected = [
+            "baton_build info",
+            "gen_ai_client_token_usage histogram",
+            "gen_ai_server_time_to_first_token_seconds histogram",
+            "gen_ai_client_operation_duration_seconds histogram",
+            "baton_added_seconds histogram",
+            "baton_open_exchanges gauge",
+            "baton_exchanges counter",
+            "baton_tokens counter",
+            "baton_handoffs counter",
+            "baton_legs counter",
+            "baton_leg_retries counter",
+            "baton_pinned_requests counter",
+            "baton_unpinned counter",
+            "baton_refused_calls counter",
+            "baton_broken_up counter",
+            "baton_received_bytes counter",
+            "baton_sent_bytes counter",
+            "baton_response_bytes counter",
+        ];
+        assert_eq!(types, expected);
+        for line in [
+            "baton_exchanges_total{wire=\"anthropic\",outcome=\"complete\"} 1",
+            "baton_handoffs_total{wire=\"anthropic\"} 1",
+            "baton_legs_total{wire=\"anthropic\"} 2",
+            "baton_sent_bytes_total{wire=\"anthropic\"} 10",
+            "baton_tokens_total{wire=\"anthropic\",kind=\"cache_read\"} 2",
+            "gen_ai_client_token_usage_sum{gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"anthropic\",gen_ai_request_model=\"m\",gen_ai_token_type=\"input\"} 6.0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
+        }
+    }
+
+    #[test]
+    fn open_exchanges_are_counted_when_asked() {
+        let metrics = Metrics::new();
+        assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
+        metrics.count_open_by(|| 3);
+        assert!(metrics.text().unwrap().contains("baton_open_exchanges 3"));
+    }
+}

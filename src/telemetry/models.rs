@@ -1,0 +1,54 @@
+//! Model names as labels. The agent names the model: without a bound it could fill the memory.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Most different models in labels: more than a person uses, few enough for a dashboard.
+const MODELS: usize = 64;
+/// Longest model name in a label.
+const CHARS: usize = 64;
+/// The label of all models beyond these bounds.
+const OTHER: &str = "other";
+
+/// The models that have a label of their own.
+#[derive(Debug, Default)]
+pub(super) struct Models(Mutex<HashSet<String>>);
+
+impl Models {
+    /// The model's own name while there are few. A name must have worked once, so that slips and probes do not
+    /// use up the room.
+    pub(super) fn label(&self, model: &str, status: u16) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
+        if model.is_empty() || model.len() > CHARS || !model.chars().all(plain) {
+            return OTHER.to_owned();
+        }
+        let mut models = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !models.contains(model) {
+            if models.len() >= MODELS || !(200..300).contains(&status) {
+                return OTHER.to_owned();
+            }
+            models.insert(model.to_owned());
+        }
+        model.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_few_plain_and_have_worked() {
+        let models = Models::default();
+        assert_eq!(models.label("typing-error", 404), OTHER);
+        for i in 0..MODELS {
+            assert_eq!(models.label(&format!("m{i}"), 200), format!("m{i}"));
+        }
+        assert_eq!(models.label("one-more", 200), OTHER);
+        assert_eq!(models.label("m0", 500), "m0");
+        let long = "m".repeat(CHARS + 1);
+        for odd in ["", "evil\"} 1\n", long.as_str()] {
+            assert_eq!(Models::default().label(odd, 200), OTHER);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Starts the log.
+
+use std::io::stderr;
+
+use anstream::{AutoStream, ColorChoice};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::Log;
+
+/// Sends the log to standard error, as the config wants it; colour only on a terminal.
+///
+/// # Errors
+/// The filter is wrong (a checked config's is not), or another log has been started in this process.
+pub fn start(log: &Log) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&log.level).map_err(|error| error.to_string())?;
+    let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(stderr)
+        .with_ansi(colour && !log.json);
+    let started = match log.json {
+        true => lines.json().flatten_event(true).try_init(),
+        false => lines.try_init(),
+    };
+    started.map_err(|error| error.to_string())
+}

@@ -1,0 +1,121 @@
+//! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
+
+use crate::handoff::record::{HiddenPair, Place};
+use crate::handoff::sentinel;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::view::{self, Anatomy, Part, PartKind, View};
+
+/// The result of a hidden call, as a message.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    format!(
+        r#"{{"role":"tool","tool_call_id":{},"content":{}}}"#,
+        json::quote(&pair.call_id),
+        json::quote(pair.answer.text())
+    )
+}
+
+/// The call goes among its siblings, the result right behind the message, before theirs.
+pub(super) fn put_beside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let Place::Beside { offset, .. } = pair.place else {
+        return Vec::new();
+    };
+    let is_call = |p: &&Part| p.kind == PartKind::Call;
+    let calls: Vec<Part> = anatomy.parts.iter().filter(is_call).copied().collect();
+    // Content and calls are two lists here, and only calls are counted.
+    let sibling = anatomy.parts.iter().take(part).filter(is_call).count();
+    if sibling >= calls.len() {
+        return Vec::new();
+    }
+    vec![
+        view::beside(&calls, sibling, offset, &pair.call),
+        Edit::insert(view.turns[turn].span.end, format!(",{}", result(pair))),
+    ]
+}
+
+/// The message is split at the aside's line: what was said before it with the call; the result; the message
+/// itself with what was said after it, unless nothing is left.
+pub(super) fn put_aside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    mark: Span,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p, p.text?))) else {
+        return Vec::new();
+    };
+    let before = Span::new(inside.start, sentinel::before_gap(text, inside.start, mark.start));
+    let after = Span::new(sentinel::behind_gap(text, mark.end, inside.end), inside.end);
+    let whole = view.turns[turn].span;
+    let first = format!(
+        r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
+        said_before(view, anatomy, part, inside, before),
+        pair.call
+    );
+    let pair_of_messages = format!("{first},{}", result(pair));
+    let Some(rest) = rest(anatomy, part, here, inside, after) else {
+        return vec![Edit::replace(whole, pair_of_messages)];
+    };
+    let mut edits = vec![Edit::insert(whole.start, format!("{pair_of_messages},"))];
+    edits.extend(rest);
+    edits
+}
+
+/// Content of the first half: of the same kind as the message's own, null where nothing was said.
+fn said_before(view: &View, anatomy: &Anatomy, part: usize, inside: Span, before: Span) -> String {
+    let Some(list) = anatomy.list else {
+        return if before.is_empty() {
+            "null".to_owned()
+        } else {
+            format!("\"{}\"", view.str(before))
+        };
+    };
+    let here = anatomy.parts[part].span;
+    let mut blocks: Vec<String> = anatomy.parts[..part]
+        .iter()
+        .filter(|p| list.holds(p.span.start))
+        .map(|p| view.str(p.span).into_owned())
+        .collect();
+    if !before.is_empty() {
+        let open = view.str(Span::new(here.start, before.end));
+        blocks.push(format!("{open}{}", view.str(Span::new(inside.end, here.end))));
+    }
+    if blocks.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("[{}]", blocks.join(","))
+    }
+}
+
+/// The edits that leave the second half in the message; `None` where nothing is left of it.
+fn rest(anatomy: &Anatomy, part: usize, here: &Part, inside: Span, after: Span) -> Option<Vec<Edit>> {
+    let next = anatomy.parts.get(part + 1);
+    let Some(list) = anatomy.list else {
+        if !after.is_empty() {
+            return Some(vec![Edit::delete(Span::new(inside.start, after.start))]);
+        }
+        return next.map(|_| vec![Edit::replace(here.span, "null")]);
+    };
+    let from = list.start + 1;
+    if !after.is_empty() {
+        return Some(vec![
+            Edit::delete(Span::new(from, here.span.start)),
+            Edit::delete(Span::new(inside.start, after.start)),
+        ]);
+    }
+    let next = next?.span.start;
+    Some(vec![if list.holds(next) {
+        Edit::delete(Span::new(from, next))
+    } else {
+        Edit::replace(list, "null")
+    }])
+}

@@ -1,0 +1,320 @@
+//! Which of a stream's calls are ours.
+//!
+//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the
+//! name, send whole calls, give every call index 0, or none. So a call's deltas wait while what is there of
+//! its name could still become ours, and no longer; nothing else waits.
+
+use bytes::Bytes;
+
+use crate::json::{self, Span};
+use crate::splice::{self, Edit};
+use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::{TOOL_NAME, Watch};
+
+/// The calls of one leg, and how many the agent has seen over all legs.
+pub(super) struct Calls {
+    watch: Watch,
+    slots: Vec<Slot>,
+    /// Index of the next call the agent sees.
+    next: usize,
+}
+
+struct Slot {
+    index: Option<u64>,
+    id: String,
+    state: State,
+}
+
+enum State {
+    /// Its name could still become ours: the deltas so far.
+    Undecided { name: String, held: Vec<String> },
+    /// Shown under this index; its place in `LegReport::calls`.
+    Shown { index: usize, entry: usize },
+    /// Ours; its place in `LegReport::hidden`.
+    Hidden(usize),
+}
+
+/// What becomes of a `tool_calls` list.
+pub(super) enum Fate {
+    /// All of it is shown, with these edits.
+    Shown(Vec<Edit>),
+    /// These elements are.
+    Rebuilt(String),
+    /// Nothing of it is.
+    Gone,
+}
+
+/// One element of `tool_calls` in a delta.
+struct Element {
+    span: Span,
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    custom: bool,
+}
+
+impl Element {
+    fn read(data: &[u8], span: Span) -> Self {
+        let word = |key| json::get_string(data, span, key).unwrap_or_default().into_owned();
+        let custom = json::get(data, span, "custom").is_some_and(|c| data[c.start] == b'{');
+        let function = json::get(data, span, "function").unwrap_or_default();
+        let name = json::get_string(data, function, "name").unwrap_or_default();
+        Self {
+            span,
+            index: json::get_u64(data, span, "index"),
+            id: word("id"),
+            name: name.into_owned(),
+            arguments: arguments(data, function),
+            custom,
+        }
+    }
+}
+
+/// A call's arguments: the string, or what a sloppy server sends in its place.
+pub(super) fn arguments(data: &[u8], function: Span) -> String {
+    match json::get(data, function, "arguments") {
+        Some(v) if data[v.start] == b'"' => json::unescape(v.inner().of(data)).into_owned(),
+        Some(v) if v.of(data) != b"null" => raw(data, v),
+        _ => String::new(),
+    }
+}
+
+/// What else a call's element holds and must come back with it (Gemini's thought signature): raw members.
+pub(super) fn extras(data: &[u8], element: Span) -> String {
+    let own: [&[u8]; 4] = [b"index", b"id", b"type", b"function"];
+    let members = json::members(data, element);
+    let others = members
+        .iter()
+        .filter(|(k, v)| !own.contains(&k.of(data)) && v.of(data) != b"null");
+    let texts: Vec<String> = others
+        .map(|(k, v)| format!("\"{}\":{}", raw(data, *k), raw(data, *v)))
+        .collect();
+    texts.join(",")
+}
+
+fn raw(data: &[u8], span: Span) -> String {
+    String::from_utf8_lossy(span.of(data)).into_owned()
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self::new(Watch {
+            hide: false,
+            held_bytes: 0,
+        })
+    }
+}
+
+impl Calls {
+    pub(super) fn new(watch: Watch) -> Self {
+        Self {
+            watch,
+            slots: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// Forgets a leg's calls; the numbering goes on.
+    pub(super) fn next_leg(&mut self) {
+        self.slots.clear();
+    }
+
+    /// Takes the `tool_calls` of a delta. `later`: not the first leg.
+    pub(super) fn take(&mut self, data: &[u8], list: Span, later: bool, report: &mut LegReport) -> Fate {
+        let mut shown = Vec::new();
+        let mut rebuilt = false;
+        for span in json::elements(data, list) {
+            let element = Element::read(data, span);
+            let slot = self.slot(&element);
+            let released = self.follow(slot, &element, data, report);
+            rebuilt |= released.as_ref().is_none_or(|held| !held.is_empty());
+            if let (Some(held), State::Shown { index, .. }) = (released, &self.slots[slot].state) {
+                shown.push((held, span, *index));
+            }
+        }
+        // A server that gives no index is left to it, unless our own numbering is in the stream.
+        let number = later || !report.hidden.is_empty();
+        if !rebuilt {
+            let edits = shown
+                .iter()
+                .filter_map(|(_, s, i)| index_edit(data, *s, *i, number));
+            return Fate::Shown(edits.collect());
+        }
+        let all: Vec<String> = shown
+            .into_iter()
+            .flat_map(|(held, span, index)| {
+                let now = raw(data, span);
+                held.into_iter()
+                    .chain([now])
+                    .map(move |e| numbered(&e, index, number))
+            })
+            .collect();
+        if all.is_empty() {
+            Fate::Gone
+        } else {
+            Fate::Rebuilt(format!("[{}]", all.join(",")))
+        }
+    }
+
+    /// The call that an element belongs to.
+    fn slot(&mut self, element: &Element) -> usize {
+        let found = match element.index {
+            Some(i) => self.slots.iter().rposition(|s| s.index == Some(i)),
+            None if element.id.is_empty() => self.slots.len().checked_sub(1),
+            None => self.slots.iter().rposition(|s| s.id == element.id),
+        };
+        let last = self.slots.len().checked_sub(1);
+        // A changing id without a name is a server's whim; with a name it is another call.
+        let found = found.or(last.filter(|_| element.index.is_none() && element.name.is_empty()));
+        if let Some(i) = found.filter(|i| !self.slots[*i].is_other(element)) {
+            return i;
+        }
+        self.slots.push(Slot {
+            index: element.index,
+            id: element.id.clone(),
+            state: State::Undecided {
+                name: String::new(),
+                held: Vec::new(),
+            },
+        });
+        self.slots.len() - 1
+    }
+
+    /// Moves a call on by one element. `None`: the element is not shown (now); else what goes before it.
+    fn follow(
+        &mut self,
+        slot: usize,
+        element: &Element,
+        data: &[u8],
+        report: &mut LegReport,
+    ) -> Option<Vec<String>> {
+        let slot = &mut self.slots[slot];
+        if slot.id.is_empty() {
+            slot.id.clone_from(&element.id);
+        }
+        match &mut slot.state {
+            State::Shown { entry, .. } => {
+                // An id that comes late.
+                if let Some(call) = report.calls.get_mut(*entry).filter(|c| c.0.is_empty()) {
+                    call.0.clone_from(&slot.id);
+                }
+                return Some(Vec::new());
+            }
+            State::Hidden(at) => {
+                if let Some(call) = report.hidden.get_mut(*at) {
+                    collect(call, element, data, &slot.id, self.watch.held_bytes);
+                }
+                return None;
+            }
+            State::Undecided { .. } => {}
+        }
+        slot.decide(element, data, &mut self.next, self.watch, report)
+    }
+
+    /// The leg names no more calls: what waits is not ours. Its elements, to be shown.
+    pub(super) fn flush(&mut self, later: bool, report: &mut LegReport) -> Option<String> {
+        let number = later || !report.hidden.is_empty();
+        let mut all = Vec::new();
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Undecided { .. }) {
+                let held = slot.show(&mut self.next, report);
+                let State::Shown { index, .. } = slot.state else {
+                    continue;
+                };
+                all.extend(held.iter().map(|e| numbered(e, index, number)));
+            }
+        }
+        (!all.is_empty()).then(|| all.join(","))
+    }
+}
+
+impl Slot {
+    /// Whether an element that has this call's index begins another one: servers that number every call 0.
+    fn is_other(&self, element: &Element) -> bool {
+        let decided = !matches!(self.state, State::Undecided { .. });
+        let renamed = !element.id.is_empty() && !self.id.is_empty() && element.id != self.id;
+        let unnumbered = element.index.is_none() && element.id.is_empty();
+        decided && !element.name.is_empty() && (renamed || unnumbered)
+    }
+
+    fn decide(
+        &mut self,
+        element: &Element,
+        data: &[u8],
+        next: &mut usize,
+        watch: Watch,
+        report: &mut LegReport,
+    ) -> Option<Vec<String>> {
+        let State::Undecided { name, held } = &mut self.state else {
+            return None;
+        };
+        name.push_str(&element.name);
+        if watch.hide && !element.custom && name == TOOL_NAME {
+            let mut call = HiddenCall {
+                after: report.calls.len(),
+                ..HiddenCall::default()
+            };
+            for before in held.iter() {
+                let text = before.as_bytes();
+                let earlier = Element::read(text, Span::new(0, text.len()));
+                collect(&mut call, &earlier, text, &self.id, watch.held_bytes);
+            }
+            collect(&mut call, element, data, &self.id, watch.held_bytes);
+            report.hidden.push(call);
+            self.state = State::Hidden(report.hidden.len() - 1);
+            return None;
+        }
+        let may_be = watch.hide && TOOL_NAME.starts_with(name.as_str());
+        if may_be && !element.custom && element.arguments.is_empty() {
+            held.push(raw(data, element.span));
+            return None;
+        }
+        Some(self.show(next, report))
+    }
+
+    /// Shows a call from here on; returns what waited of it.
+    fn show(&mut self, next: &mut usize, report: &mut LegReport) -> Vec<String> {
+        let shown = State::Shown {
+            index: *next,
+            entry: report.calls.len(),
+        };
+        *next += 1;
+        // Places count calls alone: content is a list of its own on this wire.
+        report.calls.push((self.id.clone(), report.calls.len()));
+        report.parts += 1;
+        match std::mem::replace(&mut self.state, shown) {
+            State::Undecided { held, .. } => held,
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn collect(call: &mut HiddenCall, element: &Element, data: &[u8], id: &str, limit: usize) {
+    if call.id.is_empty() {
+        id.clone_into(&mut call.id);
+    }
+    call.collect(&element.arguments, limit);
+    let extras = extras(data, element.span);
+    if !extras.is_empty() && call.raw.is_none() {
+        call.raw = Some(extras);
+    }
+}
+
+/// Puts an element under `shown`. Without an index of its own it gets one only where `number` says so.
+fn index_edit(data: &[u8], element: Span, shown: usize, number: bool) -> Option<Edit> {
+    let Some(index) = json::get(data, element, "index") else {
+        return number.then(|| Edit::insert(element.start + 1, format!(r#""index":{shown},"#)));
+    };
+    let same = json::number(index.of(data)) == Some(shown as u64);
+    (!same).then(|| Edit::replace(index, shown.to_string()))
+}
+
+fn numbered(element: &str, shown: usize, number: bool) -> String {
+    let data = element.as_bytes();
+    let Some(edit) = index_edit(data, Span::new(0, data.len()), shown, number) else {
+        return element.to_owned();
+    };
+    let edited = splice::flat(splice::splice(&Bytes::copy_from_slice(data), vec![edit]));
+    String::from_utf8_lossy(&edited).into_owned()
+}

@@ -1,0 +1,116 @@
+//! One chunk of a chat stream, as spans.
+
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::leg::Stop;
+
+/// The spans of a chunk that matter.
+#[derive(Default)]
+pub(super) struct Chunk {
+    /// Its members, key and value.
+    pub(super) members: Vec<(Span, Span)>,
+    /// Its first choice.
+    pub(super) choice: Option<Choice>,
+    /// Its usage, where it is an object.
+    pub(super) usage: Option<Span>,
+    /// Whether it is an error.
+    pub(super) error: bool,
+    /// Whether it says whose it is; Azure's filter chunks have an empty id.
+    pub(super) named: bool,
+}
+
+/// The spans of a choice.
+#[derive(Default)]
+pub(super) struct Choice {
+    pub(super) delta: Option<Span>,
+    /// Where a reason is told: neither null nor empty.
+    pub(super) finish: Option<Span>,
+}
+
+impl Chunk {
+    /// Reads a chunk; `None` where it is no object.
+    pub(super) fn read(data: &[u8]) -> Option<Self> {
+        let mut chunk = Self::default();
+        let mut choices = Span::default();
+        json::object(data, json::blank(data, 0), |key, at| {
+            let value = Span::new(at, json::value_end(data, at)?);
+            match key.of(data) {
+                b"id" => chunk.named = value.len() > 2 && data[at] == b'"',
+                b"choices" => choices = value,
+                b"usage" if data[at] == b'{' => chunk.usage = Some(value),
+                b"error" => chunk.error = value.of(data) != b"null",
+                _ => {}
+            }
+            chunk.members.push((key, value));
+            Ok(value.end)
+        })
+        .ok()?;
+        let first = json::elements(data, choices).into_iter().next();
+        chunk.choice = first.map(|c| Choice::read(data, c));
+        Some(chunk)
+    }
+}
+
+impl Choice {
+    fn read(data: &[u8], whole: Span) -> Self {
+        let mut choice = Self::default();
+        for (key, value) in json::members(data, whole) {
+            match key.of(data) {
+                b"delta" if data[value.start] == b'{' => choice.delta = Some(value),
+                b"finish_reason" if data[value.start] == b'"' && value.len() > 2 => {
+                    choice.finish = Some(value)
+                }
+                _ => {}
+            }
+        }
+        choice
+    }
+}
+
+/// Whether a member of a delta says anything.
+pub(super) fn says_something(literal: &[u8]) -> bool {
+    !matches!(literal, b"null" | b"\"\"" | b"[]" | b"{}")
+}
+
+/// The insides of a content's text literals: the one string, or the texts of a list (Mistral).
+pub(super) fn texts(data: &[u8], content: Span) -> Vec<Span> {
+    if data.get(content.start) == Some(&b'"') {
+        return vec![content.inner()];
+    }
+    let literal = |block: &Span| json::get(data, *block, "text").filter(|t| data[t.start] == b'"');
+    let blocks = json::elements(data, content);
+    blocks.iter().filter_map(literal).map(Span::inner).collect()
+}
+
+/// The edits that take members out of an object, commas included.
+pub(super) fn without(members: &[(Span, Span)], out: &[bool]) -> Vec<Edit> {
+    let gone = |i: usize| out.get(i).copied().unwrap_or_default();
+    let mut kept_before = false;
+    let mut edits = Vec::new();
+    for (i, (key, value)) in members.iter().enumerate() {
+        if !gone(i) {
+            kept_before = true;
+            continue;
+        }
+        // A key's span is inside its quotes.
+        let end = members.get(i + 1).map_or(value.end, |(next, _)| next.start - 1);
+        edits.push(Edit::delete(if kept_before {
+            Span::new(members[i - 1].1.end, value.end)
+        } else {
+            Span::new(key.start - 1, end)
+        }));
+    }
+    edits
+}
+
+/// A finish reason's meaning.
+pub(super) fn stop(reason: Option<&str>) -> Stop {
+    match reason {
+        Some("stop") => Stop::Done,
+        Some("tool_calls" | "function_call") => Stop::Calls,
+        Some("content_filter") => Stop::Refused,
+        Some("error") => Stop::Error,
+        Some("") | None => Stop::Open,
+        Some(_) => Stop::Truncated,
+    }
+}

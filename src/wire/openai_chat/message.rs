@@ -1,0 +1,146 @@
+//! What a message of a chat transcript is made of, and what in it is signed.
+
+use memchr::memmem;
+
+use crate::json::{self, Span};
+use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+
+/// Members of an assistant message that a provider has signed or encrypted, and so may have bound to a prefix.
+const SIGNED: [&str; 4] = [
+    "signature",
+    "thought_signature",
+    "encrypted_content",
+    "redacted_data",
+];
+
+/// How deep signed members are looked for: the known ones are at four, and depth must be bounded.
+const SIGNED_DEPTH: u32 = 8;
+
+/// The parts of a message: its content, then whatever stands beside it (refusal, audio), then its calls, in
+/// whatever order its members are.
+pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
+    let text: &[u8] = &view.body;
+    let Some(turn) = view.turns.get(turn) else {
+        return Anatomy::default();
+    };
+    if turn.role == Role::Tool {
+        return result_anatomy(text, turn.span);
+    }
+    let mut found = Anatomy::default();
+    let (mut others, mut calls) = (Vec::new(), Vec::new());
+    for (key, value) in json::members(text, turn.span) {
+        let there = !matches!(value.of(text), b"null" | b"\"\"" | b"[]");
+        match key.of(text) {
+            b"content" => content(text, value, &mut found),
+            b"tool_calls" => {
+                calls = json::elements(text, value)
+                    .iter()
+                    .map(|s| call(text, *s))
+                    .collect()
+            }
+            b"function_call" if there => calls.push(lone(value, PartKind::Call)),
+            b"refusal" | b"audio" if there => others.push(lone(value, PartKind::Other)),
+            _ => {}
+        }
+    }
+    found.parts.extend(others);
+    found.parts.extend(calls);
+    found
+}
+
+fn lone(span: Span, kind: PartKind) -> Part {
+    Part {
+        span,
+        kind,
+        text: None,
+        id: None,
+    }
+}
+
+fn literal(text: &[u8], object: Span, key: &str) -> Option<Span> {
+    json::get(text, object, key)
+        .filter(|v| text[v.start] == b'"')
+        .map(Span::inner)
+}
+
+fn result_anatomy(text: &[u8], whole: Span) -> Anatomy {
+    let part = Part {
+        id: literal(text, whole, "tool_call_id"),
+        ..lone(whole, PartKind::Result)
+    };
+    Anatomy {
+        parts: vec![part],
+        list: None,
+    }
+}
+
+fn content(text: &[u8], value: Span, found: &mut Anatomy) {
+    match text.get(value.start) {
+        Some(b'"') => {
+            found.parts = vec![Part {
+                text: Some(value.inner()),
+                ..lone(value, PartKind::Text)
+            }]
+        }
+        Some(b'[') => {
+            found.list = Some(value);
+            let all = json::elements(text, value);
+            found.parts = all.into_iter().map(|span| block(text, span)).collect();
+        }
+        _ => {}
+    }
+}
+
+fn block(text: &[u8], span: Span) -> Part {
+    let is_text = json::get(text, span, "type").is_some_and(|t| t.of(text) == b"\"text\"");
+    match literal(text, span, "text").filter(|_| is_text) {
+        Some(inside) => Part {
+            text: Some(inside),
+            ..lone(span, PartKind::Text)
+        },
+        None => lone(span, PartKind::Other),
+    }
+}
+
+fn call(text: &[u8], span: Span) -> Part {
+    Part {
+        id: literal(text, span, "id"),
+        ..lone(span, PartKind::Call)
+    }
+}
+
+/// Plain chat histories are bound to nothing. Some servers hand out signed or encrypted reasoning
+/// (OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`).
+pub(super) fn bound(view: &View) -> bool {
+    let history = view.text(view.list);
+    let hint = |word: &[u8]| memmem::find(history, word).is_some();
+    if !(hint(b"signature\"")
+        || hint(b"reasoning.encrypted")
+        || hint(b"encrypted_content\"")
+        || hint(b"_data\""))
+    {
+        return false;
+    }
+    let mut said = view.turns.iter().filter(|t| t.role == Role::Assistant);
+    said.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
+}
+
+fn signed(text: &[u8], span: Span, depth: u32) -> bool {
+    if depth == 0 {
+        return false;
+    }
+    match text.get(span.start) {
+        Some(b'[') => json::elements(text, span)
+            .into_iter()
+            .any(|s| signed(text, s, depth - 1)),
+        Some(b'{') => json::members(text, span).into_iter().any(|(key, value)| {
+            let key = key.of(text);
+            let named = SIGNED.iter().any(|s| s.as_bytes() == key);
+            let literal = value.of(text);
+            named && literal.len() > 2 && literal[0] == b'"'
+                || key == b"type" && literal == b"\"reasoning.encrypted\""
+                || signed(text, value, depth - 1)
+        }),
+        _ => false,
+    }
+}

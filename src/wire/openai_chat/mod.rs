@@ -1,0 +1,113 @@
+//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. Facts: WIRE.md, section 3.
+
+mod aside;
+mod calls;
+mod chunk;
+mod identity;
+mod message;
+mod reply;
+mod request;
+mod stream;
+mod told;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use super::{
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+};
+use crate::handoff::record::HiddenPair;
+use crate::json::Span;
+use crate::splice::Edit;
+
+/// The wire.
+pub struct OpenaiChat;
+
+impl Wire for OpenaiChat {
+    fn id(&self) -> WireId {
+        WireId::OpenaiChat
+    }
+
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        request::read(body, call)
+    }
+
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        message::anatomy(view, turn)
+    }
+
+    fn bound(&self, view: &View) -> bool {
+        message::bound(view)
+    }
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        request::tool(view, description)
+    }
+
+    fn companions(&self, view: &View) -> Vec<Edit> {
+        request::companions(view)
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        request::carry_over(blocks, prompt)
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        request::carry_over(&[], text)
+    }
+
+    // Blank text is legal here, and what a model said is given back as it said it.
+    fn drops_blank_text(&self) -> bool {
+        false
+    }
+
+    fn absent_content(&self) -> Option<&'static str> {
+        Some("null")
+    }
+
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        request::hidden_call(call)
+    }
+
+    fn put_beside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        aside::put_beside(view, turn, anatomy, part, pair)
+    }
+
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        aside::put_aside(view, turn, anatomy, part, mark, pair)
+    }
+
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        told::ask_again(spoken, pairs)
+    }
+
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(view, watch))
+    }
+
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
+    }
+
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
+    }
+}

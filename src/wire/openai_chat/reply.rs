@@ -1,0 +1,266 @@
+//! Chat replies in one piece: read, and joined.
+
+use bytes::Bytes;
+
+use super::calls::{arguments, extras};
+use super::chunk::{self, stop, without};
+use super::identity::IDENTITY;
+use super::usage::{self, Counters};
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::{self, Edit};
+use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::{Ending, Leg, TOOL_NAME, Watch};
+
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
+    let text: &[u8] = body;
+    let whole = json::whole(text).ok()?;
+    let choices = json::elements(text, json::get(text, whole, "choices")?);
+    let choice = *choices.first()?;
+    let mut report = LegReport {
+        id: json::get_string(text, whole, "id")
+            .unwrap_or_default()
+            .into_owned(),
+        stop: stop(json::get_string(text, choice, "finish_reason").as_deref()),
+        usage: counters(text, whole).usage(),
+        ended: true,
+        ..LegReport::default()
+    };
+    if choices.len() > 1 {
+        return Some(report);
+    }
+    for call in calls(text, choice) {
+        let id = json::get_string(text, call, "id")
+            .unwrap_or_default()
+            .into_owned();
+        if !(watch.hide && is_ours(text, call)) {
+            report.calls.push((id, report.calls.len()));
+            continue;
+        }
+        let function = json::get(text, call, "function").unwrap_or_default();
+        let mut hidden = HiddenCall {
+            id,
+            complete: true,
+            after: report.calls.len(),
+            raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
+            ..HiddenCall::default()
+        };
+        hidden.collect(&arguments(text, function), watch.held_bytes);
+        report.hidden.push(hidden);
+    }
+    let content = json::at_path(text, choice, &["message", "content"]);
+    report.broken_up = content.map_or(0, |c| breaks(text, c).len());
+    let spoken = content.is_some_and(|c| chunk::says_something(c.of(text)));
+    report.parts = report.calls.len() + usize::from(spoken);
+    Some(report)
+}
+
+fn counters(text: &[u8], whole: Span) -> Counters {
+    let mut counters = Counters::default();
+    if let Some(usage) = json::get(text, whole, "usage").filter(|u| text[u.start] == b'{') {
+        counters.take(text, usage);
+    }
+    counters
+}
+
+fn calls(text: &[u8], choice: Span) -> Vec<Span> {
+    json::at_path(text, choice, &["message", "tool_calls"]).map_or(Vec::new(), |c| json::elements(text, c))
+}
+
+fn is_ours(text: &[u8], call: Span) -> bool {
+    let name = json::at_path(text, call, &["function", "name"]).and_then(|n| json::string(text, n));
+    name.is_some_and(|n| n == TOOL_NAME)
+}
+
+/// The edits that break up sentinel-like text in a content.
+fn breaks(text: &[u8], content: Span) -> Vec<Edit> {
+    let mut breaker = Breaker::default();
+    let literals = chunk::texts(text, content);
+    let each = literals.into_iter().flat_map(|inside| {
+        let places = breaker.follow(inside.of(text));
+        places
+            .into_iter()
+            .map(move |at| Edit::insert(inside.start + at, r"\\"))
+    });
+    each.collect()
+}
+
+/// The body's one object and its first choice.
+fn place(body: &[u8]) -> (Span, Span) {
+    let whole = Span::new(json::blank(body, 0), body.len());
+    let choices = json::get(body, whole, "choices").map_or(Vec::new(), |c| json::elements(body, c));
+    (whole, choices.first().copied().unwrap_or_default())
+}
+
+/// A piece of the content that the agent gets.
+enum Piece {
+    /// The inside of a string literal.
+    Text(String),
+    /// A block of a list.
+    Block(String),
+}
+
+/// What the legs said, one after the other, with what is shown between.
+fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
+    let own = |text: &str| {
+        let quoted = json::quote(text);
+        Piece::Text(quoted[1..quoted.len() - 1].to_owned())
+    };
+    let mut pieces: Vec<Piece> = opening.map(own).into_iter().collect();
+    for leg in legs {
+        let (_, choice) = place(&leg.body);
+        if let Some(content) = json::at_path(&leg.body, choice, &["message", "content"]) {
+            pieces.extend(content_pieces(&leg.body, content));
+        }
+        pieces.extend(leg.then.as_deref().map(own));
+    }
+    pieces
+}
+
+fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {
+    let edits = breaks(body, content)
+        .into_iter()
+        .map(|e| Edit::insert(e.span.start - content.start, e.with))
+        .collect();
+    let broken = splice::flat(splice::splice(&body.slice(content.start..content.end), edits));
+    let raw = |span: Span| String::from_utf8_lossy(span.of(&broken)).into_owned();
+    match broken.first() {
+        Some(b'"') => vec![Piece::Text(raw(Span::new(0, broken.len()).inner()))],
+        Some(b'[') => {
+            let blocks = json::elements(&broken, Span::new(0, broken.len()));
+            blocks.into_iter().map(|b| Piece::Block(raw(b))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was said.
+fn content_of(pieces: &[Piece]) -> Option<String> {
+    let text = |p: &Piece| match p {
+        Piece::Text(text) => Some(text.clone()),
+        Piece::Block(_) => None,
+    };
+    if pieces.is_empty() {
+        return None;
+    }
+    if let Some(all) = pieces.iter().map(text).collect::<Option<Vec<_>>>() {
+        return Some(format!("\"{}\"", all.concat()));
+    }
+    let blocks: Vec<String> = pieces
+        .iter()
+        .map(|p| match p {
+            Piece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
+            Piece::Block(raw) => raw.clone(),
+        })
+        .collect();
+    Some(format!("[{}]", blocks.join(",")))
+}
+
+/// The last leg's reply with the first one's identity: what is not named here is the last one's own.
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+    let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
+        return Bytes::new();
+    };
+    let text: &[u8] = &last.body;
+    let (whole, choice) = place(text);
+    let mut edits = Vec::new();
+    if legs.len() > 1 {
+        edits.extend(identity_edits(&first.body, text, whole));
+    }
+    if let Some(usage) = json::get(text, whole, "usage") {
+        edits.extend(usage_now(legs, ending).map(|u| Edit::replace(usage, u)));
+    }
+    if let Some(reason) = json::get(text, choice, "finish_reason") {
+        edits.extend(reason_edit(text, reason, ending));
+    }
+    // More than one choice: no leg but this one, and nothing of ours in it.
+    let many = json::get(text, whole, "choices").is_some_and(|c| json::elements(text, c).len() > 1);
+    if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
+        edits.extend(message_edits(legs, opening, text, message));
+    }
+    splice::flat(splice::splice(&last.body, edits))
+}
+
+fn identity_edits(first: &Bytes, text: &[u8], whole: Span) -> Vec<Edit> {
+    let (first_whole, _) = place(first);
+    let known = |key: &[u8]| IDENTITY.iter().any(|k| k.as_bytes() == key);
+    let own = |key: &[u8]| json::get(first, first_whole, std::str::from_utf8(key).ok()?);
+    json::members(text, whole)
+        .into_iter()
+        .filter(|(key, _)| known(key.of(text)))
+        .filter_map(|(key, value)| {
+            let own = own(key.of(text))?;
+            Some(Edit::replace(value, first.slice(own.start..own.end)))
+        })
+        .collect()
+}
+
+fn reason_edit(text: &[u8], reason: Span, ending: Ending) -> Option<Edit> {
+    let asks = reason.of(text) == b"\"tool_calls\"";
+    match ending {
+        Ending::Own => None,
+        Ending::WithoutCall if !asks => None,
+        _ => Some(Edit::replace(reason, r#""stop""#)),
+    }
+}
+
+fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
+    let all: Vec<Counters> = legs.iter().map(|l| counters(&l.body, place(&l.body).0)).collect();
+    match ending {
+        Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
+        Ending::Own | Ending::WithoutCall => usage::merged(&all),
+        Ending::Stopped { next_input } | Ending::Lost { next_input } => {
+            Some(usage::stopped(&all, next_input).into())
+        }
+    }
+}
+
+/// All that was said as its content, and none of our calls.
+fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span) -> Vec<Edit> {
+    let hides = legs.last().is_some_and(|l| !l.report.hidden.is_empty());
+    let members = json::members(text, message);
+    let find = |name: &str| members.iter().position(|(k, _)| k.of(text) == name.as_bytes());
+    let listed = find("tool_calls");
+    let elements = listed.map_or(Vec::new(), |i| json::elements(text, members[i].1));
+    let (ours, theirs): (Vec<Span>, Vec<Span>) =
+        elements.into_iter().partition(|c| hides && is_ours(text, *c));
+    let hidden = listed.filter(|_| !ours.is_empty());
+    let bare = hidden.filter(|_| theirs.is_empty());
+    // A message without calls must have a content, be it empty, or it cannot be sent back.
+    let content = content_of(&said(legs, opening)).or(bare.map(|_| r#""""#.to_owned()));
+    let mut edits = Vec::new();
+    match (find("content"), &content) {
+        (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {
+            edits.push(Edit::replace(members[i].1, now.clone()));
+        }
+        (None, Some(now)) if bare.is_none() => {
+            let comma = if members.is_empty() { "" } else { "," };
+            edits.push(Edit::insert(
+                message.start + 1,
+                format!(r#""content":{now}{comma}"#),
+            ));
+        }
+        _ => {}
+    }
+    match (hidden, bare, content) {
+        // An empty list would be refused when the agent sends it back: the content takes its place.
+        (_, Some(i), Some(now)) if find("content").is_none() => {
+            let (key, value) = members[i];
+            let place = Span::new(key.start - 1, value.end);
+            edits.push(Edit::replace(place, format!(r#""content":{now}"#)));
+        }
+        (_, Some(i), _) => {
+            let gone: Vec<bool> = (0..members.len()).map(|n| n == i).collect();
+            edits.extend(without(&members, &gone));
+        }
+        (Some(i), None, _) => {
+            let kept: Vec<_> = theirs
+                .iter()
+                .map(|c| String::from_utf8_lossy(c.of(text)))
+                .collect();
+            edits.push(Edit::replace(members[i].1, format!("[{}]", kept.join(","))));
+        }
+        (None, None, _) => {}
+    }
+    edits
+}

@@ -1,0 +1,272 @@
+//! What an agent sends to a chat server, as spans, and the edits that add the tool.
+
+use bytes::Bytes;
+
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::view::{Choice, Facts, Role, Tools, Turn, View};
+use crate::wire::{Call, HiddenCall, TOOL_NAME, Unread};
+
+/// Output room under which no call can be made (probes send 1).
+const LEAST_ROOM: u64 = 1024;
+
+/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+const KEYS: [&str; 12] = [
+    "messages",
+    "tools",
+    "tool_choice",
+    "model",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "response_format",
+    "n",
+    "modalities",
+    "prompt_cache_key",
+];
+
+/// Ways in which compatible servers bind the output to a grammar, beside `response_format`.
+const GRAMMARS: [&str; 7] = [
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "json_schema",
+    "grammar",
+];
+
+/// Body fields that name a session, best first. Not `user`: that is a person, who has many conversations.
+const SESSIONS: [&[&str]; 3] = [
+    &["prompt_cache_key"],
+    &["session_id"],
+    &["metadata", "session_id"],
+];
+
+pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+    let text: &[u8] = body;
+    let mut list = None;
+    let mut turns = Vec::new();
+    let mut tools = None;
+    let mut facts = Facts {
+        summary: call == Call::Compact,
+        ..Facts::default()
+    };
+    let mut seen = 0u16;
+    let mut repeated = false;
+    let start = json::blank(text, 0);
+    let end = json::object(text, start, |key, at| {
+        let key = key.of(text);
+        if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
+            repeated |= seen & (1 << i) != 0;
+            seen |= 1 << i;
+        }
+        if key == b"messages" {
+            let end = read_turns(text, at, &mut turns)?;
+            list = Some(Span::new(at, end));
+            return Ok(end);
+        }
+        let end = json::value_end(text, at)?;
+        read_member(text, key, Span::new(at, end), &mut facts, &mut tools);
+        Ok(end)
+    });
+    let end = end.map_err(|json::Malformed(at)| {
+        if text.get(start) == Some(&b'{') {
+            Unread::NotJson(at)
+        } else {
+            not_object(text)
+        }
+    })?;
+    if json::blank(text, end) != text.len() {
+        return Err(Unread::NotJson(end));
+    }
+    if repeated {
+        return Err(Unread::RepeatedKey);
+    }
+    let list = list.filter(|_| !turns.is_empty()).ok_or(Unread::OtherShape)?;
+    Ok(View {
+        body: body.clone(),
+        list,
+        turns,
+        tools,
+        facts,
+    })
+}
+
+fn not_object(text: &[u8]) -> Unread {
+    match json::whole(text) {
+        Ok(_) => Unread::OtherShape,
+        Err(json::Malformed(at)) => Unread::NotJson(at),
+    }
+}
+
+fn read_turns(text: &[u8], at: usize, turns: &mut Vec<Turn>) -> json::Walk {
+    if text.get(at) != Some(&b'[') {
+        return json::value_end(text, at);
+    }
+    json::array(text, at, |at| {
+        if text.get(at) != Some(&b'{') {
+            return json::value_end(text, at);
+        }
+        let mut role = Role::Other;
+        let end = json::object(text, at, |key, at| {
+            let end = json::value_end(text, at)?;
+            if key.of(text) == b"role" {
+                role = match &text[at..end] {
+                    b"\"user\"" => Role::User,
+                    b"\"assistant\"" => Role::Assistant,
+                    b"\"system\"" | b"\"developer\"" => Role::System,
+                    b"\"tool\"" | b"\"function\"" => Role::Tool,
+                    _ => Role::Other,
+                };
+            }
+            Ok(end)
+        })?;
+        turns.push(Turn {
+            span: Span::new(at, end),
+            role,
+        });
+        Ok(end)
+    })
+}
+
+fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &mut Option<Tools>) {
+    match key {
+        b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
+        b"stream" => facts.stream = json::is_true(value.of(text)),
+        b"stream_options" => {
+            facts.wants_usage =
+                json::get(text, value, "include_usage").is_some_and(|v| json::is_true(v.of(text)))
+        }
+        b"max_tokens" | b"max_completion_tokens" => {
+            facts.cramped |= json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM)
+        }
+        b"tool_choice" => facts.choice = choice(text, value),
+        b"response_format" => {
+            facts.structured |= json::get_string(text, value, "type").is_some_and(|t| t != "text")
+        }
+        b"n" => facts.many = json::number(value.of(text)).is_some_and(|n| n > 1),
+        b"modalities" => {
+            facts.held |= json::elements(text, value)
+                .iter()
+                .any(|m| m.of(text) == b"\"audio\"")
+        }
+        b"tools" => *tools = read_tools(text, value),
+        _ => read_other(text, key, value, facts),
+    }
+}
+
+fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut Facts) {
+    facts.structured |= GRAMMARS.iter().any(|g| g.as_bytes() == key) && value.of(text) != b"null";
+    // The better name of a session stands first in the table: one from `metadata` gives way to it.
+    let Some(path) = SESSIONS.iter().find(|p| p[0].as_bytes() == key) else {
+        return;
+    };
+    let named = json::at_path(text, value, &path[1..]).and_then(|v| json::string(text, v));
+    let Some(named) = named.filter(|s| !s.trim().is_empty()) else {
+        return;
+    };
+    if facts.session.is_none() || path.len() == 1 && key == SESSIONS[0][0].as_bytes() {
+        facts.session = Some(named.into_owned());
+    }
+}
+
+/// `allowed_tools` is a choice of theirs in which ours has no place.
+fn choice(text: &[u8], value: Span) -> Choice {
+    match json::string(text, value).as_deref() {
+        Some("none") => Choice::None,
+        Some("auto") => Choice::Auto,
+        Some(_) => Choice::Forced,
+        None if text.get(value.start) == Some(&b'{') => Choice::Forced,
+        None => Choice::Auto,
+    }
+}
+
+fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
+    let all = json::elements(text, value);
+    if text.get(value.start) != Some(&b'[') {
+        return None;
+    }
+    let mut tools = Tools {
+        end: value.end - 1,
+        count: all.len(),
+        client: false,
+        taken: false,
+        old_style: false,
+    };
+    for tool in all {
+        for kind in ["function", "custom"] {
+            let Some(inner) = json::get(text, tool, kind) else {
+                continue;
+            };
+            tools.client = true;
+            tools.taken |= json::get_string(text, inner, "name").is_some_and(|n| n == TOOL_NAME);
+        }
+    }
+    Some(tools)
+}
+
+pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
+    let tools = view.tools?;
+    let comma = if tools.count > 0 { "," } else { "" };
+    let schema = crate::handoff::tool::SCHEMA;
+    let text = format!(
+        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{},"parameters":{schema}}}}}"#,
+        json::quote(description)
+    );
+    Some(Edit::insert(tools.end, text))
+}
+
+/// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.
+pub(super) fn companions(view: &View) -> Vec<Edit> {
+    if !view.facts.stream || view.facts.wants_usage {
+        return Vec::new();
+    }
+    let text: &[u8] = &view.body;
+    let whole = Span::new(json::blank(text, 0), text.len());
+    let asked = r#"{"include_usage":true}"#;
+    let Some(options) = json::get(text, whole, "stream_options") else {
+        let stream = json::get(text, whole, "stream")
+            .map(|s| Edit::insert(s.end, format!(r#","stream_options":{asked}"#)));
+        return stream.into_iter().collect();
+    };
+    if text[options.start] != b'{' {
+        return vec![Edit::replace(options, asked)];
+    }
+    if let Some(no) = json::get(text, options, "include_usage") {
+        return vec![Edit::replace(no, "true")];
+    }
+    let comma = if json::members(text, options).is_empty() {
+        ""
+    } else {
+        ","
+    };
+    vec![Edit::insert(
+        options.start + 1,
+        format!(r#""include_usage":true{comma}"#),
+    )]
+}
+
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    let prompt = json::quote(prompt);
+    if blocks.is_empty() {
+        return format!(r#"{{"role":"user","content":{prompt}}}"#);
+    }
+    format!(
+        r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
+        blocks.join(",")
+    )
+}
+
+/// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and what
+/// else stood in it (a thought signature).
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    let extras = call.raw.as_deref().filter(|r| !r.is_empty());
+    let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
+    format!(
+        r#"{{"id":{},"type":"function","function":{{"name":"{TOOL_NAME}","arguments":{}}}{extras}}}"#,
+        json::quote(&call.id),
+        json::quote(&call.arguments)
+    )
+}

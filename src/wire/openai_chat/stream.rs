@@ -1,0 +1,381 @@
+//! Chat streams: one completion to the agent, however many legs it has. Grammar: WIRE.md, section 3.
+
+use bytes::Bytes;
+
+use super::calls::{Calls, Fate};
+use super::chunk::{self, Choice, Chunk};
+use super::identity::Identity;
+use super::usage::{self, Counters};
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::leg::{Dialect, LegReport, Stop};
+use crate::wire::view::View;
+use crate::wire::{Ending, Watch, sse};
+
+const DONE: &[u8] = b"[DONE]";
+
+/// Where the stream is.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// The agent asked for usage.
+    wants_usage: bool,
+    /// It did not, and we did: the chunk that holds nothing else is not shown.
+    hides_usage: bool,
+    /// More than one choice: relayed as it is.
+    many: bool,
+    leg: usize,
+    report: LegReport,
+    counters: Counters,
+    /// What earlier legs used.
+    spent: Vec<Counters>,
+    identity: Identity,
+    calls: Calls,
+    /// The leg has a content.
+    spoke: bool,
+    /// Accumulators glue strings together: a role is shown once.
+    role_shown: bool,
+    breaker: Breaker,
+    hold: bool,
+    ends: Ends,
+    /// What is said before anything of upstream's, and whether it was.
+    opening: Option<String>,
+    opened: bool,
+}
+
+/// Terminal frames that wait, each with its data.
+#[derive(Default)]
+struct Ends {
+    finish: Option<(Bytes, Vec<u8>)>,
+    usage: Option<(Bytes, Vec<u8>)>,
+    done: Option<Bytes>,
+}
+
+/// What a chunk becomes.
+#[derive(Default)]
+struct Shape {
+    edits: Vec<Edit>,
+    /// Something of its delta was taken out.
+    taken: bool,
+    /// Something in its delta is left to say.
+    left: bool,
+}
+
+impl Dialect for Stream {
+    fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        if data.trim_ascii() == DONE {
+            return self.done(raw, out);
+        }
+        let Some(chunk) = Chunk::read(data) else {
+            return out.push(raw.clone());
+        };
+        if chunk.error {
+            self.report.stop = Stop::Error;
+            if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
+                // Nothing of this leg was shown: it may be tried again.
+                self.report.ended = true;
+                return;
+            }
+            return out.push(raw.clone());
+        }
+        self.note(data, &chunk);
+        match &chunk.choice {
+            _ if self.many => out.push(raw.clone()),
+            Some(choice) => self.choice(raw, data, &chunk, choice, out),
+            None if chunk.usage.is_some() => self.usage_chunk(raw, data, out),
+            None => {
+                let edits = self.identity_edits(data, &chunk);
+                out.push(frame(raw, data, edits));
+            }
+        }
+    }
+
+    fn report(&self) -> &LegReport {
+        &self.report
+    }
+
+    fn hold_ends(&mut self, hold: bool) {
+        self.hold = hold;
+    }
+
+    fn holds_end(&self) -> bool {
+        self.ends.finish.is_some() || self.ends.usage.is_some() || self.ends.done.is_some()
+    }
+
+    fn next_leg(&mut self) {
+        self.leg += 1;
+        // A later leg carries the tool, and so our wish.
+        self.hides_usage = !self.wants_usage;
+        self.spoke = false;
+        self.spent.push(std::mem::take(&mut self.counters));
+        self.report = LegReport::default();
+        self.calls.next_leg();
+        self.breaker = Breaker::default();
+        self.ends = Ends::default();
+    }
+
+    fn open_with(&mut self, text: String) {
+        self.opening = Some(text);
+    }
+
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let delta = format!(r#"{{"content":{}}}"#, json::quote(text));
+        out.push(self.own(&delta, "null"));
+    }
+
+    fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        // Not a data event: the TypeScript SDK throws on one without choices.
+        out.push(Bytes::from_static(b": keep-alive\n\n"));
+    }
+
+    fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        let ends = std::mem::take(&mut self.ends);
+        match ending {
+            Ending::Own | Ending::WithoutCall => {
+                // Usage goes last: accumulators take it from whatever chunk comes last.
+                out.extend(ends.finish.map(|(raw, data)| self.last(&raw, &data, ending)));
+                let usage = ends.usage.filter(|_| !self.hides_usage);
+                out.extend(usage.map(|(raw, data)| self.last(&raw, &data, ending)));
+                out.extend(ends.done);
+            }
+            Ending::Stopped { next_input } | Ending::Lost { next_input } => {
+                out.push(self.own("{}", r#""stop""#));
+                if self.wants_usage {
+                    let usage = usage::stopped(&self.all_counters(), next_input);
+                    out.push(self.bare("[]", &usage));
+                }
+                out.push(sse::unnamed("[DONE]"));
+            }
+        }
+    }
+}
+
+fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
+    if edits.is_empty() {
+        raw.clone()
+    } else {
+        sse::edited(raw, data, edits)
+    }
+}
+
+impl Stream {
+    pub(super) fn new(view: &View, watch: Watch) -> Self {
+        let wants_usage = view.facts.wants_usage;
+        Self {
+            wants_usage,
+            hides_usage: !wants_usage && watch.hide,
+            calls: Calls::new(watch),
+            many: view.facts.many,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    fn holding(&self) -> bool {
+        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
+    }
+
+    /// What every chunk tells: whose it is, what was used, why it ended.
+    fn note(&mut self, data: &[u8], chunk: &Chunk) {
+        let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+        if chunk.named && self.report.id.is_empty() {
+            let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
+            self.report.id = own.map(|(_, id)| text(id.inner())).unwrap_or_default();
+        }
+        self.identity.take(data, chunk);
+        if let Some(usage) = chunk.usage {
+            self.counters.take(data, usage);
+            self.report.usage = self.counters.usage();
+        }
+        if let Some(reason) = chunk.choice.as_ref().and_then(|c| c.finish) {
+            self.report.stop = chunk::stop(json::string(data, reason).as_deref());
+        }
+    }
+
+    fn choice(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, choice: &Choice, out: &mut Vec<Bytes>) {
+        if let Some(text) = self.opening.take() {
+            out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
+            self.role_shown = true;
+            self.opened = true;
+            self.say(&text, out);
+        }
+        let shape = self.shape(data, chunk, choice);
+        if choice.finish.is_some() {
+            self.finish(raw, data, chunk, choice, shape, out);
+        } else if shape.left || !shape.taken {
+            out.push(frame(raw, data, shape.edits));
+        }
+    }
+
+    /// The chunk that ends the choice. What it says beside that is not held with it.
+    fn finish(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &Chunk,
+        choice: &Choice,
+        shape: Shape,
+        out: &mut Vec<Bytes>,
+    ) {
+        // A call cut off by the end of its leg is not whole.
+        let natural = self.report.stop.natural();
+        let last = self.report.hidden.len();
+        for (i, call) in self.report.hidden.iter_mut().enumerate() {
+            call.complete = natural || i + 1 < last;
+        }
+        let waiting = self.calls.flush(self.leg > 0, &mut self.report);
+        if !self.holding() {
+            self.release(waiting, out);
+            return out.push(frame(raw, data, shape.edits));
+        }
+        if shape.left {
+            let mut edits = shape.edits;
+            edits.extend(choice.finish.map(|f| Edit::replace(f, "null")));
+            edits.extend(chunk.usage.map(|u| Edit::replace(u, "null")));
+            out.push(sse::edited(raw, data, edits));
+        }
+        self.release(waiting, out);
+        let rest = choice.delta.filter(|_| shape.left || shape.taken);
+        let held = frame(
+            raw,
+            data,
+            rest.map(|d| Edit::replace(d, "{}")).into_iter().collect(),
+        );
+        let held_data = sse::data(&held).into_owned();
+        self.ends.finish = Some((held, held_data));
+    }
+
+    /// Calls that waited for a name until the end.
+    fn release(&mut self, elements: Option<String>, out: &mut Vec<Bytes>) {
+        if let Some(elements) = elements {
+            out.push(self.own(&format!(r#"{{"tool_calls":[{elements}]}}"#), "null"));
+        }
+    }
+
+    fn shape(&mut self, data: &[u8], chunk: &Chunk, choice: &Choice) -> Shape {
+        let mut shape = Shape {
+            edits: self.identity_edits(data, chunk),
+            ..Shape::default()
+        };
+        // Running totals (Gemini, vLLM) are this leg's alone.
+        if let Some(usage) = chunk.usage.filter(|_| self.leg > 0 && choice.finish.is_none()) {
+            let now = usage::merged(&self.all_counters());
+            shape.edits.extend(now.map(|n| Edit::replace(usage, n)));
+        }
+        let members = choice.delta.map_or(Vec::new(), |d| json::members(data, d));
+        let mut gone = vec![false; members.len()];
+        for ((key, value), gone) in members.iter().zip(&mut gone) {
+            *gone = match key.of(data) {
+                b"role" => self.role(&mut shape),
+                b"tool_calls" => self.tool_calls(data, *value, &mut shape),
+                b"content" => self.content(data, *value, &mut shape),
+                _ => {
+                    shape.left |= chunk::says_something(value.of(data));
+                    false
+                }
+            };
+        }
+        shape.taken = gone.contains(&true);
+        shape.edits.extend(chunk::without(&members, &gone));
+        shape
+    }
+
+    fn role(&mut self, shape: &mut Shape) -> bool {
+        let shown = std::mem::replace(&mut self.role_shown, true);
+        shape.left |= !shown;
+        // Some servers repeat it in every chunk; on the first leg that is their own business.
+        shown && (self.leg > 0 || self.opened)
+    }
+
+    fn content(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
+        if chunk::says_something(value.of(data)) {
+            shape.left = true;
+            self.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
+        }
+        for inside in chunk::texts(data, value) {
+            let breaks = self.breaker.follow(inside.of(data));
+            self.report.broken_up += breaks.len();
+            let edits = breaks
+                .into_iter()
+                .map(|at| Edit::insert(inside.start + at, r"\\"));
+            shape.edits.extend(edits);
+        }
+        false
+    }
+
+    fn tool_calls(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
+        if json::elements(data, value).is_empty() {
+            return false;
+        }
+        match self.calls.take(data, value, self.leg > 0, &mut self.report) {
+            Fate::Shown(edits) => shape.edits.extend(edits),
+            Fate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
+            Fate::Gone => return true,
+        }
+        shape.left = true;
+        false
+    }
+
+    fn usage_chunk(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        if self.holding() {
+            self.ends.usage = Some((raw.clone(), data.to_vec()));
+        } else if !self.hides_usage {
+            out.push(raw.clone());
+        }
+    }
+
+    fn done(&mut self, raw: &Bytes, out: &mut Vec<Bytes>) {
+        self.report.ended = true;
+        let waiting = self.calls.flush(self.leg > 0, &mut self.report);
+        self.release(waiting, out);
+        if self.holding() {
+            self.ends.done = Some(raw.clone());
+        } else {
+            out.push(raw.clone());
+        }
+    }
+
+    /// A terminal frame as it goes out at last.
+    fn last(&self, raw: &Bytes, data: &[u8], ending: Ending) -> Bytes {
+        let Some(chunk) = Chunk::read(data) else {
+            return raw.clone();
+        };
+        let mut edits = self.identity_edits(data, &chunk);
+        let reason = chunk.choice.as_ref().and_then(|c| c.finish);
+        if ending == Ending::WithoutCall
+            && let Some(reason) = reason.filter(|r| r.of(data) == b"\"tool_calls\"")
+        {
+            edits.push(Edit::replace(reason, r#""stop""#));
+        }
+        if let Some(usage) = chunk.usage.filter(|_| self.leg > 0) {
+            let merged = usage::merged(&self.all_counters());
+            edits.extend(merged.map(|m| Edit::replace(usage, m)));
+        }
+        frame(raw, data, edits)
+    }
+
+    /// A later leg's chunk under leg 1's name.
+    fn identity_edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+        if self.leg == 0 {
+            return Vec::new();
+        }
+        self.identity.edits(data, chunk)
+    }
+
+    /// Counters of every leg that told any.
+    fn all_counters(&self) -> Vec<Counters> {
+        let all = self.spent.iter().chain([&self.counters]);
+        all.filter(|c| c.told()).cloned().collect()
+    }
+
+    /// A chunk of our own.
+    fn own(&self, delta: &str, finish: &str) -> Bytes {
+        let choice = format!(r#"[{{"index":0,"delta":{delta},"logprobs":null,"finish_reason":{finish}}}]"#);
+        self.bare(&choice, "null")
+    }
+
+    fn bare(&self, choices: &str, usage: &str) -> Bytes {
+        self.identity
+            .chunk(choices, Some(usage).filter(|_| self.wants_usage))
+    }
+}

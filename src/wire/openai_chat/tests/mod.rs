@@ -1,0 +1,74 @@
+//! What golden files do not show.
+
+mod endings;
+mod legs;
+mod request;
+mod stream;
+mod whole;
+
+use bytes::Bytes;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::OpenaiChat;
+use crate::handoff::plan::{Cut, Reading, Rewrite, rewrite};
+use crate::handoff::record::{Answer, HiddenPair, Place};
+use crate::splice;
+use crate::wire::{Call, HiddenCall, Watch, Wire, WireId};
+
+const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+fn pair(id: Uuid, call_id: &str, answer: Answer, place: Place) -> HiddenPair {
+    let call = HiddenCall {
+        id: call_id.into(),
+        arguments: r#"{"prompt":""}"#.into(),
+        ..HiddenCall::default()
+    };
+    HiddenPair {
+        id,
+        principal: "local".into(),
+        conversation: "c".into(),
+        wire: WireId::OpenaiChat,
+        call_id: call_id.into(),
+        call: OpenaiChat.hidden_call(&call),
+        answer,
+        place,
+        pending: None,
+        created_ms: 0,
+    }
+}
+
+fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
+    let sibling = sibling.into();
+    pair(
+        Uuid::from_u128(1),
+        call_id,
+        Answer::Queued,
+        Place::Beside { sibling, offset },
+    )
+}
+
+fn aside() -> HiddenPair {
+    pair(ID, "h", Answer::EmptyPrompt, Place::Aside)
+}
+
+/// The upstream view of a transcript: its messages.
+fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
+    let body = Bytes::from(format!(r#"{{"model":"m","messages":{messages}}}"#));
+    let reading = Reading::new(&OpenaiChat, &body, Call::Generate).unwrap();
+    let what = Rewrite {
+        cut: Cut::None,
+        tool: None,
+        pairs,
+        more: &[],
+        tags: &[],
+    };
+    let sent = splice::flat(rewrite(&OpenaiChat, &reading, &what).rope);
+    serde_json::from_slice::<Value>(&sent).unwrap()["messages"].take()
+}
+
+/// What the tests watch for.
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};

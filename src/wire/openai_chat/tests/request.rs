@@ -1,0 +1,314 @@
+//! Requests: what is read, and where hidden pairs go.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::handoff::sentinel;
+use crate::wire::view::{Choice, PartKind, Role, View};
+use crate::wire::{Unread, Wire};
+
+fn read(body: &str) -> Result<View, Unread> {
+    OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)
+}
+
+fn with(members: &str) -> View {
+    read(&format!(
+        r#"{{{members},"messages":[{{"role":"user","content":"x"}}]}}"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn roles_and_parts() {
+    let view = read(
+        r#"{"messages":[{"role":"developer","content":"d"},{"content":[{"type":"text","text":"a"},{"type":"image_url"}],"role":"user"},
+        {"tool_calls":[{"id":"c1","type":"function"}],"refusal":null,"content":"t","role":"assistant"},
+        {"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"r"}]},{"role":"critic"}]}"#,
+    )
+    .unwrap();
+    let roles: Vec<_> = view.turns.iter().map(|t| t.role).collect();
+    assert_eq!(
+        roles,
+        [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other]
+    );
+    let kinds = |turn| -> Vec<PartKind> {
+        OpenaiChat
+            .anatomy(&view, turn)
+            .parts
+            .iter()
+            .map(|p| p.kind)
+            .collect()
+    };
+    assert_eq!(kinds(1), [PartKind::Text, PartKind::Other]);
+    assert_eq!(kinds(2), [PartKind::Text, PartKind::Call]);
+    assert_eq!(kinds(3), [PartKind::Result]);
+    let result = OpenaiChat.anatomy(&view, 3).parts[0];
+    assert_eq!(view.text(result.id.unwrap()), b"c1");
+    assert_eq!(OpenaiChat.anatomy(&view, 2).call(&view.body, "c1"), Some(1));
+    assert!(OpenaiChat.anatomy(&view, 2).list.is_none());
+}
+
+#[test]
+fn facts() {
+    assert!(with(r#""n":2"#).facts.many);
+    assert!(!with(r#""n":1"#).facts.many);
+    assert!(
+        with(r#""response_format":{"type":"json_schema"}"#)
+            .facts
+            .structured
+    );
+    assert!(!with(r#""response_format":{"type":"text"}"#).facts.structured);
+    assert!(with(r#""guided_regex":"a+""#).facts.structured);
+    assert!(
+        with(r#""max_tokens":null,"max_completion_tokens":1"#)
+            .facts
+            .cramped
+    );
+    assert!(
+        !with(r#""max_tokens":4096,"max_completion_tokens":null"#)
+            .facts
+            .cramped
+    );
+    assert!(with(r#""modalities":["text","audio"]"#).facts.held);
+    assert!(
+        with(r#""stream_options":{"include_usage":true}"#)
+            .facts
+            .wants_usage
+    );
+    let choice = |raw: &str| with(&format!(r#""tool_choice":{raw}"#)).facts.choice;
+    assert_eq!(choice(r#""none""#), Choice::None);
+    assert_eq!(choice(r#""auto""#), Choice::Auto);
+    assert_eq!(choice("null"), Choice::Auto);
+    for forced in [
+        r#""required""#,
+        r#"{"type":"function","function":{"name":"a"}}"#,
+        r#"{"type":"allowed_tools","allowed_tools":{}}"#,
+    ] {
+        assert_eq!(choice(forced), Choice::Forced);
+    }
+    let session = |raw: &str| with(raw).facts.session;
+    assert_eq!(
+        session(r#""metadata":{"session_id":"m"},"prompt_cache_key":"k""#).as_deref(),
+        Some("k")
+    );
+    assert_eq!(session(r#""metadata":{"session_id":"m"}"#).as_deref(), Some("m"));
+    assert_eq!(session(r#""user":"somebody""#), None);
+}
+
+#[test]
+fn tools_are_the_agents_or_the_providers() {
+    let tools = |raw: &str| with(&format!(r#""tools":{raw}"#)).tools.unwrap();
+    assert!(!tools(r#"[{"type":"web_search"}]"#).client);
+    assert!(tools(r#"[{"type":"web_search"},{"type":"custom","custom":{"name":"x"}}]"#).client);
+    assert!(tools(r#"[{"type":"function","function":{"name":"session_handoff"}}]"#).taken);
+    assert!(with(r#""tools":null"#).tools.is_none());
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let messages = r#""messages":[{"role":"user","content":"x"}]"#;
+    assert_eq!(
+        read(&format!("{{{messages},{messages}}}")).unwrap_err(),
+        Unread::RepeatedKey
+    );
+    assert_eq!(read("[1]").unwrap_err(), Unread::OtherShape);
+    assert_eq!(read(r#"{"messages":"x"}"#).unwrap_err(), Unread::OtherShape);
+    assert!(matches!(
+        read(r#"{"messages":["#).unwrap_err(),
+        Unread::NotJson(_)
+    ));
+}
+
+#[test]
+fn usage_is_asked_for_where_the_agent_did_not() {
+    let asked = |members: &str| -> Value {
+        let view = with(members);
+        let sent = splice::flat(splice::splice(&view.body, OpenaiChat.companions(&view)));
+        serde_json::from_slice::<Value>(&sent).unwrap()["stream_options"].take()
+    };
+    let usage = json!({"include_usage": true});
+    assert_eq!(asked(r#""stream":true"#), usage);
+    assert_eq!(asked(r#""stream":true,"stream_options":null"#), usage);
+    assert_eq!(asked(r#""stream":true,"stream_options":{}"#), usage);
+    assert_eq!(
+        asked(r#""stream_options":{"include_usage":false},"stream":true"#),
+        usage
+    );
+    assert_eq!(
+        asked(r#""stream":true,"stream_options":{"include_obfuscation":false}"#),
+        json!({"include_usage": true, "include_obfuscation": false})
+    );
+    assert_eq!(asked(r#""stream":false"#), Value::Null);
+    assert!(
+        OpenaiChat
+            .companions(&with(r#""stream":true,"stream_options":{"include_usage":true}"#))
+            .is_empty()
+    );
+}
+
+#[test]
+fn signed_reasoning_is_bound() {
+    let bound = |member: &str| {
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"\"signature\":\"x\""}},{{"role":"assistant","content":"a",{member}}}]}}"#
+        );
+        OpenaiChat.bound(&read(&body).unwrap())
+    };
+    assert!(!bound(r#""reasoning_content":"signature""#));
+    assert!(!bound(
+        r#""reasoning_details":[{"type":"reasoning.text","text":"t","signature":null}]"#
+    ));
+    assert!(bound(
+        r#""reasoning_details":[{"type":"reasoning.text","text":"t","signature":"s"}]"#
+    ));
+    assert!(bound(
+        r#""reasoning_details":[{"type":"reasoning.encrypted","data":"d"}]"#
+    ));
+    assert!(bound(
+        r#""tool_calls":[{"id":"c","extra_content":{"google":{"thought_signature":"s"}}}]"#
+    ));
+    let deep = format!(r#""x":{}{},"signature":"""#, "[".repeat(9999), "]".repeat(9999));
+    assert!(!bound(&deep));
+}
+
+#[test]
+fn a_hidden_call_keeps_its_raw_arguments_and_its_signature() {
+    let call = HiddenCall {
+        id: "h".into(),
+        arguments: r#"{"prompt": "cut"#.into(),
+        raw: Some(r#""extra_content":{"google":{"thought_signature":"s"}}"#.into()),
+        ..HiddenCall::default()
+    };
+    let raw: Value = serde_json::from_str(&OpenaiChat.hidden_call(&call)).unwrap();
+    assert_eq!(
+        raw,
+        json!({"id":"h","type":"function","function":{"name":"session_handoff","arguments":"{\"prompt\": \"cut"},
+               "extra_content":{"google":{"thought_signature":"s"}}})
+    );
+}
+
+fn hidden(id: &str) -> Value {
+    json!({"id":id,"type":"function","function":{"name":"session_handoff","arguments":"{\"prompt\":\"\"}"}})
+}
+
+#[test]
+fn beside_counts_calls_alone() {
+    let call = |id: &str| json!({"id":id,"type":"function","function":{"name":"f","arguments":"{}"}});
+    let said = json!([{"type":"text","text":"a"},{"type":"text","text":"b"}]);
+    let messages = json!([
+        {"role":"user","content":"u"},
+        {"role":"assistant","content":said,"tool_calls":[call("a"), call("b")]},
+        {"role":"tool","tool_call_id":"a","content":"ra"},
+        {"role":"tool","tool_call_id":"b","content":"rb"},
+    ]);
+    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":Answer::Queued.text()});
+    for (sibling, offset, wanted) in [
+        ("a", 0, ["a", "h", "b"]),
+        ("a", 1, ["a", "b", "h"]),
+        ("a", -1, ["h", "a", "b"]),
+        ("b", -2, ["h", "a", "b"]),
+    ] {
+        let sent = upstream(&messages, &[beside("h", sibling, offset)]);
+        let calls: Vec<_> = sent[1]["tool_calls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["id"].clone())
+            .collect();
+        assert_eq!(calls, wanted);
+        assert_eq!(sent[1]["content"], said);
+        assert_eq!(
+            [&sent[2], &sent[3]["tool_call_id"], &sent[4]["tool_call_id"]],
+            [&result("h"), &json!("a"), &json!("b")]
+        );
+    }
+    let two = upstream(&messages, &[beside("h", "a", 0), beside("i", "b", 0)]);
+    assert_eq!([&two[2], &two[3]], [&result("h"), &result("i")]);
+}
+
+/// The two messages that a pair at an aside becomes.
+fn split(before: Value) -> [Value; 2] {
+    [
+        json!({"role":"assistant","content":before,"tool_calls":[hidden("h")]}),
+        json!({"role":"tool","tool_call_id":"h","content":Answer::EmptyPrompt.text()}),
+    ]
+}
+
+fn asked_again(message: Value) -> Vec<Value> {
+    let sent = upstream(&json!([{"role":"user","content":"u"}, message]), &[aside()]);
+    sent.as_array().unwrap()[1..].to_vec()
+}
+
+#[test]
+fn a_message_is_split_at_its_aside() {
+    let mark = sentinel::spaced(&sentinel::aside(ID));
+    let calls = json!([{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
+    for (before, after) in [("a\n\n\n", "\n\n b "), ("", " "), ("\\n", "\"")] {
+        let given = if before.is_empty() {
+            Value::Null
+        } else {
+            json!(before)
+        };
+        let [call, result] = split(given);
+        let text = format!("{before}{mark}{after}");
+        let whole = json!({"reasoning_content":"r","content":text,"tool_calls":calls,"role":"assistant"});
+        let rest = json!({"reasoning_content":"r","content":after,"tool_calls":calls,"role":"assistant"});
+        assert_eq!(asked_again(whole), [call.clone(), result.clone(), rest]);
+        let whole = json!({"role":"assistant","content":format!("{before}{mark}"),"tool_calls":calls});
+        let rest = json!({"role":"assistant","content":null,"tool_calls":calls});
+        assert_eq!(asked_again(whole), [call.clone(), result.clone(), rest]);
+        let trimmed = format!("{before}{}", mark.trim_end());
+        assert_eq!(
+            asked_again(json!({"role":"assistant","content":trimmed,"refusal":null})),
+            [call, result]
+        );
+    }
+}
+
+#[test]
+fn a_list_is_split_at_its_aside() {
+    let mark = sentinel::spaced(&sentinel::aside(ID));
+    let text = |t: &str| json!({"type":"text","text":t});
+    let message = |content: Value| json!({"role":"assistant","content":content});
+    let [call, result] = split(json!([text("a"), text("b")]));
+    let glued = message(json!([text("a"), text(&format!("b{mark}c")), text("d")]));
+    assert_eq!(
+        asked_again(glued),
+        [
+            call.clone(),
+            result.clone(),
+            message(json!([text("c"), text("d")]))
+        ]
+    );
+    let apart = message(json!([text("a"), text("b"), text(&mark), text("d")]));
+    assert_eq!(
+        asked_again(apart),
+        [call.clone(), result.clone(), message(json!([text("d")]))]
+    );
+    let last = message(json!([text("a"), text("b"), text(&mark)]));
+    assert_eq!(asked_again(last), [call, result.clone()]);
+    let calls = json!([{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
+    let only = json!({"role":"assistant","content":[text(&mark)],"tool_calls":calls});
+    let rest = json!({"role":"assistant","content":null,"tool_calls":calls});
+    assert_eq!(asked_again(only), [split(Value::Null)[0].clone(), result, rest]);
+}
+
+#[test]
+fn two_asides_in_one_message() {
+    let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
+    let line = |id| sentinel::spaced(&sentinel::aside(id));
+    let text = format!("a{}b{}c", line(ID), line(other));
+    let second = pair(other, "i", Answer::BadArguments, Place::Aside);
+    let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);
+    let [call, result] = split(json!("a"));
+    assert_eq!(
+        sent,
+        json!([
+            call, result,
+            {"role":"assistant","content":"b","tool_calls":[hidden("i")]},
+            {"role":"tool","tool_call_id":"i","content":Answer::BadArguments.text()},
+            {"role":"assistant","content":"c"},
+        ])
+    );
+}

@@ -1,0 +1,173 @@
+//! Replies in one piece, and the model asked again.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::handoff::sentinel;
+use crate::wire::{Ending, Leg, Spoken, Stop};
+
+fn body(message: Value, reason: &str) -> Bytes {
+    let reply = json!({"id":"r","object":"chat.completion","created":1,"model":"m",
+        "choices":[{"index":0,"message":message,"finish_reason":reason}],
+        "usage":{"prompt_tokens":10,"completion_tokens":4,"total_tokens":14,"prompt_tokens_details":null}});
+    Bytes::from(reply.to_string())
+}
+
+fn leg(body: &Bytes, then: Option<&str>) -> Leg {
+    Leg {
+        body: body.clone(),
+        report: OpenaiChat.reply(body, WATCH).unwrap(),
+        then: then.map(str::to_owned),
+    }
+}
+
+fn joined(legs: &[Leg], ending: Ending) -> Value {
+    serde_json::from_slice(&OpenaiChat.join(legs, None, ending)).unwrap()
+}
+
+fn ours() -> Value {
+    json!({"id":"h","type":"function","function":{"name":"session_handoff","arguments":"{\"prompt\":\"\"}"}})
+}
+
+fn theirs() -> Value {
+    json!({"id":"c","type":"function","function":{"name":"read","arguments":"{}"}})
+}
+
+#[test]
+fn a_reply_is_read() {
+    let report = OpenaiChat
+        .reply(
+            &body(
+                json!({"role":"assistant","content":null,"tool_calls":[ours(), theirs()]}),
+                "tool_calls",
+            ),
+            WATCH,
+        )
+        .unwrap();
+    assert_eq!((report.stop, report.parts, report.ended), (Stop::Calls, 1, true));
+    assert_eq!(report.calls, [("c".to_owned(), 0)]);
+    assert_eq!((report.hidden[0].after, report.hidden[0].complete), (0, true));
+    assert_eq!((report.usage.input, report.usage.output), (10, 4));
+    assert!(
+        OpenaiChat
+            .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
+            .is_none()
+    );
+    assert!(OpenaiChat.reply(&Bytes::from_static(b"oops"), WATCH).is_none());
+}
+
+#[test]
+fn our_call_goes_and_the_rest_stays() {
+    let mixed = body(
+        json!({"role":"assistant","content":null,"tool_calls":[ours(), theirs()]}),
+        "tool_calls",
+    );
+    let out = joined(&[leg(&mixed, None)], Ending::Own);
+    assert_eq!(
+        out["choices"][0]["message"],
+        json!({"role":"assistant","content":null,"tool_calls":[theirs()]})
+    );
+    for content in [json!({"content":null}), json!({})] {
+        let mut message = content;
+        message["tool_calls"] = json!([ours()]);
+        let out = joined(&[leg(&body(message, "tool_calls"), None)], Ending::WithoutCall);
+        assert_eq!(out["choices"][0]["message"], json!({"content":""}));
+        assert_eq!(out["choices"][0]["finish_reason"], "stop");
+    }
+    let plain = body(json!({"role":"assistant","content":"é\u{1}"}), "stop");
+    assert_eq!(OpenaiChat.join(&[leg(&plain, None)], None, Ending::Own), plain);
+}
+
+#[test]
+fn a_reply_ends_with_its_sentinel() {
+    let first = body(
+        json!({"role":"assistant","content":"a","tool_calls":[ours()]}),
+        "tool_calls",
+    );
+    let out = joined(&[leg(&first, Some("\n\nS\n\n"))], Ending::Lost { next_input: 5 });
+    assert_eq!(
+        out["choices"][0]["message"],
+        json!({"role":"assistant","content":"a\n\nS\n\n"})
+    );
+    assert_eq!(out["choices"][0]["finish_reason"], "stop");
+    assert_eq!(
+        out["usage"],
+        json!({"prompt_tokens":5,"completion_tokens":4,"total_tokens":9})
+    );
+    let second = leg(&body(json!({"role":"assistant","content":null}), "stop"), None);
+    let out: Value = serde_json::from_slice(&OpenaiChat.join(&[second], Some("S"), Ending::Own)).unwrap();
+    assert_eq!(
+        out["choices"][0]["message"],
+        json!({"role":"assistant","content":"S"})
+    );
+}
+
+#[test]
+fn lists_and_lookalikes_join() {
+    let first = body(
+        json!({"role":"assistant","content":[{"type":"text","text":"[[handoff-aside:x"}],"tool_calls":[ours()]}),
+        "tool_calls",
+    );
+    let second = body(json!({"role":"assistant","content":"two"}), "stop");
+    let out = joined(&[leg(&first, Some("S")), leg(&second, None)], Ending::Own);
+    let text = |t: &str| json!({"type":"text","text":t});
+    assert_eq!(
+        out["choices"][0]["message"]["content"],
+        json!([text("[[handoff-aside\\:x"), text("S"), text("two")])
+    );
+    assert_eq!(out["usage"]["completion_tokens"], 8);
+    assert_eq!(OpenaiChat.reply(&first, WATCH).unwrap().broken_up, 1);
+}
+
+/// Asked again within a request, and put back on the next one: the same prefix for the model.
+#[test]
+fn asking_again_and_putting_back_agree() {
+    for said in ["", "text \n\n[[handoff-resume:x", " "] {
+        let frames: Vec<Bytes> = [
+            json!({"role":"assistant","content":""}),
+            json!({"content":said}),
+            json!({"tool_calls":[ours()]}),
+        ]
+        .into_iter()
+        .map(|d| {
+            Bytes::from(format!(
+                "data: {}\n\n",
+                json!({"choices":[{"index":0,"delta":d}]})
+            ))
+        })
+        .collect();
+        let reply = body(
+            json!({"role":"assistant","content":said,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
+            "tool_calls",
+        );
+        let streamed = OpenaiChat.ask_again(&Spoken::Stream(frames), &[aside()]).unwrap();
+        let whole = OpenaiChat.ask_again(&Spoken::Reply(reply), &[aside()]).unwrap();
+        assert_eq!(streamed, whole);
+        let shown = said.replace("resume:", "resume\\:");
+        let shown = format!("{shown}{}then", sentinel::spaced(&sentinel::aside(ID)));
+        let sent = upstream(&json!([{"role":"assistant","content":shown}]), &[aside()]);
+        let asked: Value = serde_json::from_str(&format!("[{streamed}]")).unwrap();
+        assert_eq!(sent.as_array().unwrap()[..2], asked.as_array().unwrap()[..]);
+    }
+}
+
+#[test]
+fn reasoning_is_told_back() {
+    let frames: Vec<Bytes> = [
+        json!({"role":"assistant","content":null,"reasoning_content":"th"}),
+        json!({"reasoning_content":"ink","reasoning_details":[{"data":"a"}]}),
+        json!({"reasoning_details":[{"data":"b"}],"refusal":null}),
+        json!({"tool_calls":[ours()]}),
+    ]
+    .into_iter()
+    .map(|d| Bytes::from(format!("data: {}\n\n", json!({"choices":[{"delta":d}]}))))
+    .collect();
+    let asked = OpenaiChat.ask_again(&Spoken::Stream(frames), &[aside()]).unwrap();
+    let asked: Value = serde_json::from_str(&format!("[{asked}]")).unwrap();
+    assert_eq!(
+        asked[0],
+        json!({"role":"assistant","content":null,"reasoning_content":"think",
+               "reasoning_details":[{"data":"a"},{"data":"b"}],"tool_calls":[ours()]})
+    );
+}

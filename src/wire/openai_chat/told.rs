@@ -1,0 +1,139 @@
+//! What a model said in a leg, as the message that tells it back to the model with the answer to its call.
+
+use bytes::Bytes;
+
+use super::aside;
+use crate::handoff::record::HiddenPair;
+use crate::json::{self, Span};
+use crate::wire::{Spoken, sse};
+
+/// Members of a reply that are no part of what a model said, or are put in here anew.
+const NOT_SAID: [&str; 6] = [
+    "role",
+    "content",
+    "tool_calls",
+    "annotations",
+    "function_call",
+    "audio",
+];
+
+/// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
+/// then their results.
+pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    let told = match spoken {
+        Spoken::Reply(body) => Told::reply(body)?,
+        Spoken::Stream(frames) => Told::stream(frames),
+    };
+    let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
+    let extras: String = told
+        .extras
+        .iter()
+        .filter(|(_, said)| !said.is_empty())
+        .map(|(key, said)| format!(",{}:{}", json::quote(key), said.json()))
+        .collect();
+    let content = if told.content.is_empty() {
+        "null".to_owned()
+    } else {
+        told.content.json()
+    };
+    let message = format!(
+        r#"{{"role":"assistant","content":{content}{extras},"tool_calls":[{}]}}"#,
+        calls.join(",")
+    );
+    let results = pairs.iter().map(aside::result);
+    Some([message].into_iter().chain(results).collect::<Vec<_>>().join(","))
+}
+
+#[derive(Default)]
+struct Told {
+    content: Said,
+    /// Reasoning and the like, by member.
+    extras: Vec<(String, Said)>,
+}
+
+/// A member's value, grown delta by delta.
+#[derive(Default)]
+enum Said {
+    #[default]
+    Nothing,
+    Text(String),
+    List(Vec<String>),
+    Other(String),
+}
+
+impl Said {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Text(text) => text.is_empty(),
+            Self::List(all) => all.is_empty(),
+            Self::Other(raw) => raw == "null",
+        }
+    }
+
+    fn json(&self) -> String {
+        match self {
+            Self::Nothing => "null".to_owned(),
+            Self::Text(text) => json::quote(text),
+            Self::List(all) => format!("[{}]", all.join(",")),
+            Self::Other(raw) => raw.clone(),
+        }
+    }
+
+    /// Strings are glued together, lists appended to, and of anything else the last one counts.
+    fn grow(&mut self, data: &[u8], value: Span) {
+        let raw = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+        match (data.get(value.start), &mut *self) {
+            (Some(b'n'), _) => {}
+            (Some(b'"'), Self::Text(text)) => text.push_str(&json::unescape(value.inner().of(data))),
+            (Some(b'"'), _) => *self = Self::Text(json::unescape(value.inner().of(data)).into_owned()),
+            (Some(b'['), Self::List(all)) => all.extend(json::elements(data, value).into_iter().map(raw)),
+            (Some(b'['), _) => *self = Self::List(json::elements(data, value).into_iter().map(raw).collect()),
+            _ => *self = Self::Other(raw(value)),
+        }
+    }
+}
+
+impl Told {
+    fn reply(body: &Bytes) -> Option<Self> {
+        let whole = json::whole(body).ok()?;
+        let choices = json::elements(body, json::get(body, whole, "choices")?);
+        let mut told = Self::default();
+        told.take(body, json::get(body, *choices.first()?, "message")?);
+        Some(told)
+    }
+
+    fn stream(frames: &[Bytes]) -> Self {
+        let mut told = Self::default();
+        for frame in frames {
+            let data = sse::data(frame);
+            let whole = Span::new(json::blank(&data, 0), data.len());
+            let choices = json::get(&data, whole, "choices").map_or(Vec::new(), |c| json::elements(&data, c));
+            let delta = choices.first().and_then(|c| json::get(&data, *c, "delta"));
+            if let Some(delta) = delta {
+                told.take(&data, delta);
+            }
+        }
+        told
+    }
+
+    fn take(&mut self, data: &[u8], message: Span) {
+        for (key, value) in json::members(data, message) {
+            let key = String::from_utf8_lossy(key.of(data)).into_owned();
+            if key == "content" {
+                self.content.grow(data, value);
+            }
+            if NOT_SAID.contains(&key.as_str()) {
+                continue;
+            }
+            match self.extras.iter_mut().find(|(name, _)| *name == key) {
+                Some((_, said)) => said.grow(data, value),
+                None => {
+                    let mut said = Said::default();
+                    said.grow(data, value);
+                    self.extras.push((key, said));
+                }
+            }
+        }
+    }
+}
