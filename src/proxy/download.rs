@@ -50,6 +50,9 @@ enum Source {
     Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
 }
 
+/// How long a body that is over by its last event is waited for.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
 /// How much decoded text is handed on at once, at most.
 const DECODED_CHUNK: usize = 16 * 1024;
 
@@ -61,6 +64,18 @@ impl UpstreamBody {
             waiting: None,
             sleep: None,
         }))
+    }
+
+    /// What is left is read and thrown away in the background, for a moment: a body read to its end gives its
+    /// connection back to the pool, one that is dropped before closes it.
+    pub fn drained(mut self) {
+        if self.is_end_stream() {
+            return;
+        }
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(DRAIN_TIME, async { while let Some(Ok(_)) = self.next().await {} })
+                .await;
+        });
     }
 
     /// The body as plain text, whatever upstream coded it with; or, where that coding is unknown, the body as

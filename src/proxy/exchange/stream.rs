@@ -20,6 +20,7 @@ use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, StreamMerge, Verdict};
 use crate::proxy::download::{StreamFault, UpstreamBody};
 use crate::store::StoreError;
+use crate::telemetry::Outcome;
 use crate::wire::{Ending, LegReport, Spoken, Stop};
 
 /// What goes on between two legs.
@@ -135,6 +136,13 @@ impl Driver {
         self.early += 1;
         self.exchange.ctx.meter.note(|e| e.retries += 1);
         self.next_leg(legs::backoff(self.early - 1));
+    }
+
+    /// The leg is over, and its connection goes back to the pool once the body's own end was read.
+    fn let_go(&mut self) {
+        if let Phase::Leg(body) = std::mem::replace(&mut self.phase, Phase::Done) {
+            body.drained();
+        }
     }
 
     fn ask_again(&mut self, refused: Refused, report: &LegReport) {
@@ -275,6 +283,7 @@ impl Driver {
                         let why = "an event is over limits.frame_bytes".to_owned();
                         self.phase = Phase::Broken(StreamFault::Closed(why));
                     } else if self.merge.leg_ended() {
+                        self.let_go();
                         self.leg_ended();
                     }
                     Poll::Ready(())
@@ -309,6 +318,9 @@ impl Driver {
             ));
         } else {
             self.exchange.count(report.usage, report.broken_up);
+            if report.stop == Stop::Open {
+                self.exchange.ctx.meter.decide(Outcome::Truncated);
+            }
             self.phase = Phase::Done;
         }
     }
@@ -326,6 +338,12 @@ impl Driver {
         self.merge.keepalive(&mut out);
         self.out.extend(out);
         Poll::Ready(())
+    }
+
+    /// The last piece is on its way: agents may leave before they are told that there is no more.
+    fn ended(&self) {
+        self.exchange.ctx.meter.decide(Outcome::Complete);
+        self.exchange.forget();
     }
 
     fn sent_something(&mut self) {
@@ -381,16 +399,20 @@ impl Body for Driver {
         loop {
             if let Some(piece) = self.out.pop_front() {
                 self.sent_something();
+                if self.is_end_stream() {
+                    self.ended();
+                }
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             match &self.phase {
                 Phase::Done => {
-                    self.exchange.forget();
+                    self.ended();
                     return Poll::Ready(None);
                 }
                 Phase::Broken(fault) => {
                     let fault = fault.clone();
                     tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
+                    self.exchange.ctx.meter.decide(Outcome::Truncated);
                     self.phase = Phase::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }
@@ -400,5 +422,9 @@ impl Body for Driver {
                 return Poll::Pending;
             }
         }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.phase, Phase::Done) && self.out.is_empty()
     }
 }

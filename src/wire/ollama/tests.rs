@@ -41,6 +41,7 @@ fn rewritten(body: &str, pair: HiddenPair) -> Value {
         pairs: &[pair],
         more: &[],
         tags: &[],
+        previous: None,
     };
     let done = rewrite(&Ollama, &reading(body), &what);
     assert_eq!(done.placed.len(), 1);

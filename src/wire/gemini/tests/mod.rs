@@ -48,6 +48,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten
             pairs,
             more: &[],
             tags: &[],
+            previous: None,
         },
     );
     let text = splice::flat(done.rope.clone());

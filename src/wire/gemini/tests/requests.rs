@@ -135,6 +135,7 @@ fn single_objects_are_read_and_not_edited() {
             pairs: &[],
             more: &[],
             tags: &[],
+            previous: None,
         },
     );
     assert_eq!(
