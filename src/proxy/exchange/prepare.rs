@@ -14,7 +14,7 @@ use crate::handoff::tool;
 use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::route::Call as Route;
+use crate::proxy::route::{self, Call as Route};
 use crate::proxy::{App, RequestContext};
 use crate::session::{Live, conversation_key};
 use crate::store::StoreError;
@@ -176,7 +176,14 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
         Route::Generate | Route::Other => Call::Generate,
     };
     match Reading::new(wire, text, call) {
-        Ok(reading) => Some((wire, reading)),
+        Ok(mut reading) => {
+            // Some wires say in the path what others say in the body.
+            let model = &mut reading.view.facts.model;
+            if model.is_none() {
+                *model = route::model(&ctx.target).map(str::to_owned);
+            }
+            Some((wire, reading))
+        }
         Err(why) => {
             let why = match why {
                 Unread::NotJson(at) => format!("not JSON at byte {at}"),
