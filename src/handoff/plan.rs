@@ -9,8 +9,9 @@ use super::preamble;
 use super::record::{HiddenPair, Place};
 use super::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
+use crate::limits;
 use crate::splice::{self, Edit};
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::view::{Anatomy, OwnItem, PartKind, Role, View};
 use crate::wire::{Call, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -19,6 +20,7 @@ pub struct Reading {
     /// The request.
     pub view: View,
     marks: Vec<Mark>,
+    items: Vec<OwnItem>,
 }
 
 /// A sentinel in a place where it counts; whether its id does is for the store and the seal to say.
@@ -40,7 +42,8 @@ impl Reading {
         let view = wire.read(body, call)?;
         let marks = sentinel::marks(&body[view.list.start..view.list.end]);
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
-        Ok(Self { view, marks })
+        let items = wire.own_items(&view);
+        Ok(Self { view, marks, items })
     }
 
     /// Sentinels that count if their ids do, last one first.
@@ -48,7 +51,33 @@ impl Reading {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        opens.filter_map(|i| self.candidate(wire, i)).collect()
+        let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(wire, i)).collect();
+        for item in self.items.iter().filter(|i| !i.aside) {
+            let told = all
+                .iter()
+                .any(|c| c.turn == item.turn && c.sentinel.id == item.id);
+            if !told {
+                all.push(self.by_item(item));
+            }
+        }
+        all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
+        all
+    }
+
+    /// A sentinel of which nothing is left but its item's id: the whole item is the sentinel.
+    fn by_item(&self, item: &OwnItem) -> Candidate {
+        let span = self.view.turns[item.turn].span;
+        Candidate {
+            sentinel: Sentinel {
+                id: item.id,
+                at: span.start,
+                sealed: None,
+                rest: span.end,
+            },
+            turn: item.turn,
+            part: usize::MAX,
+            by_user: false,
+        }
     }
 
     fn candidate(&self, wire: &dyn Wire, i: usize) -> Option<Candidate> {
@@ -80,25 +109,30 @@ impl Reading {
 
     /// Ids of the asides in the transcript.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
-        self.marks
-            .iter()
-            .filter_map(|m| {
-                if let MarkKind::Aside(id) = m.kind {
-                    Some(id)
-                } else {
-                    None
-                }
-            })
-            .collect()
+        let by_text = self.marks.iter().filter_map(|m| {
+            if let MarkKind::Aside(id) = m.kind {
+                Some(id)
+            } else {
+                None
+            }
+        });
+        let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
+        by_text.chain(by_item).collect()
     }
 
-    /// Ids of the visible calls in the transcript, as the agent echoes them.
+    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
+    /// and in results that are turns of their own (their calls may be upstream's to remember).
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
-        let turns = (0..self.view.turns.len()).filter(|&i| self.view.turns[i].role == Role::Assistant);
-        turns
+        let mut seen = std::collections::HashSet::new();
+        let turns = |role| (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
+        let calls = turns(Role::Assistant).flat_map(|i| wire.call_keys(&self.view, i));
+        let results = turns(Role::Tool)
             .flat_map(|i| wire.anatomy(&self.view, i).parts)
-            .filter(|p| p.kind == PartKind::Call)
-            .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
+            .filter(|p| p.kind == PartKind::Result)
+            .filter_map(|p| Some(self.view.str(p.id?).into_owned()));
+        calls
+            .chain(results)
+            .filter(|id| seen.insert(id.clone()))
             .collect()
     }
 }
@@ -130,6 +164,12 @@ pub enum Cut<'a> {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
+    /// In front of all that is not the system's: the request goes on from a response that ended with a
+    /// handoff, and upstream's own memory of it is left behind (Responses).
+    Before {
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
     /// Behind its end: a leg that starts afresh.
     Fresh {
         /// Preamble and carry-over prompt, as elements.
@@ -148,6 +188,9 @@ pub struct Rewrite<'a> {
     pub pairs: &'a [HiddenPair],
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
+    /// Upstream's id of the response that the request goes on from, where the agent knows another. A cut drops
+    /// the reference.
+    pub previous: Option<&'a str>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
 }
@@ -158,7 +201,7 @@ pub struct Rewrite<'a> {
 pub enum Why {
     /// History before the active handoff gave way to preamble and carry-over prompt.
     Cut,
-    /// A hidden pair was put back.
+    /// A hidden pair was put back, or what stands in for one that is lost.
     Pair,
     /// A model's own text, broken up on its way down, was given back whole.
     GivenBack,
@@ -166,6 +209,10 @@ pub enum Why {
     Tool,
     /// The model is asked again behind a refused call.
     AskAgain,
+    /// References to items of ours were taken out, of which upstream has never heard.
+    Reference,
+    /// The response that it goes on from has another name upstream, or was left behind.
+    Previous,
 }
 
 /// What one reason changed, in bytes.
@@ -204,6 +251,44 @@ pub struct Rewritten {
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+    match listed(wire, reading, what) {
+        Some(listed) => {
+            let (found, cut) = (listed.candidates(wire), what.cut);
+            let cut = match cut {
+                Cut::At {
+                    candidate,
+                    prompt,
+                    head,
+                } => {
+                    let again = found.iter().find(|c| c.sentinel.id == candidate.sentinel.id);
+                    again.map_or(Cut::Before { head }, |candidate| Cut::At {
+                        candidate,
+                        prompt,
+                        head,
+                    })
+                }
+                cut => cut,
+            };
+            rewrite_list(wire, &listed, &Rewrite { cut, ..*what })
+        }
+        None => rewrite_list(wire, reading, what),
+    }
+}
+
+/// The request with its lone string made a list, where elements are to go into it.
+fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
+    if matches!(what.cut, Cut::None) && what.more.is_empty() {
+        return None;
+    }
+    let edits = wire.listed(&reading.view);
+    if edits.is_empty() {
+        return None;
+    }
+    let body = splice::flat(splice::splice(&reading.view.body, edits));
+    Reading::new(wire, &body, Call::Generate).ok()
+}
+
+fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
     let cut = cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
     let mut changes: Vec<Change> = Change::of(Why::Cut, &cut).into_iter().collect();
@@ -226,18 +311,20 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     };
     let mut beside = Vec::new();
     let pending = put_besides(wire, view, what, from, &mut beside, &mut placed);
+    if what.tool.is_some() {
+        let repairs = wire.repairs(view, from, &beside);
+        beside.extend(repairs);
+    }
     add(Why::Pair, beside);
     add(Why::GivenBack, give_back(wire, reading, from));
+    add(Why::Reference, drop_references(reading, from));
     if let Some(description) = what.tool {
         let mut tool: Vec<Edit> = wire.tool(view, description).into_iter().collect();
         tool.extend(wire.companions(view));
         add(Why::Tool, tool);
     }
-    let more = what
-        .more
-        .iter()
-        .map(|element| Edit::insert(view.list.end - 1, format!(",{element}")));
-    add(Why::AskAgain, more.collect());
+    add(Why::Previous, previous(wire, view, what));
+    add(Why::AskAgain, more(view, what));
     let messages = messages(wire, reading, what, &cut, with_asides.is_some());
     Rewritten {
         rope: splice::splice(&view.body, edits),
@@ -248,11 +335,32 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     }
 }
 
+/// The earlier response by the name that upstream knows; a cut leaves it behind.
+fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    match (what.cut, what.previous) {
+        (Cut::None, Some(id)) => wire.previous(view, Some(id)),
+        (Cut::None, None) => Vec::new(),
+        _ => wire.previous(view, None),
+    }
+}
+
+/// The elements to append.
+fn more(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    let empty = view.turns.is_empty() && matches!(what.cut, Cut::None);
+    let comma = |i: usize| if empty && i == 0 { "" } else { "," };
+    let elements = what.more.iter().enumerate();
+    elements
+        .map(|(i, element)| Edit::insert(view.list.end - 1, format!("{}{element}", comma(i))))
+        .collect()
+}
+
 /// Messages in the model's view behind the carry-over prompt.
 fn messages(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>, cut: &[Edit], applied: bool) -> usize {
     match (applied, what.cut) {
-        (false, Cut::At { .. } | Cut::Fresh { .. }) => behind_cut(&reading.view, what.cut, cut),
-        (true, Cut::At { head, .. }) => reading
+        (false, Cut::At { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
+            behind_cut(&reading.view, what.cut, cut)
+        }
+        (true, Cut::At { head, .. } | Cut::Before { head }) => reading
             .view
             .turns
             .iter()
@@ -281,7 +389,13 @@ fn put_asides(
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
     loop {
         let now = Reading::new(wire, &body, Call::Generate).ok()?;
-        let Some((edits, id)) = now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known)) else {
+        let by_text = || now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known));
+        let by_item = || {
+            now.items
+                .iter()
+                .find_map(|i| aside_item_edits(wire, &now, i, &known))
+        };
+        let Some((edits, id)) = by_text().or_else(by_item) else {
             return Some(now);
         };
         placed.push(id);
@@ -310,6 +424,36 @@ fn aside_edits<'a>(
     (!edits.is_empty()).then_some((edits, id))
 }
 
+fn aside_item_edits<'a>(
+    wire: &dyn Wire,
+    reading: &Reading,
+    item: &OwnItem,
+    known: &impl Fn(uuid::Uuid) -> Option<&'a HiddenPair>,
+) -> Option<(Vec<Edit>, uuid::Uuid)> {
+    let pair = known(item.id).filter(|p| item.aside && p.wire == wire.id())?;
+    let whole = reading.view.turns[item.turn].span;
+    let edits = wire.put_aside(&reading.view, item.turn, &Anatomy::default(), 0, whole, pair);
+    (!edits.is_empty()).then_some((edits, item.id))
+}
+
+/// References to items of ours that nothing came of: upstream has never heard of them.
+fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
+    let turns = &reading.view.turns;
+    let lost = reading
+        .items
+        .iter()
+        .filter(|i| i.reference && turns[i.turn].span.start >= from);
+    lost.map(|i| {
+        let whole = turns[i.turn].span;
+        Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
+            (Some(before), _) => Span::new(turns[before].span.end, whole.end),
+            (None, Some(next)) => Span::new(whole.start, next.span.start),
+            (None, None) => whole,
+        })
+    })
+    .collect()
+}
+
 /// Puts pairs back beside their siblings, and returns what the last of them left pending.
 fn put_besides(
     wire: &dyn Wire,
@@ -327,10 +471,17 @@ fn put_besides(
         let Place::Beside { sibling, .. } = &pair.place else {
             continue;
         };
-        let Some((turn, anatomy, part)) = find_call(wire, view, sibling, from) else {
-            continue;
+        let (turn, back) = match wire.find_call(view, sibling, from) {
+            Some((turn, anatomy, part)) => (turn, wire.put_beside(view, turn, &anatomy, part, pair)),
+            None => match find_result(wire, view, sibling, from) {
+                Some(turn) => (turn, wire.put_by_result(view, turn, pair)),
+                None => continue,
+            },
         };
-        edits.extend(wire.put_beside(view, turn, &anatomy, part, pair));
+        if back.is_empty() {
+            continue;
+        }
+        edits.extend(back);
         placed.push(pair.id);
         if let Some(waiting) = &pair.pending
             && pending.as_ref().is_none_or(|(at, _)| *at <= turn)
@@ -341,16 +492,14 @@ fn put_besides(
     pending.map(|(_, waiting)| waiting)
 }
 
-/// The assistant turn at or behind `from` that holds the call `id`.
-fn find_call(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+/// The turn at or behind `from` that is the result of the call `id`.
+fn find_result(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<usize> {
     let region = view.body.get(from..)?;
     memchr::memmem::find_iter(region, id).find_map(|hit| {
         let turn = view
             .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Assistant)?;
-        let anatomy = wire.anatomy(view, turn);
-        let part = anatomy.call(&view.body, id)?;
-        Some((turn, anatomy, part))
+            .filter(|&t| view.turns[t].role == Role::Tool)?;
+        wire.anatomy(view, turn).result(&view.body, id).map(|_| turn)
     })
 }
 
@@ -375,7 +524,7 @@ fn give_back(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
 /// Offset from which the agent's own bytes are kept.
 fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     match cut {
-        Cut::None => 0,
+        Cut::None | Cut::Before { .. } => 0,
         Cut::At { candidate, .. } => candidate.sentinel.rest,
         Cut::Fresh { .. } => view.list.end,
     }
@@ -384,6 +533,14 @@ fn kept_from(view: &View, cut: Cut<'_>) -> usize {
 fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
     match cut {
         Cut::None => Vec::new(),
+        Cut::Before { head } => {
+            let next = view.turns.get(view.leading());
+            vec![match (next, view.turns.last()) {
+                (Some(next), _) => Edit::insert(next.span.start, format!("{head},")),
+                (None, Some(last)) => Edit::insert(last.span.end, format!(",{head}")),
+                (None, None) => Edit::insert(view.list.end - 1, head.to_owned()),
+            }]
+        }
         Cut::Fresh { head } => {
             let from = view.leading();
             let with = opening(wire, view, from, view.turns.len(), head);
@@ -428,7 +585,8 @@ fn cut_at(wire: &dyn Wire, view: &View, candidate: &Candidate, prompt: &str, hea
         None => edits.push(Edit::replace(Span::new(start, whole.end), with)),
     }
     let kept = tail.map_or(anatomy.parts.len(), |t| t.part);
-    edits.extend(drop_orphans(wire, view, candidate, &anatomy, kept));
+    let mended = wire.repair(view, candidate.turn);
+    edits.extend(mended.unwrap_or_else(|| drop_orphans(wire, view, candidate, &anatomy, kept)));
     edits
 }
 
@@ -515,8 +673,17 @@ fn drop_orphans(
     kept: usize,
 ) -> Vec<Edit> {
     let text: &[u8] = &view.body;
+    // One message may have come back as several elements (Gemini: one for each streamed chunk).
+    let behind = (candidate.turn + 1..view.turns.len())
+        .take_while(|&t| view.turns[t].role == Role::Assistant)
+        .count();
+    let first = candidate.turn + 1 + behind;
+    let more: Vec<_> = (candidate.turn + 1..first)
+        .flat_map(|t| wire.anatomy(view, t).parts)
+        .collect();
     let calls: Vec<&[u8]> = anatomy.parts[kept.min(anatomy.parts.len())..]
         .iter()
+        .chain(&more)
         .filter(|p| p.kind == PartKind::Call)
         .filter_map(|p| Some(p.id?.of(text)))
         .collect();
@@ -524,7 +691,7 @@ fn drop_orphans(
         p.kind == PartKind::Result && p.id.is_some_and(|id| !calls.contains(&id.of(text)))
     };
     let mut edits = Vec::new();
-    for turn in candidate.turn + 1..view.turns.len() {
+    for turn in first..view.turns.len() {
         if !matches!(view.turns[turn].role, Role::User | Role::Tool) {
             break;
         }
@@ -566,7 +733,14 @@ fn without_parts(anatomy: &Anatomy, lost: &[bool]) -> Vec<Edit> {
 
 /// Messages behind the head of a cut.
 fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
-    let Cut::At { candidate, .. } = cut else { return 0 };
+    let Cut::At { candidate, .. } = cut else {
+        let kept = if matches!(cut, Cut::Before { .. }) {
+            &view.turns[..]
+        } else {
+            &[]
+        };
+        return kept.iter().filter(|t| spoken(t.role)).count();
+    };
     let whole = view.turns[candidate.turn].span;
     let left = usize::from(edits.first().is_some_and(|e| e.span.end < whole.end));
     let dropped = edits
@@ -584,7 +758,9 @@ fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
 /// Messages of a whole transcript, without system messages and preamble.
 fn counted(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
     let all = view.turns.iter().filter(|t| spoken(t.role)).count();
-    all.saturating_sub(preamble::whole_turns(wire, view, tags))
+    // What upstream holds of the conversation is content, too; at least the question and its answer.
+    let held = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
+    all.saturating_sub(preamble::whole_turns(wire, view, tags)) + held
 }
 
 fn spoken(role: Role) -> bool {

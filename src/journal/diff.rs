@@ -43,9 +43,14 @@ pub(super) fn compare(
     let kept: Fate = (State::Kept, None);
     let mut fates = (vec![kept; received.len()], vec![kept; sent.len()]);
     let mut from = (0, 0);
+    let mut uncut = whys.contains(&Why::Cut);
     let ends = [(received.len(), sent.len())];
     for (r, s) in matches(received, sent).into_iter().chain(ends) {
+        // What a cut brings stands before everything that it leaves, and is the user's.
+        let cut = uncut && r > from.0 && sent[from.1..s].iter().any(|item| item.role == "user");
+        uncut &= !cut;
         let gap = Gap {
+            cut,
             received,
             sent,
             whys,
@@ -91,6 +96,8 @@ fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
 
 /// What lies between two messages that both sides have.
 struct Gap<'a> {
+    /// Whether this is where the transcript was cut.
+    cut: bool,
     received: &'a [Item],
     sent: &'a [Item],
     whys: &'a [Why],
@@ -105,17 +112,16 @@ impl Gap<'_> {
         s: std::ops::Range<usize>,
         fates: &mut (Vec<Fate>, Vec<Fate>),
     ) {
-        let cut = self.whys.contains(&Why::Cut) && !r.is_empty() && r.len() != s.len();
         let mut left = r.clone();
         for j in s.clone() {
-            let partner = left.clone().find(|&i| match cut {
-                // What is kept of a cut is the end of the last message.
-                true => i + 1 == r.end && j + 1 == s.end && self.related(i, j),
+            let partner = left.clone().find(|&i| match self.cut {
+                // What is kept of a cut is the end of the message that held the sentinel.
+                true => i + 1 == r.end && j + 1 == s.end && j > s.start && self.related(i, j),
                 false => self.related(i, j),
             });
             match partner {
                 Some(i) => {
-                    let why = self.changed(i, j, cut);
+                    let why = self.changed(i, j);
                     fates.0[i] = (State::Changed, why);
                     fates.1[j] = (State::Changed, why);
                     for skipped in left.start..i {
@@ -123,7 +129,7 @@ impl Gap<'_> {
                     }
                     left = i + 1..r.end;
                 }
-                None => fates.1[j] = (State::New, self.new(j)),
+                None => fates.1[j] = (State::New, self.come(j)),
             }
         }
         for i in left {
@@ -147,7 +153,7 @@ impl Gap<'_> {
         2 * (front + back).min(shorter) >= shorter
     }
 
-    fn changed(&self, i: usize, j: usize, cut: bool) -> Option<Why> {
+    fn changed(&self, i: usize, j: usize) -> Option<Why> {
         let (a, b) = (
             (self.text)(self.received[i].piece),
             (self.text)(self.sent[j].piece),
@@ -156,13 +162,13 @@ impl Gap<'_> {
         if calls(&b) > calls(&a) || a.contains("[[handoff-aside:") && !b.contains("[[handoff-aside:") {
             return self.one_of(&[Why::Pair]);
         }
-        match cut {
+        match self.cut {
             true => Some(Why::Cut),
             false => self.one_of(&[Why::GivenBack, Why::Pair, Why::AskAgain, Why::Tool]),
         }
     }
 
-    fn new(&self, j: usize) -> Option<Why> {
+    fn come(&self, j: usize) -> Option<Why> {
         let text = (self.text)(self.sent[j].piece);
         if self.last && self.whys.contains(&Why::AskAgain) && self.whys.len() > 1 {
             return Some(Why::AskAgain);

@@ -76,6 +76,12 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
         }
         Why::Tool => format!("The tool session_handoff was offered ({} bytes).", change.added),
+        Why::Reference => {
+            "A reference to an item of ours, which means nothing to upstream, was left out.".to_owned()
+        }
+        Why::Previous => {
+            "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
+        }
         Why::AskAgain => {
             "The model was told why its handoff call was refused, and was asked again.".to_owned()
         }

@@ -44,6 +44,7 @@ pub use redact::Redactor;
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
 pub use search::Hit;
+pub(crate) use tap::now_ms;
 pub use tap::{Gather, Live, Recording, Tap};
 
 use self::archive::Archive;

@@ -46,7 +46,8 @@ impl std::error::Error for StreamFault {}
 /// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
 pub struct UpstreamBody {
     source: Source,
-    copy: Gather,
+    /// Boxed, since most bodies are relayed and have none.
+    copy: Option<Box<Gather>>,
 }
 
 enum Source {
@@ -71,18 +72,24 @@ impl UpstreamBody {
     }
 
     fn of(source: Source) -> Self {
-        let copy = Gather::default();
-        Self { source, copy }
+        Self { source, copy: None }
     }
 
     /// The same, copying what comes into `copy`.
     pub(super) fn copied(self, copy: Gather) -> Self {
-        Self { copy, ..self }
+        Self {
+            copy: Some(Box::new(copy)),
+            ..self
+        }
     }
 
     /// What is left is read and thrown away in the background, for a moment: a body read to its end gives its
     /// connection back to the pool, one that is dropped before closes it.
     pub fn drained(mut self) {
+        // The last event was seen. The exchange may be over before what is left has come.
+        if let Some(mut copy) = self.copy.take() {
+            copy.ended();
+        }
         if self.is_end_stream() {
             return;
         }
@@ -152,17 +159,20 @@ impl Body for UpstreamBody {
                 .poll_next(cx)
                 .map(|item| item.map(|read| read.map(Frame::data).map_err(as_fault))),
         };
-        match &polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(data) = frame.data_ref() {
-                    self.copy.push(data);
+        let ended = self.is_end_stream();
+        if let Some(copy) = &mut self.copy {
+            match &polled {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Some(data) = frame.data_ref() {
+                        copy.push(data);
+                    }
+                    if ended {
+                        copy.ended();
+                    }
                 }
-                if self.is_end_stream() {
-                    self.copy.ended();
-                }
+                Poll::Ready(None) => copy.ended(),
+                Poll::Ready(Some(Err(_))) | Poll::Pending => {}
             }
-            Poll::Ready(None) => self.copy.ended(),
-            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
         polled
     }

@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::record::HiddenPair;
@@ -14,14 +15,20 @@ use crate::handoff::sentinel;
 use crate::json::Span;
 use crate::splice::Edit;
 
+mod anchor;
 pub mod anthropic;
+pub mod framing;
+pub mod gemini;
 pub mod leg;
+pub mod ollama;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod sse;
 pub mod view;
 
+pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
-pub use view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, Turn, View};
+pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
 
 /// One provider API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,7 +100,13 @@ pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
 }
 
 /// All wires.
-pub const WIRES: &[&dyn Wire] = &[&anthropic::Anthropic, &openai_chat::OpenaiChat];
+pub const WIRES: &[&dyn Wire] = &[
+    &anthropic::Anthropic,
+    &openai_chat::OpenaiChat,
+    &openai_responses::OpenaiResponses,
+    &gemini::Gemini,
+    &ollama::Ollama,
+];
 
 /// Name of the tool.
 pub const TOOL_NAME: &str = "session_handoff";
@@ -112,8 +125,58 @@ pub trait Wire: Send + Sync + 'static {
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
+    /// What a hidden pair may name a visible call of this turn by: its id, where the wire has nothing better.
+    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
+        let calls = self
+            .anatomy(view, turn)
+            .parts
+            .into_iter()
+            .filter(|p| p.kind == PartKind::Call);
+        calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
+    }
+
+    /// The call that a hidden pair names as its sibling: its turn at or behind offset `from`, what that is
+    /// made of, and which part it is.
+    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+        let region = view.body.get(from..)?;
+        memmem::find_iter(region, sibling).find_map(|hit| {
+            let turn = view
+                .turn_at(from + hit)
+                .filter(|&t| view.turns[t].role == Role::Assistant)?;
+            let anatomy = self.anatomy(view, turn);
+            let part = anatomy.call(&view.body, sibling)?;
+            Some((turn, anatomy, part))
+        })
+    }
+
+    /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
+    /// would otherwise be refused for. Turns before `from` do not go out.
+    fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
+        Vec::new()
+    }
+
     /// The edit that adds the tool; `None` where there is no list to add it to.
     fn tool(&self, view: &View, description: &str) -> Option<Edit>;
+
+    /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
+    fn listed(&self, _view: &View) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// Sentinels and asides that are known by their item's id.
+    fn own_items(&self, _view: &View) -> Vec<OwnItem> {
+        Vec::new()
+    }
+
+    /// What must be mended behind a cut in turn `cut`; `None`: results right behind it whose calls are gone.
+    fn repair(&self, _view: &View, _cut: usize) -> Option<Vec<Edit>> {
+        None
+    }
+
+    /// Makes the request go on from another earlier response (`Some`), or from none.
+    fn previous(&self, _view: &View, _id: Option<&str>) -> Vec<Edit> {
+        Vec::new()
+    }
 
     /// Further edits that every request with the tool needs (chat: usage in the stream).
     fn companions(&self, _view: &View) -> Vec<Edit> {
@@ -154,6 +217,12 @@ pub trait Wire: Send + Sync + 'static {
         pair: &HiddenPair,
     ) -> Vec<Edit>;
 
+    /// Puts back what upstream lacks of a hidden pair whose sibling's call is not in the transcript itself,
+    /// only its result in `turn`: upstream holds the calls, or the agent refers to them by item id.
+    fn put_by_result(&self, _view: &View, _turn: usize, _pair: &HiddenPair) -> Vec<Edit> {
+        Vec::new()
+    }
+
     /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `anatomy.parts[part]`.
     fn put_aside(
         &self,
@@ -187,6 +256,16 @@ pub trait Wire: Send + Sync + 'static {
     /// Whether an error answer (status 400) says that they did not.
     fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
         false
+    }
+
+    /// Whether a later request may go on from a response by its id alone.
+    fn goes_on_by_id(&self) -> bool {
+        false
+    }
+
+    /// A reply with what it echoes of the request as the agent asked it.
+    fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
+        reply
     }
 }
 

@@ -39,6 +39,10 @@ pub(super) struct Driver {
     early: u32,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
+    /// Upstream's id of the first leg: the one that the agent knows.
+    first_id: Option<String>,
+    /// Whether anything of our own was shown.
+    said: bool,
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
@@ -62,6 +66,7 @@ enum Next {
     Beside(Result<(), StoreError>),
     Aside(Result<(HiddenPair, Option<String>), StoreError>),
     Leg(Option<UpstreamBody>),
+    Close(Ending),
 }
 
 impl Driver {
@@ -76,7 +81,11 @@ impl Driver {
             .wire
             .dialect(&exchange.prepared.reading.view, exchange.watch());
         let limit = exchange.app.config.limits.frame_bytes;
-        let mut merge = StreamMerge::new(dialect, limit, exchange.tooled);
+        let keep = exchange.tooled;
+        let mut merge = match exchange.framing() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, keep),
+            None => StreamMerge::new(dialect, limit, keep),
+        };
         let mut base = Base::default();
         if let Some(handoff) = &opening {
             merge.open_with(exchange.sentinel(handoff));
@@ -93,6 +102,8 @@ impl Driver {
             now,
             base,
             early: 0,
+            first_id: None,
+            said: opening.is_some(),
             shown: opening,
             quiet: None,
         }
@@ -108,6 +119,7 @@ impl Driver {
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
         self.exchange.count(&report);
+        self.first_id.get_or_insert_with(|| report.id.clone());
         if report.stop == Stop::Error && report.ended {
             return self.failed_early();
         }
@@ -196,6 +208,7 @@ impl Driver {
                 self.phase = Phase::Leg(body);
             }
             Next::Leg(None) => self.lost(),
+            Next::Close(ending) => self.finish(ending),
         }
     }
 
@@ -243,14 +256,29 @@ impl Driver {
     }
 
     fn close(&mut self, ending: Ending, report: &LegReport) {
-        if ending == Ending::WithoutCall && report.parts == 0 && self.shown.is_none() {
-            // A message of nothing at all is refused when the agent sends it back.
+        if report.leaves_unfit(self.said) {
             self.say(NOTHING_SAID);
         }
         self.end(ending);
     }
 
+    /// Ends the response; what stands behind its id is written down first.
     fn end(&mut self, ending: Ending) {
+        let last = self.merge.report().id.clone();
+        let behind = self.exchange.behind(ending, self.shown.as_deref(), last);
+        match (self.first_id.take().filter(|id| !id.is_empty()), behind) {
+            (Some(shown), Some(behind)) if shown != behind => {
+                let exchange = self.exchange.clone();
+                self.work(async move {
+                    exchange.write_id(&shown, &behind).await;
+                    Next::Close(ending)
+                });
+            }
+            _ => self.finish(ending),
+        }
+    }
+
+    fn finish(&mut self, ending: Ending) {
         let mut out = Vec::new();
         self.merge.close(ending, &mut out);
         self.out.extend(out);
@@ -258,6 +286,7 @@ impl Driver {
     }
 
     fn say(&mut self, text: &str) {
+        self.said = true;
         let mut out = Vec::new();
         self.merge.say(text, &mut out);
         self.out.extend(out);
@@ -354,7 +383,8 @@ impl Driver {
     }
 }
 
-/// Shown where a turn would otherwise hold nothing at all.
+/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
+/// it is refused.
 pub(super) const NOTHING_SAID: &str = "(The session goes on.)";
 
 /// Writes a refused call down, and makes what asks the model again.
@@ -374,16 +404,7 @@ async fn aside(
 impl Exchange {
     /// The request of a later leg: afresh behind `head`, or the first one's, with `more` behind it.
     pub(super) fn leg(&self, head: Option<&str>, more: &[String]) -> Rewritten {
-        let active = self.prepared.active.as_ref();
-        let cut = match (head, active) {
-            (Some(head), _) => Cut::Fresh { head },
-            (None, Some(a)) => Cut::At {
-                candidate: &a.candidate,
-                prompt: &a.prompt,
-                head: &a.head,
-            },
-            (None, None) => Cut::None,
-        };
+        let cut = head.map_or_else(|| self.prepared.cut(), |head| Cut::Fresh { head });
         self.prepared.rewritten(&self.app, cut, true, more)
     }
 }

@@ -47,17 +47,15 @@ pub(super) async fn answer(
     }
     let opening = course.shown.clone();
     let (ending, report) = course.run(body, report).await;
-    let nothing = report.parts == 0
-        && course
-            .legs
-            .iter()
-            .all(|l| l.report.parts == 0 && l.then.is_none());
-    if ending == Ending::WithoutCall
-        && nothing
-        && let Some(last) = course.legs.last_mut()
+    let said = opening.is_some() || course.legs.iter().any(|l| l.then.is_some());
+    let over = matches!(ending, Ending::Own | Ending::WithoutCall);
+    if over
+        && report.leaves_unfit(said)
+        && let Some(last) = course.legs.last_mut().filter(|l| l.then.is_none())
     {
         last.then = Some(NOTHING_SAID.to_owned());
     }
+    course.write_id(ending).await;
     let joined = course.joined(ending, opening.as_deref());
     course.exchange.forget();
     shaped(parts.status, &parts.headers, OutBody::whole(joined))
@@ -186,6 +184,19 @@ impl Course {
         }
     }
 
+    /// Writes down what stands behind the reply's id.
+    async fn write_id(&self, ending: Ending) {
+        let (Some(first), Some(last)) = (self.legs.first(), self.legs.last()) else {
+            return;
+        };
+        let behind = self
+            .exchange
+            .behind(ending, self.shown.as_deref(), last.report.id.clone());
+        if let Some(behind) = behind.filter(|b| *b != first.report.id) {
+            self.exchange.write_id(&first.report.id, &behind).await;
+        }
+    }
+
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
     fn joined(&self, ending: Ending, opening: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.prepared.wire;
@@ -194,10 +205,11 @@ impl Course {
             && ending == Ending::Own
             && self.legs[0].report.hidden.is_empty()
             && memchr::memmem::find(&self.legs[0].body, b"handoff-").is_none();
+        let view = &self.exchange.prepared.reading.view;
         if untouched {
-            return self.legs[0].body.clone();
+            return wire.as_asked(view, self.legs[0].body.clone());
         }
         let opening = opening.map(|h| self.exchange.sentinel(h));
-        wire.join(&self.legs, opening.as_deref(), ending)
+        wire.as_asked(view, wire.join(&self.legs, opening.as_deref(), ending))
     }
 }

@@ -1,0 +1,12 @@
+// The AI SDK on the Anthropic wire.
+
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { judgeAiSdk } from "./ai_sdk.mjs";
+import { URL } from "./judge.mjs";
+
+await judgeAiSdk("AI SDK, Anthropic", {
+  thinks: true,
+  // It reads `usage.iterations`, and reports their sum in place of the last one.
+  sums: true,
+  model: (headers) => createAnthropic({ apiKey: "test", baseURL: `${URL}/v1`, headers })("claude-sonnet-5-5"),
+});

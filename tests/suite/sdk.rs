@@ -1,0 +1,262 @@
+//! The official SDKs as judges: each drives the real program in front of the strict provider, five tasks in a
+//! row (`tests/sdk/`). The scripts judge what the SDK made of the streams; this file judges what reached the
+//! provider: no complaint, and a context that begins anew with every task.
+//!
+//! `tests/sdk/setup` installs the SDKs under `target/`. Without them a test says so and passes, unless
+//! `CI=true` or `BATON_SDK=required`.
+
+#![allow(clippy::print_stdout)] // What a judge says belongs to the test's output.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use baton_proxy::strict::{Autopilot, Fault, Model, Options, Reply, Role, Seen, Strict};
+
+/// How often a later leg is tried again, here; the `lost` fault outlasts it.
+const RETRIES: usize = 1;
+
+/// Tasks of one run.
+const TASKS: usize = 5;
+
+macro_rules! judges {
+    ($($name:ident: $runner:ident $script:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                judge(&Runner::$runner, $script);
+            }
+        )*
+    };
+}
+
+judges! {
+    python_anthropic: Python "anthropic_messages.py";
+    python_openai_chat: Python "openai_chat.py";
+    typescript_anthropic: Node "anthropic_messages.mjs";
+    typescript_openai_chat: Node "openai_chat.mjs";
+    ai_sdk_anthropic: Node "ai_sdk_anthropic.mjs";
+    ai_sdk_openai_chat: Node "ai_sdk_openai_chat.mjs";
+}
+
+/// What runs a script.
+enum Runner {
+    Python,
+    Node,
+}
+
+impl Runner {
+    /// The interpreter, a file that is there once the SDKs are, and the folder of the scripts.
+    fn parts(&self) -> (PathBuf, PathBuf, PathBuf) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let (program, installed, scripts) = match self {
+            Runner::Python => (
+                "target/sdk-venv/bin/python",
+                "target/sdk-venv/ready",
+                "tests/sdk/py",
+            ),
+            // From the PATH: joining a bare name to a folder would hide it.
+            Runner::Node => ("", "target/sdk-node/ready", "tests/sdk/js"),
+        };
+        let program = match program {
+            "" => PathBuf::from("node"),
+            path => root.join(path),
+        };
+        (program, root.join(installed), root.join(scripts))
+    }
+}
+
+fn judge(runner: &Runner, script: &str) {
+    let (program, installed, scripts) = runner.parts();
+    if !installed.exists() {
+        let required = std::env::var("CI").is_ok_and(|ci| ci == "true")
+            || std::env::var("BATON_SDK").is_ok_and(|sdk| sdk == "required");
+        let missing = format!("the SDKs are not installed: run tests/sdk/setup ({script})");
+        assert!(!required, "{missing}");
+        println!("skipped: {missing}");
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let provider = runtime.block_on(Strict::start(Judged::default(), Options::default()));
+    let provider = provider.unwrap();
+    let proxy = Proxy::start(&provider.url());
+    let output = Command::new(program)
+        .arg(scripts.join(script))
+        .env("BATON_URL", &proxy.url)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let complaints: Vec<String> = provider.complaints().iter().map(ToString::to_string).collect();
+    assert!(
+        complaints.is_empty(),
+        "the provider complains:\n{}\nthe script says:\n{said}{errors}",
+        complaints.join("\n")
+    );
+    assert!(output.status.success(), "{script}:\n{said}{errors}");
+    println!("{said}");
+    let runs = runs(&provider);
+    assert!(runs.len() > TASKS, "the script made {} runs only", runs.len());
+    for (run, requests) in &runs {
+        sawtooth(run, requests);
+    }
+}
+
+/// The requests for a reply, by the run that they belong to.
+fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Seen>>> {
+    let mut runs: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for seen in provider.generations() {
+        let run = seen.header("x-judge-run").expect("every request names its run");
+        runs.entry(run.to_owned()).or_default().push(seen);
+    }
+    runs
+}
+
+/// Each task begins in a context of its own, and grows to the same size as the one before.
+fn sawtooth(run: &str, requests: &[Arc<Seen>]) {
+    let mut teeth: Vec<Vec<(usize, usize)>> = Vec::new();
+    for seen in requests {
+        assert!(
+            seen.offers_handoff(),
+            "run {run}: request {} lacks the tool",
+            seen.number
+        );
+        assert!(
+            !String::from_utf8_lossy(&seen.raw).contains("[[handoff-"),
+            "run {run}: request {} shows the provider a mark of the proxy",
+            seen.number
+        );
+        let point = (seen.turns().len(), seen.raw.len());
+        if opens_a_task(seen) {
+            // A request that was tried again stands there once.
+            if teeth.last().is_none_or(|tooth| tooth.len() > 1) {
+                teeth.push(vec![point]);
+            }
+        } else {
+            teeth
+                .last_mut()
+                .expect("a run begins with its first task")
+                .push(point);
+        }
+    }
+    assert_eq!(teeth.len(), TASKS, "run {run}: contexts {teeth:?}");
+    let lengths = |tooth: &[(usize, usize)]| tooth.iter().map(|(turns, _)| *turns).collect::<Vec<_>>();
+    let usual = lengths(&teeth[2]);
+    assert!(usual.is_sorted(), "run {run}: contexts {teeth:?}");
+    // Where the person had to say "Go on.", that message stands in the second context.
+    let odd = requests
+        .iter()
+        .any(|seen| seen.header("x-judge-fault") == Some("lost"));
+    for (task, tooth) in teeth[..TASKS - 1].iter().enumerate() {
+        let same = lengths(tooth) == usual || (odd && task == 1);
+        assert!(same, "run {run}: contexts {teeth:?}");
+    }
+    let highest = |tooth: &[(usize, usize)]| tooth.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    for tooth in &teeth[3..TASKS - 1] {
+        let apart = highest(tooth).abs_diff(highest(&teeth[2]));
+        assert!(apart < 64, "run {run}: contexts {teeth:?}");
+    }
+}
+
+/// Whether the model has not said anything yet.
+fn opens_a_task(seen: &Seen) -> bool {
+    seen.turns().iter().all(|turn| turn.role != Role::Assistant)
+}
+
+/// The autopilot, delivered and disturbed as the request's headers say.
+#[derive(Default)]
+struct Judged {
+    /// Faults so far, by run.
+    faults: Mutex<HashMap<String, usize>>,
+}
+
+impl Model for Judged {
+    fn reply(&self, seen: &Seen) -> Reply {
+        if self.fails(seen) {
+            return Reply::failing(Fault::Status {
+                status: 529,
+                retry_after: Some(0),
+                message: "Overloaded".to_owned(),
+            });
+        }
+        match seen.header("x-judge-chunk").and_then(|size| size.parse().ok()) {
+            None | Some(0) => Autopilot.reply(seen),
+            Some(size) => Autopilot.reply(seen).in_bytes(size),
+        }
+    }
+}
+
+impl Judged {
+    fn fails(&self, seen: &Seen) -> bool {
+        let second = opens_a_task(seen) && String::from_utf8_lossy(&seen.raw).contains("#task 2/");
+        let times = match seen.header("x-judge-fault") {
+            Some("first") => 1,
+            Some("leg2") if second => RETRIES,
+            Some("lost") if second => RETRIES + 1,
+            _ => 0,
+        };
+        let run = seen.header("x-judge-run").unwrap_or_default().to_owned();
+        let mut faults = self.faults.lock().unwrap();
+        let so_far = faults.entry(run).or_default();
+        let fails = *so_far < times;
+        *so_far += usize::from(fails);
+        fails
+    }
+}
+
+/// The program itself, as a person runs it.
+struct Proxy {
+    child: Child,
+    url: String,
+    _state: tempfile::TempDir,
+}
+
+impl Proxy {
+    fn start(provider: &str) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--state-dir",
+        ]);
+        command.arg(state.path()).args(["--log-level", "error"]);
+        for upstream in ["ANTHROPIC", "OPENAI", "GEMINI", "OLLAMA"] {
+            command.env(format!("BATON_UPSTREAMS__{upstream}__BASE_URL"), provider);
+        }
+        command.env("BATON_HANDOFF__RETRIES", RETRIES.to_string());
+        // No config of this machine's user.
+        command
+            .env("HOME", state.path())
+            .env("XDG_CONFIG_HOME", state.path());
+        command.env_remove("BATON_CONFIG");
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find_map(|line| line.strip_prefix("listening on ").map(str::to_owned))
+            .expect("the program says where it listens");
+        // What it prints later must find a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Proxy {
+            child,
+            url,
+            _state: state,
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
