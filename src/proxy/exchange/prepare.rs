@@ -147,7 +147,7 @@ pub(super) async fn prepare(
     let of_the_loop = is_model_call(ctx.call)
         && reading.view.tools.is_some_and(|t| t.client)
         && reading.view.facts.previous.is_none();
-    let unpinned = active.is_none() && known.is_some() && of_the_loop;
+    let unpinned = active.is_none() && known.is_some() && of_the_loop && reading.view.under_way();
     let mut prepared = Prepared {
         wire,
         reading,
