@@ -3,5 +3,6 @@
 
 mod bad_input;
 mod conversations;
+mod failures;
 mod golden;
 mod harness;

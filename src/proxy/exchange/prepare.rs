@@ -151,6 +151,8 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
         Route::Generate | Route::Other => Call::Generate,
     };
     match Reading::new(wire, text, call) {
+        // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
+        Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => None,
         Ok(reading) => Some((wire, reading)),
         Err(why) => {
             let why = match why {
