@@ -213,7 +213,20 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     }
 }
 
-/// Applies the cut, then puts one aside's pair back after another; `None` where there is none.
+/// Whether a pair stands in the very turn that is cut: its place may be in front of text that an agent glued to
+/// the sentinel, and that is a place only once the cut is made.
+fn beside_in_cut_turn(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
+    let Cut::At { candidate, .. } = what.cut else {
+        return false;
+    };
+    let anatomy = wire.anatomy(&reading.view, candidate.turn);
+    what.pairs.iter().any(|p| match &p.place {
+        Place::Beside { sibling, .. } => anatomy.call(&reading.view.body, sibling).is_some(),
+        Place::Aside => false,
+    })
+}
+
+/// Applies the cut, then puts one aside's pair back after another; `None` where the cut need not come first.
 fn put_asides(
     wire: &dyn Wire,
     reading: &Reading,
@@ -226,7 +239,9 @@ fn put_asides(
             .iter()
             .find(|p: &&HiddenPair| p.id == id && p.place == Place::Aside)
     };
-    reading.asides().into_iter().find_map(known)?;
+    if reading.asides().into_iter().find_map(known).is_none() && !beside_in_cut_turn(wire, reading, what) {
+        return None;
+    }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
     loop {
         let now = Reading::new(wire, &body, Call::Generate).ok()?;

@@ -33,9 +33,13 @@ fn plain(who: usize) -> Step {
 }
 
 fn holds(steps: Vec<Step>) {
+    holds_with(Quirks::default(), steps);
+}
+
+fn holds_with(quirks: Quirks, steps: Vec<Step>) {
     let plan = Plan {
         opening: 1,
-        quirks: Quirks::default(),
+        quirks,
         steps,
     };
     run(&plan).unwrap_or_else(|e| panic!("{e}"));
@@ -96,4 +100,17 @@ fn pairs_are_found_again_when_a_conversation_of_the_same_opening_hands_over() {
         fork(1),
         plain(0),
     ]);
+}
+
+#[test]
+fn a_hidden_call_in_front_of_text_that_was_glued_to_the_sentinel_has_its_place() {
+    let glue = Quirks {
+        glue: true,
+        ..Quirks::default()
+    };
+    for stream in [true, false] {
+        let mixed = leg(&[Piece::Good(1), Piece::Text(0), Piece::Call], End::Natural);
+        let legs = vec![leg(&[Piece::Good(0)], End::Natural), mixed];
+        holds_with(glue, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
+    }
 }
