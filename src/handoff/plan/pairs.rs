@@ -8,7 +8,23 @@ use crate::splice::{self, Edit};
 use crate::wire::view::{Anatomy, OwnItem, Role, View};
 use crate::wire::{Call, Wire};
 
-/// Applies the cut, then puts one aside's pair back after another; `None` where there is none.
+/// Whether a pair stands in the very turn that is cut: its place may be in front of text that an agent glued to
+/// the sentinel, and that is a place only once the cut is made.
+fn beside_in_cut_turn(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
+    let Cut::At { candidate, .. } = what.cut else {
+        return false;
+    };
+    let from = candidate.sentinel.rest;
+    what.pairs.iter().any(|p| match &p.place {
+        Place::Beside { sibling, .. } => {
+            let found = wire.find_call(&reading.view, sibling, from);
+            found.is_some_and(|(turn, ..)| turn == candidate.turn)
+        }
+        Place::Aside => false,
+    })
+}
+
+/// Applies the cut, then puts one aside's pair back after another; `None` where the cut need not come first.
 pub(super) fn put_asides(
     wire: &dyn Wire,
     reading: &Reading,
@@ -22,7 +38,9 @@ pub(super) fn put_asides(
             .iter()
             .find(|p: &&HiddenPair| p.id == id && p.place == Place::Aside)
     };
-    reading.asides().into_iter().find_map(find)?;
+    if reading.asides().into_iter().find_map(find).is_none() && !beside_in_cut_turn(wire, reading, what) {
+        return None;
+    }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
     loop {
         let now = Reading::new(wire, &body, Call::Generate).ok()?;

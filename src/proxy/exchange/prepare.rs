@@ -176,6 +176,8 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
         Route::Generate | Route::Other => Call::Generate,
     };
     match Reading::new(wire, text, call) {
+        // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
+        Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => None,
         Ok(mut reading) => {
             // Some wires say in the path what others say in the body.
             let model = &mut reading.view.facts.model;

@@ -5,6 +5,8 @@
 
 mod oracle;
 mod plan;
+mod regressions;
+mod spelling;
 mod talk;
 
 use std::collections::VecDeque;
@@ -15,14 +17,15 @@ use baton_proxy::strict::{Endpoint, Model, Options, Reply, Seen, Strict};
 use proptest::test_runner::{Config as Cases, TestCaseError, TestError, TestRunner};
 use serde_json::{Value, json};
 
-use self::oracle::{Ended, Outcome, plain};
+use self::oracle::{Ended, Outcome};
 use self::plan::{LegPlan, Plan, Step, TALKS};
+use self::spelling::plain;
 use self::talk::Talk;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::{self, AgentSide, Baton, Heard};
 
 /// Conversations tried where `BATON_CASES` says nothing: about a minute on two slow cores.
-const CASES: u32 = 200;
+const CASES: u32 = 150;
 
 /// Tries of the agent for one turn.
 const TRIES: usize = 16;
