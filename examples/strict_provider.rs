@@ -7,11 +7,21 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton_proxy::strict::{Autopilot, Complaint, Model, Options, Seen, Strict};
+use baton_proxy::strict::{Autopilot, Complaint, Fault, Model, Options, Seen, Strict};
 use clap::Parser;
 
 /// A scripted LLM provider that enforces the rules of the real APIs.
+///
+/// It speaks Anthropic Messages, OpenAI Chat and Responses, Gemini and Ollama, each at its own paths. Every
+/// request is printed, with the rules that it breaks. A prompt with a line `#task 1/3 steps=2` makes its model
+/// call a tool twice for each of three tasks, and hand over between them where `session_handoff` is on offer.
 #[derive(Parser)]
+#[command(after_help = "\
+Where to point a client:
+  Anthropic          ANTHROPIC_BASE_URL=http://ADDRESS
+  OpenAI (both)      OPENAI_BASE_URL=http://ADDRESS/v1
+  Gemini             GOOGLE_GEMINI_BASE_URL=http://ADDRESS
+  Ollama             OLLAMA_HOST=http://ADDRESS")]
 struct Arguments {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:9999")]
@@ -22,18 +32,39 @@ struct Arguments {
     /// Wait so many milliseconds between two writes.
     #[arg(long, default_value_t = 0)]
     delay_ms: u64,
+    /// Drop the connection after so many events of each reply.
+    #[arg(long, value_name = "EVENTS", conflicts_with = "error_after")]
+    cut_after: Option<usize>,
+    /// End each reply with the wire's in-stream error after so many events.
+    #[arg(long, value_name = "EVENTS")]
+    error_after: Option<usize>,
+}
+
+impl Arguments {
+    fn fault(&self) -> Option<Fault> {
+        let error = |events| Fault::ErrorEvent {
+            events,
+            kind: "server_error".to_owned(),
+            message: "an error, as ordered".to_owned(),
+        };
+        let cut = self.cut_after.map(Fault::CutAfterEvents);
+        cut.or_else(|| self.error_after.map(error))
+    }
 }
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
-    let Arguments {
-        listen,
-        chunk,
-        delay_ms,
-    } = Arguments::parse();
+    let arguments = Arguments::parse();
+    let listen = arguments.listen;
     let model = move |seen: &Seen| {
-        let reply = Autopilot.reply(seen).delay(Duration::from_millis(delay_ms));
-        if chunk > 0 { reply.in_bytes(chunk) } else { reply }
+        let delay = Duration::from_millis(arguments.delay_ms);
+        let mut reply = Autopilot.reply(seen).delay(delay);
+        reply.fault = arguments.fault();
+        if arguments.chunk > 0 {
+            reply.in_bytes(arguments.chunk)
+        } else {
+            reply
+        }
     };
     let provider = Strict::start(model, Options::default().listen(listen).watch(print)).await?;
     println!("strict provider listening on {}", provider.url());
@@ -43,8 +74,9 @@ async fn main() -> std::io::Result<()> {
 
 fn print(seen: &Seen, complaints: &[Complaint]) {
     println!(
-        "#{} {} {} {} bytes, {} messages, {} tools{}",
+        "#{} {} {} {} {} bytes, {} messages, {} tools{}",
         seen.number,
+        seen.wire,
         seen.method,
         seen.path,
         seen.raw.len(),
@@ -57,6 +89,7 @@ fn print(seen: &Seen, complaints: &[Complaint]) {
         },
     );
     for complaint in complaints {
-        println!("  ! {complaint}");
+        let verb = if complaint.rule.refuses() { "!" } else { "~" };
+        println!("  {verb} {complaint}");
     }
 }

@@ -9,8 +9,9 @@ use super::preamble;
 use super::record::{HiddenPair, Place};
 use super::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
+use crate::limits;
 use crate::splice::{self, Edit};
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::view::{Anatomy, OwnItem, PartKind, Role, View};
 use crate::wire::{Call, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -19,6 +20,7 @@ pub struct Reading {
     /// The request.
     pub view: View,
     marks: Vec<Mark>,
+    items: Vec<OwnItem>,
 }
 
 /// A sentinel in a place where it counts; whether its id does is for the store and the seal to say.
@@ -40,7 +42,8 @@ impl Reading {
         let view = wire.read(body, call)?;
         let marks = sentinel::marks(&body[view.list.start..view.list.end]);
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
-        Ok(Self { view, marks })
+        let items = wire.own_items(&view);
+        Ok(Self { view, marks, items })
     }
 
     /// Sentinels that count if their ids do, last one first.
@@ -48,7 +51,33 @@ impl Reading {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        opens.filter_map(|i| self.candidate(wire, i)).collect()
+        let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(wire, i)).collect();
+        for item in self.items.iter().filter(|i| !i.aside) {
+            let told = all
+                .iter()
+                .any(|c| c.turn == item.turn && c.sentinel.id == item.id);
+            if !told {
+                all.push(self.by_item(item));
+            }
+        }
+        all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
+        all
+    }
+
+    /// A sentinel of which nothing is left but its item's id: the whole item is the sentinel.
+    fn by_item(&self, item: &OwnItem) -> Candidate {
+        let span = self.view.turns[item.turn].span;
+        Candidate {
+            sentinel: Sentinel {
+                id: item.id,
+                at: span.start,
+                sealed: None,
+                rest: span.end,
+            },
+            turn: item.turn,
+            part: usize::MAX,
+            by_user: false,
+        }
     }
 
     fn candidate(&self, wire: &dyn Wire, i: usize) -> Option<Candidate> {
@@ -80,25 +109,31 @@ impl Reading {
 
     /// Ids of the asides in the transcript.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
-        self.marks
-            .iter()
-            .filter_map(|m| {
-                if let MarkKind::Aside(id) = m.kind {
-                    Some(id)
-                } else {
-                    None
-                }
-            })
-            .collect()
+        let by_text = self.marks.iter().filter_map(|m| {
+            if let MarkKind::Aside(id) = m.kind {
+                Some(id)
+            } else {
+                None
+            }
+        });
+        let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
+        by_text.chain(by_item).collect()
     }
 
-    /// Ids of the visible calls in the transcript, as the agent echoes them.
+    /// Ids of the visible calls in the transcript, as the agent echoes them: in the calls, and in results that
+    /// are turns of their own (their calls may be upstream's to remember).
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
-        let turns = (0..self.view.turns.len()).filter(|&i| self.view.turns[i].role == Role::Assistant);
-        turns
-            .flat_map(|i| wire.anatomy(&self.view, i).parts)
-            .filter(|p| p.kind == PartKind::Call)
-            .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
+        let mut seen = std::collections::HashSet::new();
+        let ids = |role, kind| {
+            let turns = (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
+            turns
+                .flat_map(|i| wire.anatomy(&self.view, i).parts)
+                .filter(move |p| p.kind == kind)
+                .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
+        };
+        ids(Role::Assistant, PartKind::Call)
+            .chain(ids(Role::Tool, PartKind::Result))
+            .filter(|id| seen.insert(id.clone()))
             .collect()
     }
 }
@@ -130,6 +165,12 @@ pub enum Cut<'a> {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
+    /// In front of all that is not the system's: the request goes on from a response that ended with a
+    /// handoff, and upstream's own memory of it is left behind (Responses).
+    Before {
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
     /// Behind its end: a leg that starts afresh.
     Fresh {
         /// Preamble and carry-over prompt, as elements.
@@ -148,6 +189,9 @@ pub struct Rewrite<'a> {
     pub pairs: &'a [HiddenPair],
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
+    /// Upstream's id of the response that the request goes on from, where the agent knows another. A cut drops
+    /// the reference.
+    pub previous: Option<&'a str>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
 }
@@ -166,6 +210,10 @@ pub enum Why {
     Tool,
     /// The model is asked again behind a refused call.
     AskAgain,
+    /// References to items of ours were taken out, of which upstream has never heard.
+    Reference,
+    /// The response that it goes on from has another name upstream, or was left behind.
+    Previous,
 }
 
 /// What one reason changed, in bytes.
@@ -204,6 +252,44 @@ pub struct Rewritten {
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+    match listed(wire, reading, what) {
+        Some(listed) => {
+            let (found, cut) = (listed.candidates(wire), what.cut);
+            let cut = match cut {
+                Cut::At {
+                    candidate,
+                    prompt,
+                    head,
+                } => {
+                    let again = found.iter().find(|c| c.sentinel.id == candidate.sentinel.id);
+                    again.map_or(Cut::Before { head }, |candidate| Cut::At {
+                        candidate,
+                        prompt,
+                        head,
+                    })
+                }
+                cut => cut,
+            };
+            rewrite_list(wire, &listed, &Rewrite { cut, ..*what })
+        }
+        None => rewrite_list(wire, reading, what),
+    }
+}
+
+/// The request with its lone string made a list, where elements are to go into it.
+fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
+    if matches!(what.cut, Cut::None) && what.more.is_empty() {
+        return None;
+    }
+    let edits = wire.listed(&reading.view);
+    if edits.is_empty() {
+        return None;
+    }
+    let body = splice::flat(splice::splice(&reading.view.body, edits));
+    Reading::new(wire, &body, Call::Generate).ok()
+}
+
+fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
     let cut = cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
     let mut changes: Vec<Change> = Change::of(Why::Cut, &cut).into_iter().collect();
@@ -228,16 +314,14 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     let pending = put_besides(wire, view, what, from, &mut beside, &mut placed);
     add(Why::Pair, beside);
     add(Why::GivenBack, give_back(wire, reading, from));
+    add(Why::Reference, drop_references(reading, from));
     if let Some(description) = what.tool {
         let mut tool: Vec<Edit> = wire.tool(view, description).into_iter().collect();
         tool.extend(wire.companions(view));
         add(Why::Tool, tool);
     }
-    let more = what
-        .more
-        .iter()
-        .map(|element| Edit::insert(view.list.end - 1, format!(",{element}")));
-    add(Why::AskAgain, more.collect());
+    add(Why::Previous, previous(wire, view, what));
+    add(Why::AskAgain, more(view, what));
     let messages = messages(wire, reading, what, &cut, with_asides.is_some());
     Rewritten {
         rope: splice::splice(&view.body, edits),
@@ -248,11 +332,32 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     }
 }
 
+/// The earlier response by the name that upstream knows; a cut leaves it behind.
+fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    match (what.cut, what.previous) {
+        (Cut::None, Some(id)) => wire.previous(view, Some(id)),
+        (Cut::None, None) => Vec::new(),
+        _ => wire.previous(view, None),
+    }
+}
+
+/// The elements to append.
+fn more(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    let empty = view.turns.is_empty() && matches!(what.cut, Cut::None);
+    let comma = |i: usize| if empty && i == 0 { "" } else { "," };
+    let elements = what.more.iter().enumerate();
+    elements
+        .map(|(i, element)| Edit::insert(view.list.end - 1, format!("{}{element}", comma(i))))
+        .collect()
+}
+
 /// Messages in the model's view behind the carry-over prompt.
 fn messages(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>, cut: &[Edit], applied: bool) -> usize {
     match (applied, what.cut) {
-        (false, Cut::At { .. } | Cut::Fresh { .. }) => behind_cut(&reading.view, what.cut, cut),
-        (true, Cut::At { head, .. }) => reading
+        (false, Cut::At { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
+            behind_cut(&reading.view, what.cut, cut)
+        }
+        (true, Cut::At { head, .. } | Cut::Before { head }) => reading
             .view
             .turns
             .iter()
@@ -281,7 +386,13 @@ fn put_asides(
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
     loop {
         let now = Reading::new(wire, &body, Call::Generate).ok()?;
-        let Some((edits, id)) = now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known)) else {
+        let by_text = || now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known));
+        let by_item = || {
+            now.items
+                .iter()
+                .find_map(|i| aside_item_edits(wire, &now, i, &known))
+        };
+        let Some((edits, id)) = by_text().or_else(by_item) else {
             return Some(now);
         };
         placed.push(id);
@@ -310,6 +421,36 @@ fn aside_edits<'a>(
     (!edits.is_empty()).then_some((edits, id))
 }
 
+fn aside_item_edits<'a>(
+    wire: &dyn Wire,
+    reading: &Reading,
+    item: &OwnItem,
+    known: &impl Fn(uuid::Uuid) -> Option<&'a HiddenPair>,
+) -> Option<(Vec<Edit>, uuid::Uuid)> {
+    let pair = known(item.id).filter(|p| item.aside && p.wire == wire.id())?;
+    let whole = reading.view.turns[item.turn].span;
+    let edits = wire.put_aside(&reading.view, item.turn, &Anatomy::default(), 0, whole, pair);
+    (!edits.is_empty()).then_some((edits, item.id))
+}
+
+/// References to items of ours that nothing came of: upstream has never heard of them.
+fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
+    let turns = &reading.view.turns;
+    let lost = reading
+        .items
+        .iter()
+        .filter(|i| i.reference && turns[i.turn].span.start >= from);
+    lost.map(|i| {
+        let whole = turns[i.turn].span;
+        Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
+            (Some(before), _) => Span::new(turns[before].span.end, whole.end),
+            (None, Some(next)) => Span::new(whole.start, next.span.start),
+            (None, None) => whole,
+        })
+    })
+    .collect()
+}
+
 /// Puts pairs back beside their siblings, and returns what the last of them left pending.
 fn put_besides(
     wire: &dyn Wire,
@@ -327,10 +468,17 @@ fn put_besides(
         let Place::Beside { sibling, .. } = &pair.place else {
             continue;
         };
-        let Some((turn, anatomy, part)) = find_call(wire, view, sibling, from) else {
-            continue;
+        let (turn, back) = match find(wire, view, Role::Assistant, sibling, from) {
+            Some((turn, anatomy, part)) => (turn, wire.put_beside(view, turn, &anatomy, part, pair)),
+            None => match find(wire, view, Role::Tool, sibling, from) {
+                Some((turn, _, _)) => (turn, wire.put_by_result(view, turn, pair)),
+                None => continue,
+            },
         };
-        edits.extend(wire.put_beside(view, turn, &anatomy, part, pair));
+        if back.is_empty() {
+            continue;
+        }
+        edits.extend(back);
         placed.push(pair.id);
         if let Some(waiting) = &pair.pending
             && pending.as_ref().is_none_or(|(at, _)| *at <= turn)
@@ -341,15 +489,16 @@ fn put_besides(
     pending.map(|(_, waiting)| waiting)
 }
 
-/// The assistant turn at or behind `from` that holds the call `id`.
-fn find_call(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+/// The turn at or behind `from` that holds the call `id` (the model's) or its result (a tool's).
+fn find(wire: &dyn Wire, view: &View, role: Role, id: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
     let region = view.body.get(from..)?;
     memchr::memmem::find_iter(region, id).find_map(|hit| {
-        let turn = view
-            .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Assistant)?;
+        let turn = view.turn_at(from + hit).filter(|&t| view.turns[t].role == role)?;
         let anatomy = wire.anatomy(view, turn);
-        let part = anatomy.call(&view.body, id)?;
+        let part = match role {
+            Role::Tool => anatomy.result(&view.body, id)?,
+            _ => anatomy.call(&view.body, id)?,
+        };
         Some((turn, anatomy, part))
     })
 }
@@ -375,7 +524,7 @@ fn give_back(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
 /// Offset from which the agent's own bytes are kept.
 fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     match cut {
-        Cut::None => 0,
+        Cut::None | Cut::Before { .. } => 0,
         Cut::At { candidate, .. } => candidate.sentinel.rest,
         Cut::Fresh { .. } => view.list.end,
     }
@@ -384,6 +533,14 @@ fn kept_from(view: &View, cut: Cut<'_>) -> usize {
 fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
     match cut {
         Cut::None => Vec::new(),
+        Cut::Before { head } => {
+            let next = view.turns.get(view.leading());
+            vec![match (next, view.turns.last()) {
+                (Some(next), _) => Edit::insert(next.span.start, format!("{head},")),
+                (None, Some(last)) => Edit::insert(last.span.end, format!(",{head}")),
+                (None, None) => Edit::insert(view.list.end - 1, head.to_owned()),
+            }]
+        }
         Cut::Fresh { head } => {
             let from = view.leading();
             let with = opening(wire, view, from, view.turns.len(), head);
@@ -428,7 +585,8 @@ fn cut_at(wire: &dyn Wire, view: &View, candidate: &Candidate, prompt: &str, hea
         None => edits.push(Edit::replace(Span::new(start, whole.end), with)),
     }
     let kept = tail.map_or(anatomy.parts.len(), |t| t.part);
-    edits.extend(drop_orphans(wire, view, candidate, &anatomy, kept));
+    let mended = wire.repair(view, candidate.turn);
+    edits.extend(mended.unwrap_or_else(|| drop_orphans(wire, view, candidate, &anatomy, kept)));
     edits
 }
 
@@ -566,7 +724,14 @@ fn without_parts(anatomy: &Anatomy, lost: &[bool]) -> Vec<Edit> {
 
 /// Messages behind the head of a cut.
 fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
-    let Cut::At { candidate, .. } = cut else { return 0 };
+    let Cut::At { candidate, .. } = cut else {
+        let kept = if matches!(cut, Cut::Before { .. }) {
+            &view.turns[..]
+        } else {
+            &[]
+        };
+        return kept.iter().filter(|t| spoken(t.role)).count();
+    };
     let whole = view.turns[candidate.turn].span;
     let left = usize::from(edits.first().is_some_and(|e| e.span.end < whole.end));
     let dropped = edits
@@ -584,7 +749,9 @@ fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
 /// Messages of a whole transcript, without system messages and preamble.
 fn counted(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
     let all = view.turns.iter().filter(|t| spoken(t.role)).count();
-    all.saturating_sub(preamble::whole_turns(wire, view, tags))
+    // What upstream holds of the conversation is content, too; at least the question and its answer.
+    let held = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
+    all.saturating_sub(preamble::whole_turns(wire, view, tags)) + held
 }
 
 fn spoken(role: Role) -> bool {

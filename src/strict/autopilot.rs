@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::dialect::{Offered, Role, Turn, Wire};
+use super::dialect::{Offered, Role, Turn};
 use super::model::{HANDOFF, Model, Seen};
 use super::reply::Reply;
 
@@ -32,8 +32,7 @@ impl Model for Autopilot {
         } else {
             directive.in_one_context(tool, &after)
         };
-        let thinks = seen.body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled");
-        if seen.wire == Wire::Anthropic && thinks {
+        if seen.wire.dialect().thinks(&seen.body) {
             thoughtful(reply)
         } else {
             reply

@@ -11,8 +11,9 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::dialect::{Dialect, Rendered};
+use super::dialect::Rendered;
 use super::faults::Fault;
+use super::model::Seen;
 use super::reply::{Chunks, Delivery};
 use super::server::InFlight;
 
@@ -37,13 +38,13 @@ pub(crate) fn plan(
     rendered: Rendered,
     delivery: &Delivery,
     fault: Option<&Fault>,
-    dialect: &dyn Dialect,
+    seen: &Seen,
 ) -> VecDeque<Step> {
     let mut events = rendered.events;
     if delivery.crlf && !rendered.sized {
         events = events.into_iter().map(|event| with_crlf(&event)).collect();
     }
-    let steps = break_events(events.into_iter().map(Step::Write).collect(), fault, dialect);
+    let steps = break_events(events.into_iter().map(Step::Write).collect(), fault, seen);
     let steps = regroup(steps, delivery.chunks);
     let steps = match fault {
         Some(Fault::CutAfterBytes(bytes)) => cut_bytes(steps, *bytes),
@@ -55,7 +56,7 @@ pub(crate) fn plan(
 fn with_crlf(event: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(event.len() + 8);
     for &byte in event {
-        if byte == b'\n' {
+        if byte == b'\n' && out.last() != Some(&b'\r') {
             out.extend_from_slice(b"\r");
         }
         out.extend_from_slice(&[byte]);
@@ -64,7 +65,8 @@ fn with_crlf(event: &[u8]) -> Bytes {
 }
 
 /// Puts a fault that counts in events in its place.
-fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, dialect: &dyn Dialect) -> Vec<Step> {
+fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, seen: &Seen) -> Vec<Step> {
+    let dialect = seen.wire.dialect();
     let at = |events: usize| events.min(steps.len());
     match fault {
         Some(Fault::CutAfterEvents(events)) => {
@@ -81,11 +83,13 @@ fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, dialect: &dyn Diale
             message,
         }) => {
             steps.truncate(*events);
-            steps.push(Step::Write(dialect.error_event(kind, message)));
+            let event = dialect.error_event(seen, steps.len(), kind, message);
+            steps.push(Step::Write(event));
         }
         Some(Fault::Garbage { events, bytes }) => steps.insert(at(*events), Step::Write(bytes.clone())),
         Some(Fault::Oversize { events, size }) => {
-            steps.insert(at(*events), Step::Write(dialect.padding_event(*size)));
+            let at = at(*events);
+            steps.insert(at, Step::Write(dialect.padding_event(seen, at, *size)));
         }
         _ => {}
     }
@@ -259,8 +263,12 @@ impl Body for ReplyBody {
 
 #[cfg(test)]
 mod tests {
-    use super::super::anthropic::Anthropic;
+    use super::super::dialect::Wire;
     use super::*;
+
+    fn seen() -> Seen {
+        Seen::made_up(Wire::Anthropic, "/v1/messages", serde_json::Value::Null)
+    }
 
     fn planned(chunks: Chunks, fault: Option<Fault>) -> Vec<Step> {
         let rendered = Rendered::stream(vec!["abc".into(), "defg".into(), "h".into()]);
@@ -268,7 +276,7 @@ mod tests {
             chunks,
             ..Delivery::default()
         };
-        plan(rendered, &delivery, fault.as_ref(), &Anthropic).into()
+        plan(rendered, &delivery, fault.as_ref(), &seen()).into()
     }
 
     fn write(text: &'static str) -> Step {
@@ -315,7 +323,7 @@ mod tests {
             crlf: true,
             ..Delivery::default()
         };
-        let steps: Vec<Step> = plan(rendered, &delivery, None, &Anthropic).into();
+        let steps: Vec<Step> = plan(rendered, &delivery, None, &seen()).into();
         assert_eq!(steps, [write("a\r\n"), Step::Wait(delay), write("b")]);
     }
 }

@@ -14,7 +14,7 @@ pub enum Rule {
     RepeatedKey,
     /// A required field or header is there and has the right type.
     Required,
-    /// `messages` is not empty.
+    /// The transcript is not empty.
     NoMessages,
     /// The first message is the user's (Anthropic).
     FirstRole,
@@ -24,7 +24,7 @@ pub enum Rule {
     EmptyContent,
     /// No text block is empty or white space alone (Anthropic).
     BlankText,
-    /// Every block or part has a type that the API knows in that place.
+    /// Every block, part, item or tool has a type that the API knows in that place.
     BlockType,
     /// Every tool call is answered at once.
     Unanswered,
@@ -52,10 +52,51 @@ pub enum Rule {
     ForcedChoice,
     /// Thinking blocks stand behind the very prefix they were made for (Anthropic).
     Binding,
-    /// Thinking blocks were made by this very provider (Anthropic). Ignore it to send recorded histories.
+    /// Signed or encrypted thinking was made by this very provider (Anthropic, Responses, Gemini). Ignore it to
+    /// send recorded histories.
     ForeignThinking,
+    /// Reasoning stands behind the prefix it was made for: system, tools, earlier items (Responses, Gemini).
+    /// The real APIs drop such reasoning without a word of blame, so the request is answered all the same.
+    ReasoningPrefix,
+    /// A reasoning item is followed by the item that was produced behind it (Responses).
+    LoneReasoning,
+    /// An item that was produced behind reasoning comes back with it (Responses).
+    MissingReasoning,
+    /// Item ids are short, have the prefix of their type, and hold no odd characters (Responses).
+    ItemId,
+    /// No item id stands twice (Responses).
+    RepeatedItem,
+    /// Items that are sent by id alone are stored (Responses).
+    UnknownItem,
+    /// `previous_response_id` and `conversation` are known (Responses).
+    UnknownResponse,
+    /// Fields that exclude each other are not sent together (Responses, Gemini).
+    Conflict,
+    /// `include` names what can be included (Responses).
+    Include,
+    /// The schema of a tool with `strict` lists all its properties as required, and allows no others (Responses).
+    StrictSchema,
+    /// A turn with calls follows a user turn or results (Gemini).
+    CallPlace,
+    /// The first call of each step of the current turn has its own thought signature (Gemini).
+    Signature,
     /// The test's own script ran out of replies: a fault of the test, not of the client.
     Script,
+}
+
+impl Rule {
+    /// Whether a request that breaks it is refused. The others are recorded only.
+    pub fn refuses(self) -> bool {
+        self != Rule::ReasoningPrefix
+    }
+
+    /// The HTTP status of the refusal.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Rule::UnknownItem | Rule::UnknownResponse => 404,
+            _ => 400,
+        }
+    }
 }
 
 /// One violation of one rule by one request.

@@ -6,9 +6,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::anthropic::Anthropic;
-use super::complaint::Findings;
+use super::complaint::{Findings, Rule};
+use super::gemini::Gemini;
 use super::model::Seen;
+use super::ollama::Ollama;
 use super::openai_chat::OpenAiChat;
+use super::openai_responses::OpenAiResponses;
 use super::reply::Reply;
 use super::usage::{Segment, Usage};
 
@@ -20,6 +23,12 @@ pub enum Wire {
     Anthropic,
     /// OpenAI Chat Completions.
     OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+    /// Gemini `generateContent`, also as Vertex spells its paths.
+    Gemini,
+    /// Ollama `/api/chat`.
+    Ollama,
 }
 
 impl fmt::Display for Wire {
@@ -27,6 +36,9 @@ impl fmt::Display for Wire {
         f.write_str(match self {
             Wire::Anthropic => "anthropic",
             Wire::OpenAiChat => "openai_chat",
+            Wire::OpenAiResponses => "openai_responses",
+            Wire::Gemini => "gemini",
+            Wire::Ollama => "ollama",
         })
     }
 }
@@ -36,6 +48,9 @@ impl Wire {
         match self {
             Wire::Anthropic => &Anthropic,
             Wire::OpenAiChat => &OpenAiChat,
+            Wire::OpenAiResponses => &OpenAiResponses,
+            Wire::Gemini => &Gemini,
+            Wire::Ollama => &Ollama,
         }
     }
 }
@@ -48,12 +63,26 @@ pub enum Endpoint {
     Generate,
     /// The size of a request.
     CountTokens,
+    /// A shorter transcript in place of a long one (`POST /v1/responses/compact`).
+    Compact,
+    /// What the provider keeps: a response, its input, a conversation; also its version (Ollama).
+    Stored,
     /// The list of models.
     Models,
     /// Its own body back (`POST /v1/embeddings`).
     Echo,
     /// Anything else: answered 404.
     Other,
+}
+
+impl Endpoint {
+    /// Whether requests of this kind are held to the rules.
+    pub(crate) fn is_checked(self) -> bool {
+        matches!(
+            self,
+            Endpoint::Generate | Endpoint::CountTokens | Endpoint::Compact
+        )
+    }
 }
 
 /// Whose turn it is. Tool results are the user's on every wire.
@@ -137,24 +166,44 @@ impl Rendered {
 
 /// One wire.
 pub(crate) trait Dialect: Sync {
-    /// The transcript.
-    fn turns(&self, body: &Value) -> Vec<Turn>;
+    /// The field that holds the transcript.
+    fn transcript(&self) -> &'static str {
+        "messages"
+    }
+    /// The transcript, with what the provider itself held of it.
+    fn turns(&self, seen: &Seen) -> Vec<Turn>;
     /// The tools that clients run.
-    fn tools(&self, body: &Value) -> Vec<Offered>;
+    fn tools(&self, seen: &Seen) -> Vec<Offered>;
+    /// Whether the reply is to be streamed.
+    fn streams(&self, seen: &Seen) -> bool {
+        seen.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
+    }
+    /// Whether the model thinks before it speaks.
+    fn thinks(&self, _body: &Value) -> bool {
+        false
+    }
     /// Holds a request to the rules.
     fn check(&self, seen: &Seen, findings: &mut Findings<'_>);
     /// What the prompt cache sees of a request, in its order.
-    fn segments(&self, body: &Value) -> Vec<Segment>;
+    fn segments(&self, seen: &Seen) -> Vec<Segment>;
     /// The answer to a token count.
     fn counted(&self, usage: &Usage) -> Value;
     /// A reply as a body.
     fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered;
+    /// The answer to [`Endpoint::Compact`] and [`Endpoint::Stored`]: a status and a body.
+    fn answer(&self, seen: &Seen, _usage: &Usage) -> (u16, Value) {
+        (404, self.error(404, &format!("Not found: {}", seen.path)))
+    }
     /// The body of an error answer.
     fn error(&self, status: u16, message: &str) -> Value;
-    /// The in-stream error event.
-    fn error_event(&self, kind: &str, message: &str) -> Bytes;
-    /// A harmless event with so many bytes of padding.
-    fn padding_event(&self, size: usize) -> Bytes;
+    /// The body of the answer to a request that breaks a rule.
+    fn refusal(&self, rule: Rule, message: &str) -> Value {
+        self.error(rule.status(), message)
+    }
+    /// The in-stream error event behind the first `at` events of the stream that `seen` gets.
+    fn error_event(&self, seen: &Seen, at: usize, kind: &str, message: &str) -> Bytes;
+    /// A harmless event with so many bytes of padding, at the same place.
+    fn padding_event(&self, seen: &Seen, at: usize, size: usize) -> Bytes;
     /// The list of models.
     fn models(&self) -> Value;
     /// The name of the header that carries the request's id.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -18,79 +19,37 @@ use super::dialect::{Endpoint, Rendered, Wire};
 use super::faults::Fault;
 use super::model::Seen;
 use super::reply::Reply;
+use super::routes::route;
 use super::server::{InFlight, Shared, lock};
 use super::usage;
-
-/// The paths of the wires. A path that is not here is answered 404.
-const ROUTES: [(Method, &str, Wire, Endpoint); 6] = [
-    (Method::POST, "/v1/messages", Wire::Anthropic, Endpoint::Generate),
-    (
-        Method::POST,
-        "/v1/messages/count_tokens",
-        Wire::Anthropic,
-        Endpoint::CountTokens,
-    ),
-    (
-        Method::POST,
-        "/v1/chat/completions",
-        Wire::OpenAiChat,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/chat/completions",
-        Wire::OpenAiChat,
-        Endpoint::Generate,
-    ),
-    (Method::GET, "/v1/models", Wire::OpenAiChat, Endpoint::Models),
-    (Method::POST, "/v1/embeddings", Wire::OpenAiChat, Endpoint::Echo),
-];
 
 /// Answers one request.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
     request: Request<Incoming>,
 ) -> io::Result<Response<ReplyBody>> {
-    let mut in_flight = shared.begin();
+    let in_flight = shared.begin();
     let (head, body) = request.into_parts();
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let seen = shared.record(&head, raw).await;
     let refusal = shared.check(&seen);
     let dialect = seen.wire.dialect();
-    match (refusal, seen.endpoint) {
-        (Some(message), _) => {
-            in_flight.finish();
-            let body = dialect.error(400, &message).to_string();
-            response(
-                &seen,
-                StatusCode::BAD_REQUEST,
-                "application/json",
-                body.into(),
-                in_flight,
-            )
+    if let Some((rule, message)) = refusal {
+        return json(&seen, rule.status(), &dialect.refusal(rule, &message), in_flight);
+    }
+    let measured = || shared.cache.measure(&dialect.segments(&seen), false);
+    match seen.endpoint {
+        Endpoint::Generate => shared.generate(&seen, in_flight).await,
+        Endpoint::CountTokens => json(&seen, 200, &dialect.counted(&measured()), in_flight),
+        Endpoint::Compact | Endpoint::Stored => {
+            let (status, body) = dialect.answer(&seen, &measured());
+            json(&seen, status, &body, in_flight)
         }
-        (None, Endpoint::Generate) => shared.generate(&seen, in_flight).await,
-        (None, Endpoint::CountTokens) => {
-            let usage = shared.cache.measure(&dialect.segments(&seen.body), false);
-            let body = dialect.counted(&usage).to_string();
-            response(&seen, StatusCode::OK, "application/json", body.into(), in_flight)
-        }
-        (None, Endpoint::Models) => {
-            let body = dialect.models().to_string();
-            response(&seen, StatusCode::OK, "application/json", body.into(), in_flight)
-        }
-        (None, Endpoint::Echo) => echo(&seen, in_flight),
-        (None, Endpoint::Other) => {
-            let body = dialect
-                .error(404, &format!("Not found: {}", seen.path))
-                .to_string();
-            response(
-                &seen,
-                StatusCode::NOT_FOUND,
-                "application/json",
-                body.into(),
-                in_flight,
-            )
+        Endpoint::Models => json(&seen, 200, &dialect.models(), in_flight),
+        Endpoint::Echo => echo(&seen, in_flight),
+        Endpoint::Other => {
+            let body = dialect.error(404, &format!("Not found: {}", seen.path));
+            json(&seen, 404, &body, in_flight)
         }
     }
 }
@@ -113,6 +72,12 @@ impl Shared {
     async fn record(&self, head: &http::request::Parts, raw: Bytes) -> Arc<Seen> {
         let decoded = decode(&head.headers, &raw).await;
         let (wire, endpoint) = route(&head.method, head.uri.path(), &head.headers);
+        let body: Value = serde_json::from_slice(&decoded).unwrap_or(Value::Null);
+        let recalled = match wire {
+            Wire::OpenAiResponses => self.memory.recall(&body),
+            _ => Vec::new(),
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut all = lock(&self.seen);
         let seen = Arc::new(Seen {
             number: all.len() + 1,
@@ -124,12 +89,15 @@ impl Shared {
                 .path_and_query()
                 .map_or_else(String::new, ToString::to_string),
             headers: head.headers.clone(),
-            body: serde_json::from_slice(&decoded).unwrap_or(Value::Null),
+            body,
             raw,
+            recalled,
+            received: now.as_secs(),
+            memory: Arc::clone(&self.memory),
         });
         all.push(Arc::clone(&seen));
         drop(all);
-        if matches!(endpoint, Endpoint::Generate | Endpoint::CountTokens)
+        if endpoint.is_checked()
             && let Some(key) = canonical::repeated_key(&decoded)
         {
             self.complain(
@@ -143,17 +111,18 @@ impl Shared {
         seen
     }
 
-    /// Checks a request; the first violation's message, if there is any.
-    fn check(&self, seen: &Seen) -> Option<String> {
+    /// Checks a request; the first violation that refuses it, if there is any.
+    fn check(&self, seen: &Seen) -> Option<(Rule, String)> {
         let mut findings = Findings::new(&self.options.ignored);
-        if matches!(seen.endpoint, Endpoint::Generate | Endpoint::CountTokens) {
+        if seen.endpoint.is_checked() {
             if seen.body.is_object() {
                 seen.wire.dialect().check(seen, &mut findings);
             } else {
                 findings.add(Rule::Json, "The request body is not valid JSON");
             }
         }
-        let message = findings.list.first().map(|(_, message)| message.clone());
+        let mut refusals = findings.list.iter().filter(|(rule, _)| rule.refuses());
+        let first = refusals.next().cloned();
         self.complain(seen, findings.list);
         let complaints: Vec<Complaint> = lock(&self.complaints)
             .iter()
@@ -163,7 +132,8 @@ impl Shared {
         if let Some(watch) = &self.options.watch {
             watch(seen, &complaints);
         }
-        message.or_else(|| complaints.first().map(|complaint| complaint.message.clone()))
+        let noted = complaints.into_iter().find(|complaint| complaint.rule.refuses());
+        first.or_else(|| noted.map(|complaint| (complaint.rule, complaint.message)))
     }
 
     fn complain(&self, seen: &Seen, list: Vec<(Rule, String)>) {
@@ -202,9 +172,7 @@ impl Shared {
                 retry_after,
                 message,
             }) => {
-                let body = dialect.error(*status, message).to_string();
-                let code = StatusCode::from_u16(*status).map_err(io::Error::other)?;
-                let mut response = response(seen, code, "application/json", body.into(), in_flight)?;
+                let mut response = json(seen, *status, &dialect.error(*status, message), in_flight)?;
                 if let Some(seconds) = retry_after {
                     response
                         .headers_mut()
@@ -230,14 +198,7 @@ impl Shared {
             Some(Fault::OutOfScript) => {
                 let message = "the script has no reply left for this request";
                 self.complain(seen, vec![(Rule::Script, message.to_owned())]);
-                let body = dialect.error(400, message).to_string();
-                response(
-                    seen,
-                    StatusCode::BAD_REQUEST,
-                    "application/json",
-                    body.into(),
-                    in_flight,
-                )
+                json(seen, 400, &dialect.error(400, message), in_flight)
             }
             _ => self.speak(seen, reply, in_flight).await,
         }
@@ -250,7 +211,7 @@ impl Shared {
         in_flight: InFlight,
     ) -> io::Result<Response<ReplyBody>> {
         let dialect = seen.wire.dialect();
-        let mut usage = self.cache.measure(&dialect.segments(&seen.body), true);
+        let mut usage = self.cache.measure(&dialect.segments(seen), true);
         usage.output = usage::output(reply);
         let mut rendered: Rendered = dialect.render(seen, reply, &usage);
         if reply.delivery.gzip {
@@ -265,7 +226,7 @@ impl Shared {
             Some(Fault::CutAfterBytes(_) | Fault::CutAfterEvents(_))
         );
         let announced = (sized && (reply.fault.is_none() || cut)).then_some(length as u64);
-        let steps = plan(rendered, &reply.delivery, reply.fault.as_ref(), dialect);
+        let steps = plan(rendered, &reply.delivery, reply.fault.as_ref(), seen);
         let builder = Response::builder()
             .header(header::CONTENT_TYPE, content_type)
             .header(header::CACHE_CONTROL, "no-cache")
@@ -296,6 +257,18 @@ async fn gzip(events: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
         out.push(std::mem::take(encoder.get_mut()).into());
     }
     Ok(out)
+}
+
+/// A JSON response that is written at once.
+fn json(seen: &Seen, status: u16, body: &Value, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
+    let status = StatusCode::from_u16(status).map_err(io::Error::other)?;
+    response(
+        seen,
+        status,
+        "application/json",
+        body.to_string().into(),
+        in_flight,
+    )
 }
 
 /// A response that is written at once.
@@ -337,20 +310,6 @@ fn echo(seen: &Seen, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
         }
     }
     Ok(response)
-}
-
-fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, Endpoint) {
-    let known = ROUTES
-        .iter()
-        .find(|(verb, route, ..)| verb == method && *route == path);
-    let anthropic = headers.contains_key("anthropic-version") || path.starts_with("/v1/messages");
-    match known {
-        Some((.., wire, endpoint @ (Endpoint::Generate | Endpoint::CountTokens))) => (*wire, *endpoint),
-        Some((.., endpoint)) if anthropic => (Wire::Anthropic, *endpoint),
-        Some((.., wire, endpoint)) => (*wire, *endpoint),
-        None if anthropic => (Wire::Anthropic, Endpoint::Other),
-        None => (Wire::OpenAiChat, Endpoint::Other),
-    }
 }
 
 /// The body without its content-encoding; empty where that is unknown or does not fit.

@@ -46,7 +46,8 @@ pub enum Fault {
     ErrorEvent {
         /// Events before it.
         events: usize,
-        /// The error's type, such as `overloaded_error`.
+        /// The error's type: `overloaded_error` (Anthropic), `server_error` (OpenAI), `UNAVAILABLE` (Gemini). On
+        /// Responses it is the code of a `response.failed`, or the word `error` for the bare event of that name.
         kind: String,
         /// The error's message.
         message: String,

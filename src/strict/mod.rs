@@ -5,9 +5,9 @@
 //! time, on purpose, so that one mistake cannot hide in both places.
 //!
 //! A request goes through four steps: the server reads it into a [`Seen`], the wire's dialect checks
-//! it against the rules (each violation is a [`Complaint`] and an HTTP 400 in the wire's own shape), a
-//! [`Model`] decides the [`Reply`], and the dialect writes that reply in the wire's grammar, in the
-//! byte-chunks, with the delays and the [`Fault`] that the reply asks for.
+//! it against the rules (each violation is a [`Complaint`] and, but for soft rules, an HTTP 400 in the wire's
+//! own shape), a [`Model`] decides the [`Reply`], and the dialect writes that reply in the wire's grammar, in
+//! the byte-chunks, with the delays and the [`Fault`] that the reply asks for.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! A further wire is one folder with the same three parts (the dialect, its `rules`, its `render`), one
-//! variant of [`Wire`], and its rows in the route table in `exchange.rs`.
+//! variant of [`Wire`], and its rows in the table of `routes.rs`.
 
 mod anthropic;
 mod autopilot;
@@ -36,14 +36,24 @@ mod complaint;
 mod dialect;
 mod exchange;
 mod faults;
+mod fields;
+mod gemini;
 mod model;
+mod ollama;
 mod openai_chat;
+mod openai_responses;
 mod reply;
+mod routes;
 mod server;
+mod stamp;
 mod usage;
 
 #[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
 mod server_tests;
+#[cfg(test)]
+mod wires_tests;
 
 pub use autopilot::Autopilot;
 pub use complaint::{Complaint, Rule};

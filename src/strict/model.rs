@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::dialect::{Endpoint, Offered, Role, Turn, Wire};
 use super::faults::Fault;
+use super::fields::list;
+use super::openai_responses::Memory;
 use super::reply::Reply;
 
 /// The tool by which a model hands its session over.
@@ -33,20 +35,25 @@ pub struct Seen {
     pub raw: Bytes,
     /// The body without its content-encoding, parsed; `null` where it cannot be read.
     pub body: Value,
+    /// The part of the transcript that the provider itself held, which comes before the request's own
+    /// (Responses: `previous_response_id`, `conversation`).
+    pub recalled: Vec<Value>,
+    /// When it came, in seconds since 1970.
+    pub received: u64,
+    /// What the provider keeps between requests.
+    pub(crate) memory: Arc<Memory>,
 }
 
 impl Seen {
-    /// `messages` as they are.
+    /// The request's own transcript as it is: `messages`, `input` items or `contents`. Empty where the whole
+    /// of it is one string.
     pub fn messages(&self) -> &[Value] {
-        self.body
-            .get("messages")
-            .and_then(Value::as_array)
-            .map_or(&[], Vec::as_slice)
+        list(&self.body, self.wire.dialect().transcript())
     }
 
     /// The transcript in the shape that all wires share.
     pub fn turns(&self) -> Vec<Turn> {
-        self.wire.dialect().turns(&self.body)
+        self.wire.dialect().turns(self)
     }
 
     /// The last text of the user; tool results are not text.
@@ -61,7 +68,7 @@ impl Seen {
 
     /// The client tools on offer.
     pub fn tools(&self) -> Vec<Offered> {
-        self.wire.dialect().tools(&self.body)
+        self.wire.dialect().tools(self)
     }
 
     /// The names of the client tools on offer.
@@ -76,12 +83,37 @@ impl Seen {
 
     /// Whether the reply is to be streamed.
     pub fn stream(&self) -> bool {
-        self.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
+        self.wire.dialect().streams(self)
     }
 
     /// A header as text; `None` where it is absent or not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+#[cfg(test)]
+impl Seen {
+    /// A request that never went over a line.
+    pub(crate) fn made_up(wire: Wire, path: &str, body: Value) -> Self {
+        let (_, endpoint) = super::routes::route(
+            &Method::POST,
+            path.split('?').next().unwrap_or(""),
+            &HeaderMap::new(),
+        );
+        Seen {
+            number: 1,
+            wire,
+            endpoint,
+            method: Method::POST,
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            raw: Bytes::from(body.to_string()),
+            body,
+            recalled: Vec::new(),
+            received: 1_790_000_000,
+            memory: Arc::default(),
+        }
     }
 }
 

@@ -14,21 +14,25 @@ const DELTA_CHARS: usize = 20;
 #[non_exhaustive]
 pub enum Part {
     /// Thinking. Anthropic: a signed block. Chat: `reasoning_content`, if [`Delivery::reasoning`] is set.
+    /// Responses: a reasoning item, its summary and encrypted content as the request asks for them. Gemini:
+    /// a thought, if the request asks for thoughts, and a signature at the end. Ollama: `thinking`.
     Thinking(String),
-    /// Encrypted thinking (Anthropic: `redacted_thinking`, signed like the other).
+    /// Thinking that is not shown (Anthropic: `redacted_thinking`, signed like the other; Responses and Gemini:
+    /// as above, without its text).
     Redacted,
     /// Text.
     Text(String),
     /// A call of a client tool.
     Call {
-        /// The call's id; made up when `None`.
+        /// The call's id; made up when `None`. An empty one is left out where the wire lets it (Gemini, Ollama).
         id: Option<String>,
         /// The tool's name.
         name: String,
         /// The arguments.
         arguments: Arguments,
     },
-    /// A complete block in the wire's own shape, such as a server tool's result (Anthropic).
+    /// A complete block in the wire's own shape: a server tool's result (Anthropic), an item (Responses), a part
+    /// (Gemini), a message (Ollama, streams only).
     Block(Value),
 }
 
@@ -77,7 +81,7 @@ pub enum Stop {
     PauseTurn,
     /// A filter cut the output.
     ContentFilter,
-    /// The wire's own word, as it is.
+    /// The wire's own word, as it is. Responses: `failed`, or the reason of an incomplete response.
     Word(String),
 }
 
@@ -121,7 +125,7 @@ pub struct Delivery {
     pub head_delay: Duration,
     /// Whether a ping follows the start of a stream (Anthropic).
     pub pings: bool,
-    /// Whether lines of an event stream end in CRLF.
+    /// Whether lines of a stream end in CRLF (Gemini: always).
     pub crlf: bool,
     /// How chat streams spell calls.
     pub call_style: CallStyle,

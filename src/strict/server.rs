@@ -17,6 +17,7 @@ use super::complaint::{Complaint, Rule};
 use super::dialect::Endpoint;
 use super::exchange::answer;
 use super::model::{Model, Seen};
+use super::openai_responses::Memory;
 use super::usage::PromptCache;
 
 /// How long the waiting functions wait: far beyond what a loopback needs, and short enough for a test.
@@ -97,6 +98,7 @@ pub(crate) struct Shared {
     pub(crate) seen: Mutex<Vec<Arc<Seen>>>,
     pub(crate) complaints: Mutex<Vec<Complaint>>,
     pub(crate) cache: PromptCache,
+    pub(crate) memory: Arc<Memory>,
     counts: watch::Sender<Counts>,
 }
 
@@ -124,6 +126,7 @@ impl Strict {
             seen: Mutex::default(),
             complaints: Mutex::default(),
             cache: PromptCache::default(),
+            memory: Arc::default(),
             counts: watch::Sender::default(),
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));

@@ -81,6 +81,15 @@ pub(crate) fn output(reply: &Reply) -> usize {
     (bytes / BYTES_PER_TOKEN).max(1)
 }
 
+/// The tokens of a reply's thinking.
+pub(crate) fn thoughts(reply: &Reply) -> usize {
+    let thinking = reply
+        .parts
+        .iter()
+        .filter(|part| matches!(part, Part::Thinking(_) | Part::Redacted));
+    thinking.map(part_size).sum::<usize>() / BYTES_PER_TOKEN
+}
+
 fn part_size(part: &Part) -> usize {
     match part {
         Part::Thinking(text) | Part::Text(text) => text.len(),

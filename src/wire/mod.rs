@@ -17,11 +17,12 @@ use crate::splice::Edit;
 pub mod anthropic;
 pub mod leg;
 pub mod openai_chat;
+pub mod openai_responses;
 pub mod sse;
 pub mod view;
 
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
-pub use view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, Turn, View};
+pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
 
 /// One provider API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,7 +94,11 @@ pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
 }
 
 /// All wires.
-pub const WIRES: &[&dyn Wire] = &[&anthropic::Anthropic, &openai_chat::OpenaiChat];
+pub const WIRES: &[&dyn Wire] = &[
+    &anthropic::Anthropic,
+    &openai_chat::OpenaiChat,
+    &openai_responses::OpenaiResponses,
+];
 
 /// Name of the tool.
 pub const TOOL_NAME: &str = "session_handoff";
@@ -114,6 +119,26 @@ pub trait Wire: Send + Sync + 'static {
 
     /// The edit that adds the tool; `None` where there is no list to add it to.
     fn tool(&self, view: &View, description: &str) -> Option<Edit>;
+
+    /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
+    fn listed(&self, _view: &View) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// Sentinels and asides that are known by their item's id.
+    fn own_items(&self, _view: &View) -> Vec<OwnItem> {
+        Vec::new()
+    }
+
+    /// What must be mended behind a cut in turn `cut`; `None`: results right behind it whose calls are gone.
+    fn repair(&self, _view: &View, _cut: usize) -> Option<Vec<Edit>> {
+        None
+    }
+
+    /// Makes the request go on from another earlier response (`Some`), or from none.
+    fn previous(&self, _view: &View, _id: Option<&str>) -> Vec<Edit> {
+        Vec::new()
+    }
 
     /// Further edits that every request with the tool needs (chat: usage in the stream).
     fn companions(&self, _view: &View) -> Vec<Edit> {
@@ -154,6 +179,12 @@ pub trait Wire: Send + Sync + 'static {
         pair: &HiddenPair,
     ) -> Vec<Edit>;
 
+    /// Puts back what upstream lacks of a hidden pair whose sibling's call is not in the transcript itself,
+    /// only its result in `turn`: upstream holds the calls, or the agent refers to them by item id.
+    fn put_by_result(&self, _view: &View, _turn: usize, _pair: &HiddenPair) -> Vec<Edit> {
+        Vec::new()
+    }
+
     /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `anatomy.parts[part]`.
     fn put_aside(
         &self,
@@ -187,6 +218,11 @@ pub trait Wire: Send + Sync + 'static {
     /// Whether an error answer (status 400) says that they did not.
     fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
         false
+    }
+
+    /// A reply with what it echoes of the request as the agent asked it.
+    fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
+        reply
     }
 }
 

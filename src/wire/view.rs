@@ -129,6 +129,30 @@ pub struct Facts {
     pub session: Option<String>,
     /// Chat: whether the agent asked for usage in the stream.
     pub wants_usage: bool,
+    /// Responses: the response this request goes on from. The provider holds what came before it.
+    pub previous: Option<Previous>,
+}
+
+/// A reference to an earlier response, as the agent knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Previous {
+    /// Its literal in the body.
+    pub value: Span,
+    /// Its id.
+    pub id: String,
+}
+
+/// An item of ours that its own id gives away (Responses), whatever became of its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnItem {
+    /// Its turn.
+    pub turn: usize,
+    /// The handoff's id, or the aside's.
+    pub id: uuid::Uuid,
+    /// An aside, and not a sentinel.
+    pub aside: bool,
+    /// Nothing but a reference, which means nothing to upstream.
+    pub reference: bool,
 }
 
 /// Tools beyond which no provider is known to accept one more.
@@ -169,9 +193,18 @@ impl Anatomy {
 
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
+        self.with_id(PartKind::Call, text, id)
+    }
+
+    /// The result with this call's id.
+    pub fn result(&self, text: &[u8], id: &str) -> Option<usize> {
+        self.with_id(PartKind::Result, text, id)
+    }
+
+    fn with_id(&self, kind: PartKind, text: &[u8], id: &str) -> Option<usize> {
         self.parts
             .iter()
-            .position(|p| p.kind == PartKind::Call && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
+            .position(|p| p.kind == kind && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
     }
 }
 

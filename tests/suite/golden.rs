@@ -66,6 +66,7 @@ fn plain<'a>() -> Rewrite<'a> {
         tool: Some(tool::DESCRIPTION),
         pairs: &[],
         more: &[],
+        previous: None,
         tags: &[],
     }
 }
@@ -323,6 +324,10 @@ macro_rules! golden {
 
 golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
 golden!(openai_chat, baton_proxy::wire::openai_chat::OpenaiChat);
+golden!(
+    openai_responses,
+    baton_proxy::wire::openai_responses::OpenaiResponses
+);
 
 #[test]
 fn every_wire_has_its_name_back() {
@@ -335,4 +340,18 @@ fn every_wire_has_its_name_back() {
     ] {
         assert_eq!(WireId::named(id.name()), Some(id));
     }
+}
+
+#[test]
+fn a_response_held_upstream_goes_on_from_its_last_leg() {
+    let f = Folder(&baton_proxy::wire::openai_responses::OpenaiResponses);
+    let next = f.reading("09_stateful_next_agent.json");
+    assert_eq!(
+        next.view.facts.previous.as_ref().map(|p| &*p.id),
+        Some("resp_leg1")
+    );
+    let previous = Some("resp_leg2");
+    let done = rewrite(f.0, &next, &Rewrite { previous, ..plain() });
+    assert!(done.messages >= 2);
+    assert_eq!(value(done.rope), f.json("10_stateful_next_upstream.json"));
 }

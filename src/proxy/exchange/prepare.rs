@@ -73,6 +73,7 @@ impl Prepared {
             tool: tooled.then_some(description),
             pairs: &self.pairs,
             more,
+            previous: None,
             tags: &app.config.handoff.preamble_tags,
         };
         rewrite(self.wire, &self.reading, &what)

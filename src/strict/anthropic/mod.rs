@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::canonical;
 use super::complaint::Findings;
 use super::dialect::{Answered, Called, Dialect, Offered, Rendered, Role, Turn};
+use super::fields::{list, text};
 use super::model::Seen;
 use super::reply::Reply;
 use super::usage::{Segment, Usage};
@@ -21,19 +22,20 @@ use super::usage::{Segment, Usage};
 pub(crate) struct Anthropic;
 
 impl Dialect for Anthropic {
-    fn turns(&self, body: &Value) -> Vec<Turn> {
-        list(body, "messages").iter().map(turn).collect()
+    fn turns(&self, seen: &Seen) -> Vec<Turn> {
+        list(&seen.body, "messages").iter().map(turn).collect()
     }
 
-    fn tools(&self, body: &Value) -> Vec<Offered> {
-        list(body, "tools").iter().filter_map(offered).collect()
+    fn tools(&self, seen: &Seen) -> Vec<Offered> {
+        list(&seen.body, "tools").iter().filter_map(offered).collect()
     }
 
     fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
         rules::check(seen, findings);
     }
 
-    fn segments(&self, body: &Value) -> Vec<Segment> {
+    fn segments(&self, seen: &Seen) -> Vec<Segment> {
+        let body = &seen.body;
         let mut out: Vec<Segment> = list(body, "tools").iter().map(segment).collect();
         out.extend(as_blocks(body.get("system")).iter().map(segment));
         for message in list(body, "messages") {
@@ -60,12 +62,12 @@ impl Dialect for Anthropic {
         json!({"type": "error", "error": error, "request_id": "req_strict"})
     }
 
-    fn error_event(&self, kind: &str, message: &str) -> Bytes {
+    fn error_event(&self, _: &Seen, _: usize, kind: &str, message: &str) -> Bytes {
         let error = json!({"type": "error", "error": {"type": kind, "message": message}});
         render::event("error", &error)
     }
 
-    fn padding_event(&self, size: usize) -> Bytes {
+    fn padding_event(&self, _: &Seen, _: usize, size: usize) -> Bytes {
         render::event("ping", &json!({"type": "ping", "padding": "x".repeat(size)}))
     }
 
@@ -75,6 +77,10 @@ impl Dialect for Anthropic {
             "created_at": "2026-01-01T00:00:00Z",
         });
         json!({"data": [model], "has_more": false, "first_id": "claude-strict-1", "last_id": "claude-strict-1"})
+    }
+
+    fn thinks(&self, body: &Value) -> bool {
+        body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled")
     }
 
     fn request_id_header(&self) -> &'static str {
@@ -95,19 +101,6 @@ fn error_kind(status: u16) -> &'static str {
         529 => "overloaded_error",
         _ => "api_error",
     }
-}
-
-/// An array field; empty where it is absent or no array.
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-/// A string field; empty where it is absent or no string.
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
 /// Content as blocks: a string is one text block, anything but a list is nothing.

@@ -1,7 +1,6 @@
 //! One test per rule: a correct conversation passes, and each single fault in it is found.
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderValue;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -13,18 +12,10 @@ use crate::strict::reply::Part;
 mod streams;
 
 fn seen(body: Value) -> Seen {
-    let mut headers = HeaderMap::new();
-    headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-    Seen {
-        number: 1,
-        wire: Wire::Anthropic,
-        endpoint: Endpoint::Generate,
-        method: Method::POST,
-        path: "/v1/messages".to_owned(),
-        headers,
-        raw: Bytes::from(body.to_string()),
-        body,
-    }
+    let mut seen = Seen::made_up(Wire::Anthropic, "/v1/messages", body);
+    let version = HeaderValue::from_static("2023-06-01");
+    seen.headers.insert("anthropic-version", version);
+    seen
 }
 
 fn found(seen: &Seen) -> Vec<(Rule, String)> {

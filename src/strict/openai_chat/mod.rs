@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::canonical;
 use super::complaint::Findings;
 use super::dialect::{Answered, Called, Dialect, Offered, Rendered, Role, Turn};
+use super::fields::{list, text};
 use super::model::Seen;
 use super::reply::Reply;
 use super::usage::{Segment, Usage};
@@ -19,19 +20,20 @@ use super::usage::{Segment, Usage};
 pub(crate) struct OpenAiChat;
 
 impl Dialect for OpenAiChat {
-    fn turns(&self, body: &Value) -> Vec<Turn> {
-        list(body, "messages").iter().map(turn).collect()
+    fn turns(&self, seen: &Seen) -> Vec<Turn> {
+        list(&seen.body, "messages").iter().map(turn).collect()
     }
 
-    fn tools(&self, body: &Value) -> Vec<Offered> {
-        list(body, "tools").iter().filter_map(offered).collect()
+    fn tools(&self, seen: &Seen) -> Vec<Offered> {
+        list(&seen.body, "tools").iter().filter_map(offered).collect()
     }
 
     fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
         rules::check(seen, findings);
     }
 
-    fn segments(&self, body: &Value) -> Vec<Segment> {
+    fn segments(&self, seen: &Seen) -> Vec<Segment> {
+        let body = &seen.body;
         let parts = list(body, "tools").iter().chain(list(body, "messages"));
         parts
             .map(|part| Segment {
@@ -54,12 +56,12 @@ impl Dialect for OpenAiChat {
         json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
     }
 
-    fn error_event(&self, kind: &str, message: &str) -> Bytes {
+    fn error_event(&self, _: &Seen, _: usize, kind: &str, message: &str) -> Bytes {
         let error = json!({"message": message, "type": kind, "param": null, "code": null});
         render::event(&json!({"error": error}))
     }
 
-    fn padding_event(&self, size: usize) -> Bytes {
+    fn padding_event(&self, _: &Seen, _: usize, size: usize) -> Bytes {
         let choice = json!({"index": 0, "delta": {"content": ""}, "logprobs": null, "finish_reason": null});
         render::event(&json!({
             "id": "chatcmpl-padding", "object": "chat.completion.chunk", "created": 0, "model": "strict",
@@ -86,19 +88,6 @@ fn error_kind(status: u16) -> (&'static str, Option<&'static str>) {
         400..500 => ("invalid_request_error", None),
         _ => ("server_error", None),
     }
-}
-
-/// An array field; empty where it is absent or no array.
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-/// A string field; empty where it is absent or no string.
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
 /// The name in a tool or a call: that of its function, or of its custom tool.

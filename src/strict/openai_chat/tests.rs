@@ -1,26 +1,15 @@
 //! One test per rule: a correct conversation passes, and each single fault in it is found.
 
-use bytes::Bytes;
-use http::{HeaderMap, Method};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::strict::complaint::Rule;
-use crate::strict::dialect::{Endpoint, Wire};
+use crate::strict::dialect::Wire;
 use crate::strict::reply::{CallStyle, Stop};
 
 fn seen(body: Value) -> Seen {
-    Seen {
-        number: 1,
-        wire: Wire::OpenAiChat,
-        endpoint: Endpoint::Generate,
-        method: Method::POST,
-        path: "/v1/chat/completions".to_owned(),
-        headers: HeaderMap::new(),
-        raw: Bytes::from(body.to_string()),
-        body,
-    }
+    Seen::made_up(Wire::OpenAiChat, "/v1/chat/completions", body)
 }
 
 fn rules(body: Value) -> Vec<Rule> {

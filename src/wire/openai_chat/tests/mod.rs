@@ -61,6 +61,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
         tool: None,
         pairs,
         more: &[],
+        previous: None,
         tags: &[],
     };
     let sent = splice::flat(rewrite(&OpenaiChat, &reading, &what).rope);

@@ -1,0 +1,198 @@
+//! Contents: both spellings of their fields, lists that may be single objects, and turns that may be split.
+
+use serde_json::Value;
+
+use crate::strict::canonical;
+use crate::strict::dialect::{Answered, Called, Offered, Role, Turn};
+use crate::strict::fields::text;
+
+/// A field, in camelCase or in snake_case; a null is no field.
+pub(super) fn field<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
+    let found = value.get(camel).or_else(|| value.get(snake(camel)));
+    found.filter(|found| !found.is_null())
+}
+
+fn snake(camel: &str) -> String {
+    let mut out = String::new();
+    for c in camel.chars() {
+        if c.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+/// A list; a single object counts as a list of one.
+pub(super) fn many<'a>(value: &'a Value, camel: &str) -> &'a [Value] {
+    match field(value, camel) {
+        Some(Value::Array(list)) => list,
+        Some(one @ Value::Object(_)) => std::slice::from_ref(one),
+        _ => &[],
+    }
+}
+
+/// The request itself: token counts may wrap it.
+pub(super) fn inner(body: &Value) -> &Value {
+    field(body, "generateContentRequest").unwrap_or(body)
+}
+
+/// The function declarations of a request.
+pub(super) fn declarations(body: &Value) -> impl Iterator<Item = &Value> {
+    many(inner(body), "tools")
+        .iter()
+        .flat_map(|tool| many(tool, "functionDeclarations"))
+}
+
+pub(super) fn offered(declaration: &Value) -> Option<Offered> {
+    let schema = field(declaration, "parametersJsonSchema").or_else(|| field(declaration, "parameters"));
+    let name = text(declaration, "name");
+    (!name.is_empty()).then(|| Offered {
+        name: name.to_owned(),
+        schema: schema.map_or_else(|| serde_json::json!({"type": "object"}), lower_types),
+    })
+}
+
+/// A schema with its types in lower case: the API's own kind of schema writes `STRING`.
+fn lower_types(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| match value {
+                Value::String(kind) if key == "type" => (key.clone(), kind.to_lowercase().into()),
+                _ => (key.clone(), lower_types(value)),
+            })
+            .collect(),
+        Value::Array(list) => list.iter().map(lower_types).collect(),
+        other => other.clone(),
+    }
+}
+
+/// A content's role; what has none is the user's, and so are results under their old role.
+pub(super) fn role(content: &Value) -> &str {
+    match text(content, "role") {
+        "" | "function" => "user",
+        role => role,
+    }
+}
+
+/// A part, and its place.
+pub(super) type Placed<'a> = (usize, usize, &'a Value);
+
+/// Neighbouring contents of one role.
+pub(super) struct Merged<'a> {
+    pub(super) role: &'a str,
+    pub(super) parts: Vec<Placed<'a>>,
+}
+
+impl<'a> Merged<'a> {
+    /// The calls (or responses) in it, by the name of their field.
+    pub(super) fn all(&self, camel: &str) -> Vec<(Placed<'a>, &'a Value)> {
+        let found = self.parts.iter().map(|placed| (*placed, field(placed.2, camel)));
+        found
+            .filter_map(|(placed, found)| Some((placed, found?)))
+            .collect()
+    }
+}
+
+/// The contents, as the API reads them: those of one role in a row are one.
+pub(super) fn merged(body: &Value) -> Vec<Merged<'_>> {
+    let mut out: Vec<Merged<'_>> = Vec::new();
+    for (n, content) in many(inner(body), "contents").iter().enumerate() {
+        let role = role(content);
+        if out.last().is_none_or(|last| last.role != role) {
+            out.push(Merged {
+                role,
+                parts: Vec::new(),
+            });
+        }
+        if let Some(last) = out.last_mut() {
+            let parts = many(content, "parts").iter().enumerate();
+            last.parts.extend(parts.map(|(m, part)| (n, m, part)));
+        }
+    }
+    out
+}
+
+/// What a part says, without thoughts, ids and signatures; `None` where nothing is left.
+pub(super) fn plain(part: &Value) -> Option<String> {
+    let thought = part.get("thought").and_then(Value::as_bool).unwrap_or(false);
+    if thought {
+        return None;
+    }
+    if let Some(call) = field(part, "functionCall") {
+        return Some(format!("call {}", called(call)));
+    }
+    if let Some(response) = field(part, "functionResponse") {
+        let value = canonical::text(response.get("response").unwrap_or(&Value::Null));
+        return Some(format!("response {} {value}", text(response, "name")));
+    }
+    match part.get("text").and_then(Value::as_str) {
+        Some(said) => (!said.is_empty()).then(|| said.to_owned()),
+        None => {
+            let mut rest = part.clone();
+            if let Value::Object(fields) = &mut rest {
+                fields.retain(|key, _| !matches!(key.as_str(), "thoughtSignature" | "thought_signature"));
+            }
+            Some(canonical::text(&rest))
+        }
+    }
+}
+
+/// A call by value.
+pub(super) fn called(call: &Value) -> String {
+    let empty = Value::Object(serde_json::Map::new());
+    let arguments = field(call, "args").unwrap_or(&empty);
+    format!("{} {}", text(call, "name"), canonical::text(arguments))
+}
+
+/// The transcript. A call without an id gets one by its place, and so does the response that answers it: the
+/// first open call of that name.
+pub(super) fn turns(body: &Value) -> Vec<Turn> {
+    let mut open: Vec<(String, String)> = Vec::new();
+    let mut out = Vec::new();
+    for (n, content) in many(inner(body), "contents").iter().enumerate() {
+        let mut turn = Turn {
+            role: if role(content) == "model" {
+                Role::Assistant
+            } else {
+                Role::User
+            },
+            texts: Vec::new(),
+            calls: Vec::new(),
+            results: Vec::new(),
+        };
+        for (m, part) in many(content, "parts").iter().enumerate() {
+            if let Some(call) = field(part, "functionCall") {
+                let id = match text(call, "id") {
+                    "" => format!("call {n}.{m}"),
+                    id => id.to_owned(),
+                };
+                let name = text(call, "name").to_owned();
+                open.push((id.clone(), name.clone()));
+                let arguments = field(call, "args").cloned().unwrap_or(Value::Null);
+                turn.calls.push(Called { id, name, arguments });
+            } else if let Some(response) = field(part, "functionResponse") {
+                turn.results.push(answered(response, &mut open));
+            } else if part.get("thought").and_then(Value::as_bool) != Some(true)
+                && let Some(said) = part.get("text").and_then(Value::as_str)
+            {
+                turn.texts.push(said.to_owned());
+            }
+        }
+        out.push(turn);
+    }
+    out
+}
+
+fn answered(response: &Value, open: &mut Vec<(String, String)>) -> Answered {
+    let (id, name) = (text(response, "id"), text(response, "name"));
+    let fits = |(call, called): &(String, String)| if id.is_empty() { called == name } else { call == id };
+    let call = open.iter().position(fits).map(|at| open.remove(at).0);
+    let said = response.get("response").unwrap_or(&Value::Null);
+    let said = said.get("output").or_else(|| said.get("result")).unwrap_or(said);
+    Answered {
+        id: call.unwrap_or_else(|| id.to_owned()),
+        text: said.as_str().map_or_else(|| said.to_string(), ToOwned::to_owned),
+    }
+}

@@ -1,0 +1,209 @@
+//! A reply as a response, or as the chunks that spell it.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::contents::{field, inner};
+use super::model;
+use super::partial;
+use super::signatures::Prefix;
+use crate::strict::dialect::Rendered;
+use crate::strict::exchange::made_up_id;
+use crate::strict::model::Seen;
+use crate::strict::reply::{Part, Reply, Stop, pieces};
+use crate::strict::usage::{self, Usage};
+
+/// How a stream is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// `alt=sse`.
+    Sse,
+    /// One JSON array, written element by element.
+    Array,
+}
+
+impl Framing {
+    pub(super) fn of(seen: &Seen) -> Self {
+        let query = seen.path.split_once('?').map_or("", |(_, query)| query);
+        let sse = query
+            .split('&')
+            .any(|pair| pair == "alt=sse" || pair == "$alt=sse");
+        if sse { Framing::Sse } else { Framing::Array }
+    }
+
+    /// One chunk, at its place; `last` closes the array.
+    pub(super) fn event(self, chunk: &Value, at: usize, last: bool) -> Bytes {
+        match (self, at) {
+            (Framing::Sse, _) => format!("data: {chunk}\r\n\r\n").into(),
+            (Framing::Array, at) => {
+                let open = if at == 0 { "[" } else { ",\r\n" };
+                let close = if last { "]" } else { "" };
+                format!("{open}{chunk}{close}").into()
+            }
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Framing::Sse => "text/event-stream",
+            Framing::Array => "application/json; charset=UTF-8",
+        }
+    }
+}
+
+pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
+    let shape = Shape::new(seen, reply, usage);
+    let streamed = seen.stream();
+    let chunks = shape.chunks(seen, reply, streamed);
+    if !streamed {
+        let parts = chunks.into_iter().flatten().collect();
+        return Rendered::json(&shape.response(parts, Some(reply), shape.output));
+    }
+    let chunks = if partial::asked(seen) {
+        partial::spread(chunks, shape.size)
+    } else {
+        chunks
+    };
+    let framing = Framing::of(seen);
+    let end = chunks.len().saturating_sub(1);
+    let mut events = Vec::new();
+    let mut written = 0;
+    for (at, parts) in chunks.into_iter().enumerate() {
+        written += parts.iter().map(|part| part.to_string().len() / 4).sum::<usize>();
+        let last = at == end;
+        let output = if last {
+            shape.output
+        } else {
+            written.min(shape.output)
+        };
+        let chunk = shape.response(parts, last.then_some(reply), output);
+        events.push(framing.event(&chunk, at, last));
+    }
+    Rendered {
+        content_type: framing.content_type(),
+        ..Rendered::stream(events)
+    }
+}
+
+/// What every chunk of one reply has in common.
+struct Shape {
+    id: String,
+    model: String,
+    usage: Usage,
+    thoughts: usize,
+    /// Tokens of the reply without its thoughts.
+    output: usize,
+    candidates: u64,
+    shows_thoughts: bool,
+    size: usize,
+}
+
+impl Shape {
+    fn new(seen: &Seen, reply: &Reply, usage: &Usage) -> Self {
+        let config = field(inner(&seen.body), "generationConfig").unwrap_or(&Value::Null);
+        let shows = field(config, "thinkingConfig").and_then(|config| field(config, "includeThoughts"));
+        let candidates = field(config, "candidateCount").and_then(Value::as_u64);
+        let thoughts = usage::thoughts(reply).min(usage.output);
+        Shape {
+            id: made_up_id("", seen, 0),
+            model: model(seen).to_owned(),
+            usage: *usage,
+            thoughts,
+            output: usage.output - thoughts,
+            candidates: candidates.unwrap_or(1).max(1),
+            shows_thoughts: shows.and_then(Value::as_bool).unwrap_or(false),
+            size: reply.delivery.delta,
+        }
+    }
+
+    /// A chunk; the last one, or a whole response, says how the reply ended.
+    fn response(&self, parts: Vec<Value>, ended: Option<&Reply>, output: usize) -> Value {
+        let candidates: Vec<Value> = (0..self.candidates)
+            .map(|index| {
+                let mut candidate = json!({"content": {"parts": parts, "role": "model"}, "index": index});
+                if let Some(reply) = ended {
+                    candidate["finishReason"] = json!(finish_reason(reply));
+                }
+                candidate
+            })
+            .collect();
+        let prompt = self.usage.prompt();
+        json!({
+            "candidates": candidates,
+            "usageMetadata": {
+                "promptTokenCount": prompt, "candidatesTokenCount": output, "thoughtsTokenCount": self.thoughts,
+                "cachedContentTokenCount": self.usage.cache_read,
+                "totalTokenCount": prompt + output + self.thoughts,
+            },
+            "modelVersion": self.model, "responseId": self.id,
+        })
+    }
+
+    /// The parts of each chunk: texts in pieces where they are streamed, calls in a row together.
+    fn chunks(&self, seen: &Seen, reply: &Reply, streamed: bool) -> Vec<Vec<Value>> {
+        let size = if streamed { self.size } else { usize::MAX };
+        let mut out: Vec<Vec<Value>> = Vec::new();
+        let mut calling = false;
+        for (at, part) in reply.parts.iter().enumerate() {
+            let calls_before = std::mem::replace(&mut calling, matches!(part, Part::Call { .. }));
+            match part {
+                Part::Thinking(said) if self.shows_thoughts => {
+                    let pieces = pieces(said, size).into_iter();
+                    out.extend(pieces.map(|piece| vec![json!({"text": piece, "thought": true})]));
+                }
+                Part::Thinking(_) | Part::Redacted => {}
+                Part::Text(said) => {
+                    let pieces = pieces(said, size).into_iter();
+                    out.extend(pieces.map(|piece| vec![json!({"text": piece})]));
+                }
+                Part::Call { id, name, arguments } => {
+                    let id = id.clone().unwrap_or_else(|| made_up_id("fc-", seen, at));
+                    let mut call = json!({"id": id, "name": name, "args": arguments.value()});
+                    if let (true, Value::Object(fields)) = (id.is_empty(), &mut call) {
+                        fields.shift_remove("id");
+                    }
+                    let call = json!({"functionCall": call});
+                    match out.last_mut().filter(|_| calls_before) {
+                        Some(last) => last.push(call),
+                        None => out.push(vec![call]),
+                    }
+                }
+                Part::Block(whole) => out.push(vec![whole.clone()]),
+            }
+        }
+        sign(seen, reply, &mut out);
+        if out.is_empty() {
+            out.push(vec![json!({"text": ""})]);
+        }
+        out
+    }
+}
+
+/// The signature sits on the first call; without calls, and with thinking, on an empty text at the end.
+fn sign(seen: &Seen, reply: &Reply, chunks: &mut Vec<Vec<Value>>) {
+    let prefix = Prefix::of_next_turn(&seen.body);
+    let first = chunks
+        .iter_mut()
+        .flatten()
+        .find(|part| part.get("functionCall").is_some());
+    if let Some(call) = first {
+        call["thoughtSignature"] = json!(prefix.sign(call));
+        return;
+    }
+    let thinks = |part: &Part| matches!(part, Part::Thinking(_) | Part::Redacted);
+    if reply.parts.iter().any(thinks) {
+        let mut part = json!({"text": ""});
+        part["thoughtSignature"] = json!(prefix.sign(&part));
+        chunks.push(vec![part]);
+    }
+}
+
+fn finish_reason(reply: &Reply) -> &str {
+    match &reply.stop {
+        Stop::MaxTokens => "MAX_TOKENS",
+        Stop::Refusal => "SAFETY",
+        Stop::ContentFilter => "PROHIBITED_CONTENT",
+        Stop::Word(word) => word,
+        Stop::Natural | Stop::PauseTurn => "STOP",
+    }
+}

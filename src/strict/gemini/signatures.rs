@@ -1,0 +1,168 @@
+//! Thought signatures: each is good for the call (or the text) that it was given out with.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::contents::{Merged, called, field, inner, many, merged, plain};
+use super::model;
+use crate::strict::canonical;
+use crate::strict::complaint::{Findings, Rule};
+use crate::strict::model::Seen;
+use crate::strict::stamp::Stamp;
+
+/// What may stand in place of a signature, for histories that no model of this API made.
+const ESCAPES: [&str; 2] = [
+    "skip_thought_signature_validator",
+    "context_engineering_is_the_way_to_go",
+];
+
+/// Models from before signatures were demanded.
+const OLD: [&str; 2] = ["gemini-1", "gemini-2"];
+
+/// A transcript, hashed turn by turn up to some place. Thoughts, ids and signatures are no part of it, and
+/// neither are the borders between contents and texts, since chunks of a stream come back as contents of
+/// their own.
+pub(super) struct Prefix {
+    hasher: Sha256,
+    role: String,
+    in_text: bool,
+}
+
+impl Prefix {
+    /// The prefix before the first turn.
+    fn new(body: &Value) -> Self {
+        let mut prefix = Prefix {
+            hasher: Sha256::new(),
+            role: String::new(),
+            in_text: false,
+        };
+        let system = field(inner(body), "systemInstruction");
+        for part in system.map_or(&[][..], |system| many(system, "parts")) {
+            prefix.hasher.update(plain(part).unwrap_or_default());
+        }
+        for tool in many(inner(body), "tools") {
+            let declared = many(tool, "functionDeclarations");
+            let parts = if declared.is_empty() {
+                std::slice::from_ref(tool)
+            } else {
+                declared
+            };
+            for part in parts {
+                prefix.hasher.update([0]);
+                prefix.hasher.update(canonical::text(part));
+            }
+        }
+        prefix
+    }
+
+    /// The prefix of the model's next turn: it ends before the last turn, if that is the model's already.
+    pub(super) fn of_next_turn(body: &Value) -> Self {
+        let mut prefix = Prefix::new(body);
+        let mut turns = merged(body);
+        if turns.last().is_some_and(|last| last.role == "model") {
+            turns.pop();
+        }
+        for turn in &turns {
+            prefix.push(turn);
+        }
+        prefix
+    }
+
+    fn push(&mut self, turn: &Merged<'_>) {
+        for (_, _, part) in &turn.parts {
+            let Some(said) = plain(part) else { continue };
+            let is_text = part.get("text").is_some();
+            if self.role != turn.role {
+                self.hasher.update([1]);
+                self.hasher.update(turn.role);
+                turn.role.clone_into(&mut self.role);
+                self.in_text = false;
+            }
+            if !(is_text && self.in_text) {
+                self.hasher.update([2]);
+            }
+            self.in_text = is_text;
+            self.hasher.update(said);
+        }
+    }
+
+    /// The signature of a part of the turn that begins here.
+    pub(super) fn sign(&self, part: &Value) -> String {
+        self.stamp(part).write()
+    }
+
+    fn stamp(&self, part: &Value) -> Stamp {
+        let thing = field(part, "functionCall").map_or_else(|| "text".to_owned(), called);
+        Stamp::new(&thing, &self.hasher)
+    }
+}
+
+/// Holds a transcript to the rules of signatures.
+pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
+    let turns = merged(&seen.body);
+    let current = current_turn(&turns);
+    let demanded = !OLD.iter().any(|old| model(seen).starts_with(old));
+    let mut prefix = Prefix::new(&seen.body);
+    for (at, turn) in turns.iter().enumerate() {
+        if turn.role == "model" {
+            if at >= current && demanded {
+                check_first_call(turn, findings);
+            }
+            check_given(turn, &prefix, at >= current, findings);
+        }
+        prefix.push(turn);
+    }
+}
+
+/// Where the current turn begins: the last user turn that is no tool result.
+fn current_turn(turns: &[Merged<'_>]) -> usize {
+    let begins = |turn: &Merged<'_>| turn.role == "user" && turn.all("functionResponse").is_empty();
+    turns.iter().rposition(begins).unwrap_or(0)
+}
+
+fn check_first_call(turn: &Merged<'_>, findings: &mut Findings<'_>) {
+    if let Some(((n, _, part), call)) = turn.all("functionCall").first()
+        && field(part, "thoughtSignature").is_none()
+    {
+        let name = call.get("name").and_then(Value::as_str).unwrap_or("");
+        findings.add(
+            Rule::Signature,
+            format!(
+                "Function call is missing a thought_signature in functionCall parts. This is required for tools to \
+                 work correctly, and missing thought_signature may lead to degraded model performance. Additional \
+                 data, function call `default_api:{name}` , position {}.",
+                n + 1
+            ),
+        );
+    }
+}
+
+/// Signatures of older turns are not looked at by the real API, except that they must not have moved.
+fn check_given(turn: &Merged<'_>, prefix: &Prefix, current: bool, findings: &mut Findings<'_>) {
+    for (n, m, part) in &turn.parts {
+        let Some(given) = field(part, "thoughtSignature").and_then(Value::as_str) else {
+            continue;
+        };
+        let place = format!("contents[{n}].parts[{m}]");
+        let here = prefix.stamp(part);
+        match Stamp::read(given) {
+            None if ESCAPES.contains(&given) || !current => {}
+            None => findings.add(
+                Rule::ForeignThinking,
+                format!("Corrupted thought signature. ({place}: not made by this provider)"),
+            ),
+            Some(made) if !made.same_thing(&here) => findings.add(
+                Rule::Signature,
+                format!("Corrupted thought signature. ({place}: made for another part)"),
+            ),
+            Some(made) if !made.same_prefix(&here) => findings.add(
+                Rule::ReasoningPrefix,
+                format!(
+                    "The thought signature of {place} stands behind another prefix than it was made for: system, \
+                     tools or earlier contents differ."
+                ),
+            ),
+            Some(_) => {}
+        }
+    }
+}

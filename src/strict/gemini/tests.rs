@@ -1,0 +1,325 @@
+//! One test per rule: a correct conversation passes, and each single fault in it is found.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::strict::complaint::Rule;
+use crate::strict::dialect::Wire;
+use crate::strict::reply::Stop;
+
+const PATH: &str = "/v1beta/models/gemini-4-argon:generateContent";
+const STREAM: &str = "/v1beta/models/gemini-4-argon:streamGenerateContent";
+
+fn seen(path: &str, body: Value) -> Seen {
+    Seen::made_up(Wire::Gemini, path, body)
+}
+
+fn rules_at(path: &str, body: Value) -> Vec<Rule> {
+    let mut findings = Findings::new(&[]);
+    Gemini.check(&seen(path, body), &mut findings);
+    findings.list.into_iter().map(|(rule, _)| rule).collect()
+}
+
+fn rules(body: Value) -> Vec<Rule> {
+    rules_at(PATH, body)
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "parts": [{"text": text}]})
+}
+
+fn response(id: &str) -> Value {
+    json!({"functionResponse": {"id": id, "name": "read_file", "response": {"output": "fn main() {}"}}})
+}
+
+fn request(contents: Value) -> Value {
+    let declaration = json!({"name": "read_file", "parameters": {"type": "OBJECT"}});
+    json!({
+        "systemInstruction": {"parts": [{"text": "Be careful."}]}, "contents": contents,
+        "tools": [{"functionDeclarations": [declaration]}],
+        "generationConfig": {"thinkingConfig": {"includeThoughts": true}},
+    })
+}
+
+fn working() -> Reply {
+    Reply::new()
+        .thinking("Look first.")
+        .say("Looking.")
+        .call_as("a", "read_file", json!({"path": "a"}))
+        .call_as("b", "read_file", json!({"path": "b"}))
+}
+
+/// The content that the provider answers `body` with.
+fn answer(body: &Value, reply: &Reply) -> Value {
+    let rendered = Gemini.render(&seen(PATH, body.clone()), reply, &Usage::default());
+    let whole: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
+    whole["candidates"][0]["content"].clone()
+}
+
+fn conversation() -> Value {
+    let mut body = request(json!([user("Fix it.")]));
+    let said = answer(&body, &working());
+    let contents = body["contents"].as_array_mut().unwrap();
+    contents.push(said);
+    contents.push(json!({"role": "user", "parts": [response("a"), response("b")]}));
+    body
+}
+
+fn changed(change: impl FnOnce(&mut Vec<Value>)) -> Vec<Rule> {
+    let mut body = conversation();
+    change(body["contents"].as_array_mut().unwrap());
+    rules(body)
+}
+
+fn parts(content: &mut Value) -> &mut Vec<Value> {
+    content["parts"].as_array_mut().unwrap()
+}
+
+fn remove(part: &mut Value, key: &str) {
+    part.as_object_mut().unwrap().remove(key);
+}
+
+#[test]
+fn a_correct_conversation_passes() {
+    assert_eq!(changed(|_| {}), []);
+    assert_eq!(rules(json!({"contents": {"parts": {"text": "Hello."}}})), []);
+    // A chunk of the stream may come back as a content of its own, without its thoughts or ids.
+    let split = changed(|contents| {
+        let parts = contents.remove(1)["parts"].take();
+        let mut said: Vec<Value> = parts.as_array().unwrap()[1..]
+            .iter()
+            .map(|part| json!({"role": "model", "parts": [part]}))
+            .collect();
+        said[0]["parts"][0]["text"] = json!("Look");
+        said.insert(1, json!({"role": "model", "parts": [{"text": "ing."}]}));
+        remove(&mut said[2]["parts"][0]["functionCall"], "id");
+        contents.splice(1..1, said);
+    });
+    assert_eq!(split, []);
+}
+
+#[test]
+fn both_spellings_are_read() {
+    let said = conversation().to_string();
+    let mut snake = said.replace("functionCall\"", "function_call\"");
+    for (camel, other) in [
+        ("functionResponse", "function_response"),
+        ("thoughtSignature", "thought_signature"),
+        ("systemInstruction", "system_instruction"),
+        ("functionDeclarations", "function_declarations"),
+    ] {
+        snake = snake.replace(camel, other);
+    }
+    let body: Value = serde_json::from_str(&snake).unwrap();
+    assert_eq!(
+        rules_at("/v1/models/gemini-4-argon:generateContent", body.clone()),
+        []
+    );
+    let seen = seen(PATH, body.clone());
+    assert_eq!(seen.tool_names(), ["read_file"]);
+    assert_eq!(seen.turns()[1].calls.len(), 2);
+    assert_eq!(seen.turns()[2].results[1].id, "b");
+    let mut both = body;
+    both["systemInstruction"] = both["system_instruction"].clone();
+    assert_eq!(rules(both), [Rule::Conflict]);
+}
+
+#[test]
+fn calls_and_responses_are_as_many_and_belong_together() {
+    assert_eq!(changed(|c| drop(parts(&mut c[2]).pop())), [Rule::Unanswered]);
+    assert_eq!(changed(|c| drop(c.pop())), [Rule::Unanswered]);
+    assert_eq!(
+        changed(|c| parts(&mut c[2]).push(response("c"))),
+        [Rule::OrphanResult]
+    );
+    assert_eq!(
+        changed(|c| c[2]["parts"][0] = response("x")),
+        [Rule::OrphanResult]
+    );
+    assert_eq!(
+        changed(|c| c[2]["parts"][0]["functionResponse"]["name"] = json!("other")),
+        [Rule::OrphanResult]
+    );
+    assert_eq!(changed(|c| drop(c.remove(1))), [Rule::OrphanResult]);
+    assert_eq!(
+        changed(|c| drop(c.remove(0))),
+        [Rule::CallPlace, Rule::ReasoningPrefix]
+    );
+    let twice = changed(|c| {
+        c[1]["parts"][3]["functionCall"]["id"] = json!("a");
+        c[2]["parts"][1] = response("a");
+    });
+    assert_eq!(twice, [Rule::RepeatedCall]);
+}
+
+#[test]
+fn the_first_call_of_a_step_has_its_own_signature() {
+    let unsigned = |c: &mut Vec<Value>| remove(&mut c[1]["parts"][2], "thoughtSignature");
+    assert_eq!(changed(unsigned), [Rule::Signature]);
+    // Older turns and older models are not asked.
+    assert_eq!(
+        changed(|c| {
+            unsigned(c);
+            c.extend([
+                json!({"role": "model", "parts": [{"text": "Done."}]}),
+                user("More."),
+            ]);
+        }),
+        []
+    );
+    let mut body = conversation();
+    remove(&mut body["contents"][1]["parts"][2], "thoughtSignature");
+    assert_eq!(
+        rules_at("/v1beta/models/gemini-2.5-pro:generateContent", body),
+        []
+    );
+    assert_eq!(
+        changed(|c| {
+            let signature = c[1]["parts"][2]["thoughtSignature"].take();
+            unsigned(c);
+            c[1]["parts"][3]["thoughtSignature"] = signature;
+        }),
+        [Rule::Signature, Rule::Signature]
+    );
+    let sign = |with: &str| changed(|c| c[1]["parts"][2]["thoughtSignature"] = json!(with));
+    assert_eq!(sign("c2lnLTE="), [Rule::ForeignThinking]);
+    assert_eq!(sign("skip_thought_signature_validator"), []);
+    assert_eq!(changed(|c| c[0] = user("Fix that.")), [Rule::ReasoningPrefix]);
+}
+
+#[test]
+fn contents_and_parts_are_checked() {
+    let with = |content: Value| changed(|c| c.push(content));
+    assert_eq!(
+        with(json!({"role": "assistant", "parts": [{"text": "x"}]})),
+        [Rule::Role]
+    );
+    assert_eq!(with(json!({"role": "user", "parts": []})), [Rule::EmptyContent]);
+    assert_eq!(with(json!({"role": "user", "parts": [{}]})), [Rule::EmptyContent]);
+    assert_eq!(
+        with(json!({"role": "user", "parts": [{"text": "x", "fileData": {}}]})),
+        [Rule::EmptyContent]
+    );
+    assert_eq!(
+        with(json!({"role": "user", "parts": [{"text": "x", "cacheControl": {}}]})),
+        [Rule::BlockType]
+    );
+    assert_eq!(
+        changed(|c| c[2]["parts"][0]["functionResponse"]["response"] = json!("text")),
+        [Rule::Required]
+    );
+    assert_eq!(rules(request(json!([]))), [Rule::NoMessages]);
+}
+
+#[test]
+fn tools_are_checked() {
+    let with = |declarations: Value| {
+        let mut body = request(json!([user("Hello.")]));
+        body["tools"] = json!([{"functionDeclarations": declarations}]);
+        rules(body)
+    };
+    assert_eq!(with(json!([{"name": "a"}, {"name": "a"}])), [Rule::RepeatedTool]);
+    assert_eq!(with(json!([{"name": "1a"}])), [Rule::Required]);
+    let both = json!({"name": "a", "parameters": {}, "parametersJsonSchema": {}});
+    assert_eq!(with(json!([both])), [Rule::Conflict]);
+    let many: Vec<Value> = (0..513).map(|n| json!({"name": format!("t{n}")})).collect();
+    assert_eq!(with(json!(many)), [Rule::TooManyTools]);
+    let mut body = conversation();
+    body["tools"][0]["functionDeclarations"][0]["name"] = json!("other");
+    assert_eq!(rules(body)[..2], [Rule::UnknownTool, Rule::UnknownTool]);
+    let mut cached = request(json!([user("Hello.")]));
+    cached["cachedContent"] = json!("cachedContents/1");
+    assert_eq!(rules(cached), [Rule::Conflict]);
+}
+
+#[test]
+fn a_token_count_may_wrap_its_request() {
+    let wrapped = json!({"generateContentRequest": conversation()});
+    assert_eq!(rules_at("/v1beta/models/m:countTokens", wrapped.clone()), []);
+    assert_eq!(Gemini.segments(&seen(PATH, wrapped)).len(), 5);
+    assert_eq!(Gemini.counted(&Usage::default())["totalTokens"], 0);
+}
+
+#[test]
+fn a_stream_is_framed_as_asked() {
+    let reply = working().deltas(4);
+    let body = request(json!([user("Fix it.")]));
+    let sse = Gemini.render(
+        &seen(&format!("{STREAM}?alt=sse"), body.clone()),
+        &reply,
+        &Usage::default(),
+    );
+    assert_eq!(sse.content_type, "text/event-stream");
+    let chunk = |event: &Bytes| -> Value {
+        let text = std::str::from_utf8(event).unwrap();
+        let data = text
+            .strip_prefix("data: ")
+            .unwrap()
+            .strip_suffix("\r\n\r\n")
+            .unwrap();
+        serde_json::from_str(data).unwrap()
+    };
+    let chunks: Vec<Value> = sse.events.iter().map(chunk).collect();
+    assert!(chunks.iter().all(|chunk| chunk["usageMetadata"].is_object()));
+    let ends = chunks
+        .iter()
+        .filter(|chunk| chunk["candidates"][0].get("finishReason").is_some());
+    assert_eq!(ends.collect::<Vec<_>>(), [chunks.last().unwrap()]);
+    let array = Gemini.render(&seen(STREAM, body), &reply, &Usage::default());
+    let whole: Vec<Value> = serde_json::from_slice(&array.events.concat()).unwrap();
+    let said = |chunks: &[Value]| {
+        let candidates = chunks.iter().map(|chunk| chunk["candidates"].clone());
+        candidates.collect::<Vec<_>>()
+    };
+    assert_eq!(said(&whole), said(&chunks));
+}
+
+#[test]
+fn arguments_are_streamed_where_that_is_asked_for() {
+    let mut body = request(json!([user("Fix it.")]));
+    body["toolConfig"] = json!({"functionCallingConfig": {"streamFunctionCallArguments": true}});
+    let rendered = Gemini.render(&seen(STREAM, body), &working(), &Usage::default());
+    let whole: Vec<Value> = serde_json::from_slice(&rendered.events.concat()).unwrap();
+    let calls = whole
+        .iter()
+        .filter(|chunk| chunk.to_string().contains("\"willContinue\":true"));
+    assert_eq!(calls.count(), 6);
+    assert_eq!(whole.last().unwrap()["candidates"][0]["finishReason"], "STOP");
+}
+
+#[test]
+fn trouble_is_framed_too() {
+    let sse = seen(&format!("{STREAM}?alt=sse"), Value::Null);
+    let event = Gemini.error_event(&sse, 3, "RESOURCE_EXHAUSTED", "slow down");
+    assert!(event.starts_with(b"data: {\"error\":{\"code\":429,"));
+    let array = seen(STREAM, Value::Null);
+    let events = [
+        Gemini.padding_event(&array, 0, 9),
+        Gemini.error_event(&array, 1, "overloaded", "down"),
+    ];
+    let whole: Value = serde_json::from_slice(&events.concat()).unwrap();
+    assert_eq!(whole[1]["error"]["status"], "UNAVAILABLE");
+}
+
+#[test]
+fn replies_without_calls_are_signed_at_their_end() {
+    let body = request(json!([user("Hello.")]));
+    let said = answer(&body, &Reply::new().thinking("Hm.").say("Hi."));
+    assert_eq!(said["parts"][1], json!({"text": "Hi."}));
+    assert_eq!(said["parts"][2]["text"], "");
+    let mut next = body.clone();
+    let contents = next["contents"].as_array_mut().unwrap();
+    contents.extend([said, user("More.")]);
+    assert_eq!(rules(next), []);
+    assert_eq!(answer(&body, &Reply::new())["parts"], json!([{"text": ""}]));
+    let nameless = answer(&body, &Reply::new().call_as("", "read_file", json!({})));
+    assert!(nameless["parts"][0]["functionCall"].get("id").is_none());
+    let cut = Gemini.render(
+        &seen(PATH, body),
+        &Reply::text("x").stop(Stop::MaxTokens),
+        &Usage::default(),
+    );
+    let cut: Value = serde_json::from_slice(&cut.events[0]).unwrap();
+    assert_eq!(cut["candidates"][0]["finishReason"], "MAX_TOKENS");
+}

@@ -1,0 +1,121 @@
+//! A reply as a chat response, or as the lines that spell it.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::text;
+use crate::strict::dialect::Rendered;
+use crate::strict::exchange::made_up_id;
+use crate::strict::model::Seen;
+use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
+use crate::strict::usage::Usage;
+
+/// When every reply was made: the wire writes a date, and no client reads it.
+const CREATED: &str = "2026-11-21T10:00:00Z";
+
+pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
+    if !seen.stream() {
+        return Rendered::json(&ended(seen, &whole(seen, reply), reply, usage));
+    }
+    let mut events: Vec<Bytes> = Vec::new();
+    let mut calls = 0;
+    for (at, part) in reply.parts.iter().enumerate() {
+        for message in messages(seen, part, at, &mut calls, reply.delivery.delta) {
+            events.push(line(&chunk(seen, &message)));
+        }
+    }
+    let last = json!({"role": "assistant", "content": ""});
+    events.push(line(&ended(seen, &last, reply, usage)));
+    Rendered {
+        content_type: "application/x-ndjson",
+        ..Rendered::stream(events)
+    }
+}
+
+/// One line.
+pub(super) fn line(value: &Value) -> Bytes {
+    format!("{value}\n").into()
+}
+
+/// A chunk that is not the last.
+pub(super) fn chunk(seen: &Seen, message: &Value) -> Value {
+    json!({
+        "model": text(&seen.body, "model"), "created_at": CREATED, "message": message, "done": false,
+    })
+}
+
+fn ended(seen: &Seen, message: &Value, reply: &Reply, usage: &Usage) -> Value {
+    let reason = match &reply.stop {
+        Stop::MaxTokens => "length",
+        Stop::Word(word) => word,
+        _ => "stop",
+    };
+    json!({
+        "model": text(&seen.body, "model"), "created_at": CREATED, "message": message, "done": true,
+        "done_reason": reason, "total_duration": 9, "load_duration": 1, "prompt_eval_count": usage.prompt(),
+        "prompt_eval_duration": 4, "eval_count": usage.output, "eval_duration": 4,
+    })
+}
+
+fn call(
+    seen: &Seen,
+    at: usize,
+    index: usize,
+    id: Option<&String>,
+    name: &str,
+    arguments: &Arguments,
+) -> Value {
+    let id = id.cloned().unwrap_or_else(|| made_up_id("call_", seen, at));
+    let function = json!({"index": index, "name": name, "arguments": arguments.value()});
+    if id.is_empty() {
+        return json!({"function": function});
+    }
+    json!({"id": id, "function": function})
+}
+
+/// The messages that spell one part.
+fn messages(seen: &Seen, part: &Part, at: usize, calls: &mut usize, size: usize) -> Vec<Value> {
+    let said = |key: &str, text: &str| {
+        let pieces = pieces(text, size).into_iter();
+        pieces
+            .map(|piece| {
+                let mut message = json!({"role": "assistant", "content": ""});
+                message[key] = json!(piece);
+                message
+            })
+            .collect()
+    };
+    match part {
+        Part::Thinking(text) => said("thinking", text),
+        Part::Text(text) => said("content", text),
+        Part::Call { id, name, arguments } => {
+            let call = call(seen, at, *calls, id.as_ref(), name, arguments);
+            *calls += 1;
+            vec![json!({"role": "assistant", "content": "", "tool_calls": [call]})]
+        }
+        Part::Block(message) => vec![message.clone()],
+        Part::Redacted => Vec::new(),
+    }
+}
+
+fn whole(seen: &Seen, reply: &Reply) -> Value {
+    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    for (at, part) in reply.parts.iter().enumerate() {
+        match part {
+            Part::Thinking(text) => thought.push_str(text),
+            Part::Text(text) => said.push_str(text),
+            Part::Call { id, name, arguments } => {
+                calls.push(call(seen, at, calls.len(), id.as_ref(), name, arguments));
+            }
+            Part::Block(_) | Part::Redacted => {}
+        }
+    }
+    let mut message = json!({"role": "assistant", "content": said});
+    if !thought.is_empty() {
+        message["thinking"] = json!(thought);
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    message
+}

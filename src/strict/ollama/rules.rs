@@ -1,0 +1,138 @@
+//! The rules of `/api/chat`.
+
+use serde_json::Value;
+
+use super::{list, name, text};
+use crate::strict::complaint::{Findings, Rule};
+use crate::strict::model::Seen;
+
+/// Holds a request to all of them.
+pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
+    let body = &seen.body;
+    if text(body, "model").is_empty() {
+        findings.add(Rule::Required, "model is required");
+    }
+    let messages = list(body, "messages");
+    if messages.is_empty() {
+        findings.add(
+            Rule::NoMessages,
+            "messages is empty: that would only load the model",
+        );
+    }
+    check_tools(body, findings);
+    let tools: Vec<&str> = list(body, "tools").iter().map(name).collect();
+    for (n, message) in messages.iter().enumerate() {
+        check_message(n, message, findings);
+        for (m, call) in list(message, "tool_calls").iter().enumerate() {
+            check_call(&format!("messages[{n}].tool_calls[{m}]"), call, &tools, findings);
+        }
+    }
+    check_order(messages, findings);
+}
+
+fn check_tools(body: &Value, findings: &mut Findings<'_>) {
+    let tools = list(body, "tools");
+    for (n, tool) in tools.iter().enumerate() {
+        if name(tool).is_empty() {
+            findings.add(Rule::Required, format!("tools[{n}].function.name is required"));
+        } else if tools[..n].iter().any(|other| name(other) == name(tool)) {
+            findings.add(
+                Rule::RepeatedTool,
+                format!("tools[{n}]: {:?} stands twice", name(tool)),
+            );
+        }
+    }
+}
+
+fn check_message(n: usize, message: &Value, findings: &mut Findings<'_>) {
+    let role = text(message, "role");
+    if !matches!(role, "system" | "user" | "assistant" | "tool") {
+        let rule = "invalid role, must be one of [\"system\", \"user\", \"assistant\", \"tool\"]";
+        findings.add(Rule::Role, format!("{rule} (messages[{n}]: {role:?})"));
+    }
+    let said = message.get("content").filter(|said| !said.is_null());
+    if said.is_some_and(|said| !said.is_string()) {
+        let field = "ChatRequest.messages.content of type string";
+        findings.add(
+            Rule::Required,
+            format!("json: cannot unmarshal into Go struct field {field} (messages[{n}])"),
+        );
+    }
+    let something = ["tool_calls", "images"]
+        .iter()
+        .any(|key| !list(message, key).is_empty())
+        || !text(message, "thinking").is_empty();
+    if role == "assistant" && text(message, "content").is_empty() && !something {
+        findings.add(
+            Rule::EmptyContent,
+            format!("messages[{n}]: the assistant says nothing"),
+        );
+    }
+}
+
+fn check_call(place: &str, call: &Value, tools: &[&str], findings: &mut Findings<'_>) {
+    let arguments = call.pointer("/function/arguments");
+    if !arguments.is_some_and(Value::is_object) {
+        let field =
+            "ToolCallFunction.messages.tool_calls.function.arguments of type api.ToolCallFunctionArguments";
+        findings.add(
+            Rule::Required,
+            format!("json: cannot unmarshal into Go struct field {field} ({place})"),
+        );
+    }
+    if !tools.contains(&name(call)) {
+        findings.add(
+            Rule::UnknownTool,
+            format!("{place}: call of {:?}, which is not in tools", name(call)),
+        );
+    }
+}
+
+/// Whether a tool message answers this call: by id where both have one, else by name where the message has one.
+pub(super) fn answers(message: &Value, id: &str, called: &str) -> bool {
+    let (given, tool) = (text(message, "tool_call_id"), text(message, "tool_name"));
+    if given.is_empty() || id.starts_with("call ") {
+        tool.is_empty() || tool == called
+    } else {
+        given == id
+    }
+}
+
+/// Tool messages follow the calls that they answer, one each (stricter than the real server, which takes
+/// them as they come).
+fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
+    let mut open: Vec<(String, &str)> = Vec::new();
+    for (n, message) in messages.iter().enumerate() {
+        if text(message, "role") == "tool" {
+            let at = open.iter().position(|(id, called)| answers(message, id, called));
+            match at {
+                Some(at) => drop(open.remove(at)),
+                None => findings.add(
+                    Rule::OrphanResult,
+                    format!("messages[{n}]: a tool message that answers no call before it"),
+                ),
+            }
+            continue;
+        }
+        complain_of_open(&open, n, findings);
+        let calls = list(message, "tool_calls").iter().enumerate();
+        open = calls
+            .map(|(m, call)| match text(call, "id") {
+                "" => (format!("call {n}.{m}"), name(call)),
+                id => (id.to_owned(), name(call)),
+            })
+            .collect();
+    }
+    complain_of_open(&open, messages.len(), findings);
+}
+
+fn complain_of_open(open: &[(String, &str)], n: usize, findings: &mut Findings<'_>) {
+    if !open.is_empty() {
+        let names: Vec<&str> = open.iter().map(|(_, name)| *name).collect();
+        let names = names.join(", ");
+        findings.add(
+            Rule::Unanswered,
+            format!("messages[{n}]: calls before it have no tool message: {names}"),
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! The rules of a request and of each item in it.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::binding::{Found, Prefix, encrypted};
+use super::items::{self, kind};
+use super::{pairing, tools};
+use crate::strict::complaint::{Findings, Rule};
+use crate::strict::fields::{list, text};
+use crate::strict::model::Seen;
+use crate::strict::stamp::Stamp;
+
+/// Characters of an item's id, and of a call's.
+const MAX_ID: usize = 64;
+
+const INCLUDES: [&str; 8] = [
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+    "reasoning.encrypted_content",
+    "message.output_text.logprobs",
+];
+
+/// How the ids of items begin; types that are not here may have any.
+const PREFIXES: [(&str, &str); 5] = [
+    ("message", "msg"),
+    ("reasoning", "rs"),
+    ("function_call", "fc"),
+    ("custom_tool_call", "ctc"),
+    ("compaction", "cmp"),
+];
+
+/// Holds a request to all of them.
+pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
+    check_head(seen, findings);
+    let items = items::whole(seen);
+    if items.is_empty() {
+        findings.add(
+            Rule::NoMessages,
+            "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be provided.",
+        );
+    }
+    tools::check(seen, &items, findings);
+    for (n, item) in items.iter().enumerate() {
+        check_item(n, item, findings);
+        if kind(item) == "compaction_trigger" && n + 1 != items.len() {
+            let rule = "must be the last item";
+            findings.add(
+                Rule::BlockType,
+                format!("Invalid 'input[{n}]': 'compaction_trigger' {rule}."),
+            );
+        }
+    }
+    check_ids(&items, findings);
+    pairing::check(seen, &items, findings);
+    check_encrypted(seen, &items, findings);
+}
+
+fn check_head(seen: &Seen, findings: &mut Findings<'_>) {
+    let body = &seen.body;
+    let given = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
+    if text(body, "model").is_empty() && !given("prompt") {
+        findings.add(Rule::Required, "Missing required parameter: 'model'.");
+    }
+    if given("input") && !matches!(body["input"], Value::String(_) | Value::Array(_)) {
+        let rule = "expected one of an array of objects or string";
+        findings.add(Rule::Required, format!("Invalid type for 'input': {rule}."));
+    }
+    if given("previous_response_id") && given("conversation") {
+        findings.add(
+            Rule::Conflict,
+            "Mutually exclusive parameters: Ensure you are only providing one of: 'previous_response_id' or \
+             'conversation'.",
+        );
+    }
+    let stored = body.get("store").and_then(Value::as_bool) != Some(false);
+    if body.get("background").and_then(Value::as_bool) == Some(true) && !stored {
+        findings.add(Rule::Conflict, "Background mode requires 'store' to be true.");
+    }
+    let previous = text(body, "previous_response_id");
+    if !previous.is_empty() && seen.memory.response(previous).is_none() {
+        findings.add(
+            Rule::UnknownResponse,
+            format!("Previous response with id '{previous}' not found."),
+        );
+    }
+    if let Some(id) = items::conversation(body).filter(|id| !seen.memory.knows_conversation(id)) {
+        findings.add(
+            Rule::UnknownResponse,
+            format!("Conversation with id '{id}' not found."),
+        );
+    }
+    for (n, included) in list(body, "include").iter().enumerate() {
+        let included = included.as_str().unwrap_or("");
+        if !INCLUDES.contains(&included) {
+            let known = INCLUDES.join("', '");
+            findings.add(
+                Rule::Include,
+                format!("Invalid value: '{included}'. Supported values are: '{known}'. (include[{n}])"),
+            );
+        }
+    }
+}
+
+fn check_item(n: usize, item: &Value, findings: &mut Findings<'_>) {
+    let place = format!("input[{n}]");
+    let needed: &[&str] = match kind(item) {
+        "message" => {
+            check_message(&place, item, findings);
+            &[]
+        }
+        "function_call" => &["call_id", "name", "arguments"],
+        "custom_tool_call" => &["call_id", "name", "input"],
+        "function_call_output" | "custom_tool_call_output" => {
+            if !matches!(item.get("output"), Some(Value::String(_) | Value::Array(_))) {
+                findings.add(
+                    Rule::Required,
+                    format!("Missing required parameter: '{place}.output'."),
+                );
+            }
+            &["call_id"]
+        }
+        "reasoning" if !item.get("summary").is_some_and(Value::is_array) => {
+            findings.add(
+                Rule::Required,
+                format!("Missing required parameter: '{place}.summary'."),
+            );
+            &[]
+        }
+        "compaction" => &["encrypted_content"],
+        "item_reference" => {
+            let id = text(item, "id");
+            findings.add(Rule::UnknownItem, missing(id));
+            &[]
+        }
+        known if items::is_known(known) => &[],
+        unknown => {
+            findings.add(
+                Rule::BlockType,
+                format!("Invalid value: '{unknown}'. Supported values are: 'message', … ({place}.type)"),
+            );
+            &[]
+        }
+    };
+    for key in needed {
+        if !item.get(key).is_some_and(Value::is_string) {
+            findings.add(
+                Rule::Required,
+                format!("Missing required parameter: '{place}.{key}'."),
+            );
+        }
+    }
+}
+
+fn check_message(place: &str, item: &Value, findings: &mut Findings<'_>) {
+    let role = text(item, "role");
+    let known: &[&str] = match role {
+        "assistant" => &["output_text", "refusal"],
+        _ => &["input_text", "input_image", "input_file"],
+    };
+    if !matches!(role, "user" | "assistant" | "system" | "developer") {
+        let roles = "'assistant', 'system', 'developer', and 'user'";
+        findings.add(
+            Rule::Role,
+            format!("Invalid value: '{role}'. Supported values are: {roles}. ({place}.role)"),
+        );
+    }
+    match item.get("content") {
+        Some(Value::String(said)) if said.is_empty() && role == "assistant" => {
+            findings.add(
+                Rule::EmptyContent,
+                format!("Invalid '{place}.content': empty string."),
+            );
+        }
+        Some(Value::String(_)) => {}
+        Some(Value::Array(parts)) if parts.is_empty() => {
+            findings.add(
+                Rule::EmptyContent,
+                format!("Invalid '{place}.content': empty array."),
+            );
+        }
+        Some(Value::Array(parts)) => {
+            for (m, part) in parts.iter().enumerate() {
+                let kind = text(part, "type");
+                if !known.contains(&kind) {
+                    let known = known.join("', '");
+                    findings.add(
+                        Rule::BlockType,
+                        format!(
+                            "Invalid value: '{kind}'. Supported values are: '{known}'. ({place}.content[{m}].type)"
+                        ),
+                    );
+                }
+            }
+        }
+        _ => findings.add(
+            Rule::Required,
+            format!("Missing required parameter: '{place}.content'."),
+        ),
+    }
+}
+
+fn check_ids(items: &[Value], findings: &mut Findings<'_>) {
+    let mut ids = HashSet::new();
+    for (n, item) in items.iter().enumerate() {
+        let id = text(item, "id");
+        if !id.is_empty() && !ids.insert(id) {
+            findings.add(
+                Rule::RepeatedItem,
+                format!(
+                    "Duplicate item found with id {id}. Remove duplicate items from your input and try again. \
+                     (input[{n}])"
+                ),
+            );
+        }
+        for key in ["id", "call_id"] {
+            check_spelling(n, key, text(item, key), findings);
+        }
+        let prefix = PREFIXES.iter().find(|(name, _)| *name == kind(item));
+        if let Some((_, prefix)) = prefix.filter(|(_, prefix)| !id.is_empty() && !id.starts_with(prefix)) {
+            findings.add(
+                Rule::ItemId,
+                format!("Invalid 'input[{n}].id': '{id}'. Expected an ID that begins with '{prefix}'."),
+            );
+        }
+    }
+}
+
+fn check_spelling(n: usize, key: &str, id: &str, findings: &mut Findings<'_>) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if id.len() > MAX_ID {
+        findings.add(
+            Rule::ItemId,
+            format!(
+                "Invalid 'input[{n}].{key}': string too long. Expected a string with maximum length {MAX_ID}, but got \
+                 a string with length {} instead.",
+                id.len()
+            ),
+        );
+    } else if key == "id" && !id.chars().all(fits) {
+        let rule = "Expected an ID that contains letters, numbers, underscores, or dashes";
+        findings.add(Rule::ItemId, format!("Invalid 'input[{n}].id': '{id}'. {rule}."));
+    }
+}
+
+fn check_encrypted(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
+    let mut prefix = Prefix::new(&seen.body);
+    for (n, item) in items.iter().enumerate() {
+        let id = text(item, "id");
+        match kind(item) {
+            "reasoning" => match encrypted(seen, item).as_str() {
+                "" => findings.add(Rule::UnknownItem, missing(id)),
+                content => match prefix.verify(content) {
+                    Found::Right => {}
+                    Found::Foreign => findings.add(Rule::ForeignThinking, unverified(n, id)),
+                    Found::Moved => findings.add(
+                        Rule::ReasoningPrefix,
+                        format!(
+                            "Reasoning item '{id}' (input[{n}]) stands behind another prefix than it was made for: \
+                             system, tools or earlier items differ. It would be removed (prefix_mismatch)."
+                        ),
+                    ),
+                },
+            },
+            "compaction" if Stamp::read(text(item, "encrypted_content")).is_none() => {
+                findings.add(Rule::ForeignThinking, unverified(n, id));
+            }
+            _ => {}
+        }
+        prefix.push(item);
+    }
+}
+
+fn unverified(n: usize, id: &str) -> String {
+    format!("The encrypted content for item {id} (input[{n}]) could not be verified. Reason: not made here.")
+}
+
+fn missing(id: &str) -> String {
+    format!(
+        "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` \
+         set to true, or remove this item from your input."
+    )
+}

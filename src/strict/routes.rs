@@ -1,0 +1,201 @@
+//! The paths of the wires.
+
+use http::{HeaderMap, Method};
+
+use super::dialect::{Endpoint, Wire};
+
+/// One row per path. `*` stands for one segment, or for the rest of one. What is not here is answered 404.
+static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
+    (Method::POST, "/v1/messages", Wire::Anthropic, Endpoint::Generate),
+    (
+        Method::POST,
+        "/v1/messages/count_tokens",
+        Wire::Anthropic,
+        Endpoint::CountTokens,
+    ),
+    (
+        Method::POST,
+        "/v1/chat/completions",
+        Wire::OpenAiChat,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/chat/completions",
+        Wire::OpenAiChat,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/v1/responses",
+        Wire::OpenAiResponses,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/responses",
+        Wire::OpenAiResponses,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/v1/responses/compact",
+        Wire::OpenAiResponses,
+        Endpoint::Compact,
+    ),
+    (
+        Method::POST,
+        "/responses/compact",
+        Wire::OpenAiResponses,
+        Endpoint::Compact,
+    ),
+    (
+        Method::POST,
+        "/v1/responses/input_tokens",
+        Wire::OpenAiResponses,
+        Endpoint::CountTokens,
+    ),
+    (
+        Method::GET,
+        "/v1/responses/*/input_items",
+        Wire::OpenAiResponses,
+        Endpoint::Stored,
+    ),
+    (
+        Method::POST,
+        "/v1/responses/*/cancel",
+        Wire::OpenAiResponses,
+        Endpoint::Stored,
+    ),
+    (
+        Method::GET,
+        "/v1/responses/*",
+        Wire::OpenAiResponses,
+        Endpoint::Stored,
+    ),
+    (
+        Method::DELETE,
+        "/v1/responses/*",
+        Wire::OpenAiResponses,
+        Endpoint::Stored,
+    ),
+    (
+        Method::POST,
+        "/v1/conversations",
+        Wire::OpenAiResponses,
+        Endpoint::Stored,
+    ),
+    (Method::GET, "/v1beta/models", Wire::Gemini, Endpoint::Models),
+    (Method::POST, "/api/chat", Wire::Ollama, Endpoint::Generate),
+    (Method::GET, "/api/tags", Wire::Ollama, Endpoint::Models),
+    (Method::GET, "/api/version", Wire::Ollama, Endpoint::Stored),
+    (Method::HEAD, "/", Wire::Ollama, Endpoint::Stored),
+    (Method::GET, "/v1/models", Wire::OpenAiChat, Endpoint::Models),
+    (Method::POST, "/v1/embeddings", Wire::OpenAiChat, Endpoint::Echo),
+];
+
+/// Where Gemini's models stand: at home, and in both forms of Vertex. A verb follows each.
+const MODELS: [&str; 3] = [
+    "/*/models/*",
+    "/*/publishers/google/models/*",
+    "/*/projects/*/locations/*/publishers/google/models/*",
+];
+
+const VERBS: [(&str, Endpoint); 3] = [
+    (":generateContent", Endpoint::Generate),
+    (":streamGenerateContent", Endpoint::Generate),
+    (":countTokens", Endpoint::CountTokens),
+];
+
+/// The wire that answers a path of no row, by how the path begins.
+const STRANGERS: [(&str, Wire); 4] = [
+    ("/v1/messages", Wire::Anthropic),
+    ("/v1/responses", Wire::OpenAiResponses),
+    ("/v1beta", Wire::Gemini),
+    ("/api/", Wire::Ollama),
+];
+
+/// Whose a request is, and what it asks for.
+pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, Endpoint) {
+    let fits =
+        |(verb, pattern, ..): &&(Method, &str, Wire, Endpoint)| verb == method && matches(pattern, path);
+    let known = ROUTES.iter().find(fits);
+    let anthropic = headers.contains_key("anthropic-version");
+    let begins = STRANGERS.iter().find(|(begin, _)| path.starts_with(begin));
+    if method == Method::POST
+        && let Some(endpoint) = model_verb(path)
+    {
+        return (Wire::Gemini, endpoint);
+    }
+    match (known, begins) {
+        (Some((.., Endpoint::Models)), _) if anthropic => (Wire::Anthropic, Endpoint::Models),
+        (Some((.., wire, endpoint)), _) => (*wire, *endpoint),
+        (None, _) if anthropic => (Wire::Anthropic, Endpoint::Other),
+        (None, Some((_, wire))) => (*wire, Endpoint::Other),
+        (None, None) => (Wire::OpenAiChat, Endpoint::Other),
+    }
+}
+
+fn model_verb(path: &str) -> Option<Endpoint> {
+    VERBS.iter().find_map(|(verb, endpoint)| {
+        let model = path.strip_suffix(verb)?;
+        let known = MODELS.iter().any(|pattern| matches(pattern, model));
+        known.then_some(*endpoint)
+    })
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
+    let fits = |(pattern, segment): (&&str, &&str)| match pattern.strip_prefix('*') {
+        Some(rest) => segment.len() > rest.len() && segment.ends_with(rest),
+        None => pattern == segment,
+    };
+    pattern.len() == path.len() && pattern.iter().zip(&path).all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(method: Method, path: &str) -> (Wire, Endpoint) {
+        route(&method, path, &HeaderMap::new())
+    }
+
+    #[test]
+    fn paths_find_their_wire() {
+        let vertex =
+            "/v1/projects/p/locations/eu/publishers/google/models/gemini-4-argon:streamGenerateContent";
+        let gemini = (Wire::Gemini, Endpoint::Generate);
+        assert_eq!(routed(Method::POST, vertex), gemini);
+        let express = "/v1beta1/publishers/google/models/gemini-4-argon:generateContent";
+        assert_eq!(routed(Method::POST, express), gemini);
+        assert_eq!(
+            routed(Method::POST, "/v1beta/models/gemini-4-argon:generateContent"),
+            gemini
+        );
+        assert_eq!(
+            routed(Method::POST, "/v1/models/gemini-4-argon:countTokens"),
+            (Wire::Gemini, Endpoint::CountTokens)
+        );
+        let stored = (Wire::OpenAiResponses, Endpoint::Stored);
+        assert_eq!(routed(Method::GET, "/v1/responses/resp_1"), stored);
+        assert_eq!(routed(Method::DELETE, "/v1/responses/resp_1"), stored);
+        assert_eq!(
+            routed(Method::POST, "/v1/responses/compact"),
+            (Wire::OpenAiResponses, Endpoint::Compact)
+        );
+        assert_eq!(
+            routed(Method::GET, "/v1/responses/"),
+            (Wire::OpenAiResponses, Endpoint::Other)
+        );
+        assert_eq!(
+            routed(Method::POST, "/api/chat"),
+            (Wire::Ollama, Endpoint::Generate)
+        );
+        assert_eq!(
+            routed(Method::POST, "/v1beta/models/m:embedContent"),
+            (Wire::Gemini, Endpoint::Other)
+        );
+        assert_eq!(routed(Method::GET, "/v2"), (Wire::OpenAiChat, Endpoint::Other));
+    }
+}

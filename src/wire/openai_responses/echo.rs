@@ -1,0 +1,256 @@
+//! Response objects: what of them the agent may see, and what several legs make of them.
+
+use bytes::Bytes;
+
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::{self, Edit};
+use crate::wire::leg::{LegReport, Stop};
+use crate::wire::{HiddenCall, TOOL_NAME, Watch};
+
+/// Items that wait for the agent's answer, beside those with a `call_id`.
+const APPROVAL: &str = "mcp_approval_request";
+
+pub(super) fn raw(text: &[u8], span: Span) -> String {
+    String::from_utf8_lossy(span.of(text)).into_owned()
+}
+
+/// The span of a value that stands alone.
+pub(super) fn whole(text: &[u8]) -> Span {
+    Span::new(json::blank(text, 0), text.len())
+}
+
+/// Whether an output item is a call of our tool; one inside a namespace is another's.
+pub(super) fn is_ours(text: &[u8], item: Span) -> bool {
+    json::get_string(text, item, "type").is_some_and(|t| t == "function_call")
+        && json::get_string(text, item, "name").is_some_and(|n| n == TOOL_NAME)
+        && json::get(text, item, "namespace").is_none_or(|n| n.of(text) == b"null")
+}
+
+/// The id by which the agent answers an item, where it is a call that the agent has to answer.
+pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
+    let kind = json::get_string(text, item, "type")?;
+    if kind == APPROVAL {
+        return json::get_string(text, item, "id").map(|id| id.into_owned());
+    }
+    let by_server = json::get_string(text, item, "execution").is_some_and(|e| e == "server");
+    let id = json::get_string(text, item, "call_id").filter(|id| !id.is_empty())?;
+    (kind.ends_with("_call") && !by_server).then(|| id.into_owned())
+}
+
+/// A finished call of our tool. The item is kept whole, to be put back as it was.
+pub(super) fn hidden(text: &[u8], item: Span, after: usize, limit: usize) -> HiddenCall {
+    let arguments = json::get_string(text, item, "arguments").unwrap_or_default();
+    let status = json::get_string(text, item, "status");
+    let mut call = HiddenCall {
+        id: json::get_string(text, item, "call_id")
+            .unwrap_or_default()
+            .into_owned(),
+        complete: status.is_none_or(|s| s == "completed"),
+        after,
+        ..HiddenCall::default()
+    };
+    call.collect(&arguments, limit);
+    call.raw = (!call.oversize).then(|| raw(text, item));
+    call
+}
+
+/// A call of which only the beginning was streamed, as the response object has it.
+pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: usize) -> Option<HiddenCall> {
+    output(text, response)
+        .into_iter()
+        .filter(|item| is_ours(text, *item))
+        .map(|item| hidden(text, item, begun.after, limit))
+        .find(|call| call.id == begun.id)
+}
+
+/// Where the text of an output item, looking like ours, is broken up.
+pub(super) fn breaks(text: &[u8], item: Span) -> Vec<Edit> {
+    if json::get_string(text, item, "type").is_none_or(|t| t != "message") {
+        return Vec::new();
+    }
+    let content = json::get(text, item, "content").unwrap_or_default();
+    json::elements(text, content)
+        .into_iter()
+        .filter_map(|part| part_text(text, part))
+        .flat_map(|said| break_edits(text, said, &mut Breaker::default()))
+        .collect()
+}
+
+/// The text literal of a content part, where it is the model's text.
+pub(super) fn part_text(text: &[u8], part: Span) -> Option<Span> {
+    json::get_string(text, part, "type").filter(|t| t == "output_text")?;
+    json::get(text, part, "text").filter(|t| t.len() >= 2)
+}
+
+/// Edits that break up a text literal.
+pub(super) fn break_edits(text: &[u8], literal: Span, breaker: &mut Breaker) -> Vec<Edit> {
+    let inside = literal.inner();
+    breaker
+        .follow(inside.of(text))
+        .into_iter()
+        .map(|at| Edit::insert(inside.start + at, r"\\"))
+        .collect()
+}
+
+/// An output item as the agent sees it.
+pub(super) fn shown(text: &[u8], item: Span) -> String {
+    let edits = breaks(text, item);
+    if edits.is_empty() {
+        return raw(text, item);
+    }
+    let text = Bytes::copy_from_slice(&text[..item.end]);
+    let flat = splice::flat(splice::splice(&text, edits));
+    String::from_utf8_lossy(&flat[item.start..]).into_owned()
+}
+
+/// The items under `output`.
+pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
+    json::get(text, response, "output").map_or(Vec::new(), |list| json::elements(text, list))
+}
+
+/// Takes the items under `output` into a report, and returns those that the agent sees.
+pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport, watch: Watch) -> Vec<String> {
+    let mut seen = Vec::new();
+    for item in output(text, response) {
+        if watch.hide && is_ours(text, item) {
+            report
+                .hidden
+                .push(hidden(text, item, report.parts, watch.held_bytes));
+            continue;
+        }
+        if let Some(id) = call_id(text, item) {
+            report.calls.push((id, report.parts));
+        }
+        report.parts += 1;
+        report.broken_up += breaks(text, item).len();
+        seen.push(shown(text, item));
+    }
+    seen
+}
+
+/// Why a leg ended, from its response object. `calls`: whether the agent has any to answer.
+pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> Stop {
+    let status = json::get_string(text, response, "status").unwrap_or_default();
+    match &*status {
+        "completed" if calls => Stop::Calls,
+        "completed" => Stop::Done,
+        "incomplete" => {
+            let reason = json::at_path(text, response, &["incomplete_details", "reason"]);
+            match reason.and_then(|r| json::string(text, r)).as_deref() {
+                Some("content_filter") => Stop::Refused,
+                Some("steered") => Stop::Paused,
+                _ => Stop::Truncated,
+            }
+        }
+        "failed" | "cancelled" => Stop::Error,
+        _ => Stop::Open,
+    }
+}
+
+/// What every response object of one response says, whatever its leg: the first leg's.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Identity(Vec<(String, String)>);
+
+impl Identity {
+    /// Members by which a response is known.
+    const KEYS: [&str; 5] = [
+        "id",
+        "created_at",
+        "completed_at",
+        "model",
+        "previous_response_id",
+    ];
+
+    /// Takes what a response object of the first leg says; null leaves what was there.
+    pub(super) fn take(&mut self, text: &[u8], response: Span) {
+        for (key, value) in json::members(text, response) {
+            let name = String::from_utf8_lossy(key.of(text)).into_owned();
+            let given = value.of(text) != b"null" || name == "previous_response_id";
+            if given && Self::KEYS.contains(&&*name) {
+                self.0.retain(|(n, _)| *n != name);
+                self.0.push((name, raw(text, value)));
+            }
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == key).map(|(_, v)| &**v)
+    }
+}
+
+/// What a response object says in place of its own.
+#[derive(Debug, Default)]
+pub(super) struct Now<'a> {
+    /// Whose response it is.
+    pub(super) identity: Option<&'a Identity>,
+    /// The agent's own `previous_response_id`, as a literal.
+    pub(super) previous: Option<&'a str>,
+    /// Every item the agent has seen.
+    pub(super) output: Option<String>,
+    /// Usage of all legs.
+    pub(super) usage: Option<String>,
+    /// The tool was offered by us: the echo of the request is cleaned of it.
+    pub(super) offered: bool,
+    /// The response ends well, however its last leg ended.
+    pub(super) completed: bool,
+}
+
+/// A response object as the agent may see it: without our tool in its echo of the request, and as `now` says.
+pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    let mut missing = vec![("output", &now.output), ("usage", &now.usage)];
+    let members = json::members(text, response);
+    for (key, value) in &members {
+        let name = std::str::from_utf8(key.of(text)).unwrap_or_default();
+        missing.retain(|(n, _)| *n != name);
+        let own = now.identity.and_then(|i| i.get(name)).map(str::to_owned);
+        let with = match name {
+            "tools" if now.offered => {
+                edits.extend(without_ours(text, *value));
+                None
+            }
+            "previous_response_id" => now.previous.map(str::to_owned).or(own),
+            // A leg that did not come to its end was not completed at any time.
+            "completed_at" if !now.completed && value.of(text) == b"null" => None,
+            "output" => now.output.clone(),
+            "usage" => now.usage.clone(),
+            "status" => now.completed.then(|| r#""completed""#.to_owned()),
+            "error" | "incomplete_details" => now.completed.then(|| "null".to_owned()),
+            _ => own,
+        };
+        let with = with.filter(|w| w.as_bytes() != value.of(text));
+        edits.extend(with.map(|w| Edit::replace(*value, w)));
+    }
+    if let Some((_, last)) = members.last() {
+        let told = missing.into_iter().filter_map(|(n, v)| Some((n, v.as_ref()?)));
+        edits.extend(told.map(|(n, v)| Edit::insert(last.end, format!(r#","{n}":{v}"#))));
+    }
+    edits
+}
+
+/// A response object that stands alone, edited.
+pub(super) fn edited(response: &str, now: &Now<'_>) -> String {
+    let text = Bytes::copy_from_slice(response.as_bytes());
+    let edits = edits(&text, whole(&text), now);
+    String::from_utf8_lossy(&splice::flat(splice::splice(&text, edits))).into_owned()
+}
+
+/// Edits that take our tool out of an echoed list.
+fn without_ours(text: &[u8], list: Span) -> Vec<Edit> {
+    let all = json::elements(text, list);
+    let ours = |tool: &Span| json::get_string(text, *tool, "name").is_some_and(|n| n == TOOL_NAME);
+    let Some(i) = all.iter().position(ours) else {
+        return Vec::new();
+    };
+    vec![Edit::delete(match (i.checked_sub(1), all.get(i + 1)) {
+        (Some(before), _) => Span::new(all[before].end, all[i].end),
+        (None, Some(next)) => Span::new(all[0].start, next.start),
+        (None, None) => all[0],
+    })]
+}
+
+/// Whether an item is a message with a phase.
+pub(super) fn has_phase(text: &[u8], item: Span) -> bool {
+    json::get_string(text, item, "phase").is_some()
+}

@@ -1,0 +1,57 @@
+//! Stream events as spans.
+
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+
+use super::echo;
+
+/// The spans of an event's members that matter.
+#[derive(Default)]
+pub(super) struct Event {
+    pub(super) index: Option<Span>,
+    pub(super) content: Option<Span>,
+    pub(super) sequence: Option<Span>,
+    pub(super) item: Option<Span>,
+    pub(super) part: Option<Span>,
+    pub(super) delta: Option<Span>,
+    pub(super) text: Option<Span>,
+    pub(super) response: Option<Span>,
+}
+
+/// An event's members, and its type.
+pub(super) fn event(data: &[u8]) -> (Event, &[u8]) {
+    let mut found = Event::default();
+    let mut kind: &[u8] = b"";
+    let _ = json::object(data, json::blank(data, 0), |key, at| {
+        let end = json::value_end(data, at)?;
+        let value = Some(Span::new(at, end));
+        match key.of(data) {
+            b"type" => kind = Span::new(at, end).inner().of(data),
+            b"output_index" => found.index = value,
+            b"content_index" => found.content = value,
+            b"sequence_number" => found.sequence = value,
+            b"item" => found.item = value,
+            b"part" => found.part = value,
+            b"delta" => found.delta = value,
+            b"text" => found.text = value,
+            b"response" => found.response = value,
+            _ => {}
+        }
+        Ok(end)
+    });
+    (found, kind)
+}
+
+/// A number, zero where there is none.
+pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
+    span.and_then(|s| json::number(s.of(data))).unwrap_or_default()
+}
+
+/// Where a whole text is broken up.
+pub(super) fn broken(data: &[u8], literal: Option<Span>) -> Vec<Edit> {
+    let literal = literal.filter(|l| l.len() >= 2);
+    literal.map_or(Vec::new(), |l| {
+        echo::break_edits(data, l, &mut Breaker::default())
+    })
+}

@@ -1,0 +1,132 @@
+//! OpenAI Responses (`/v1/responses`, `…/compact`, `…/input_tokens`). Facts: WIRE.md, section 4.
+//!
+//! Every item is a turn of its own, calls and results included, and the sentinel is an item, too.
+
+mod back;
+mod echo;
+mod event;
+mod item;
+mod own;
+mod repair;
+mod reply;
+mod request;
+mod stream;
+mod usage;
+
+use bytes::Bytes;
+
+use super::{
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Spoken, Unread, View, Watch, Wire,
+    WireId,
+};
+use crate::handoff::record::HiddenPair;
+use crate::json::Span;
+use crate::splice::Edit;
+
+/// The wire.
+pub struct OpenaiResponses;
+
+impl Wire for OpenaiResponses {
+    fn id(&self) -> WireId {
+        WireId::OpenaiResponses
+    }
+
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        request::read(body, call)
+    }
+
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        item::anatomy(view, turn)
+    }
+
+    fn bound(&self, view: &View) -> bool {
+        item::bound(view)
+    }
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        request::tool(view, description)
+    }
+
+    fn listed(&self, view: &View) -> Vec<Edit> {
+        request::listed(view)
+    }
+
+    fn own_items(&self, view: &View) -> Vec<OwnItem> {
+        item::own_items(view)
+    }
+
+    fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {
+        Some(repair::behind(view, cut))
+    }
+
+    fn previous(&self, view: &View, id: Option<&str>) -> Vec<Edit> {
+        request::previous(view, id)
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        request::carry_over(blocks, prompt)
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        request::carry_over(&[], text)
+    }
+
+    /// An item of its own needs no distance to its neighbours.
+    fn sentinel_text(&self, mark: &str) -> String {
+        mark.to_owned()
+    }
+
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        back::hidden_call(call)
+    }
+
+    fn put_beside(
+        &self,
+        view: &View,
+        turn: usize,
+        _anatomy: &Anatomy,
+        _part: usize,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        back::put_beside(view, turn, pair)
+    }
+
+    fn put_by_result(&self, view: &View, turn: usize, pair: &HiddenPair) -> Vec<Edit> {
+        back::put_by_result(view, turn, pair)
+    }
+
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        back::put_aside(view, turn, anatomy, part, mark, pair)
+    }
+
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        reply::ask_again(spoken, pairs)
+    }
+
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(view, watch))
+    }
+
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
+    }
+
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
+    }
+
+    fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {
+        reply::as_asked(view, reply)
+    }
+}
+
+#[cfg(test)]
+mod tests;

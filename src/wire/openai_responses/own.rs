@@ -1,0 +1,104 @@
+//! What is ours in a response: sentinels and asides as items, and a response of which upstream said nothing.
+
+use uuid::Uuid;
+
+use crate::handoff::sentinel::{self, MarkKind};
+use crate::json;
+
+use super::item::{ASIDE_ITEM, SENTINEL_ITEM};
+
+/// An item of our own, a message.
+pub(super) struct OwnMessage {
+    id: String,
+    phase: bool,
+    literal: String,
+}
+
+impl OwnMessage {
+    /// A sentinel or aside is known by its item's id, too. `phase`: the model's messages have one.
+    pub(super) fn new(text: &str, place: usize, phase: bool) -> Self {
+        let id = match mark(text) {
+            Some((prefix, id)) => format!("{prefix}{}", id.simple()),
+            None => format!("msg_note_{place}"),
+        };
+        Self {
+            id,
+            phase,
+            literal: json::quote(text),
+        }
+    }
+
+    /// The events that stream it under this output index: event and members each.
+    pub(super) fn events(&self, index: usize) -> [(&'static str, String); 6] {
+        let at = format!(
+            r#""item_id":"{}","output_index":{index},"content_index":0"#,
+            self.id
+        );
+        let (empty, part, text) = (Self::part("\"\""), Self::part(&self.literal), &self.literal);
+        let added = format!(
+            r#""output_index":{index},"item":{}"#,
+            self.item("in_progress", "")
+        );
+        let done = format!(r#""output_index":{index},"item":{}"#, self.done());
+        [
+            ("response.output_item.added", added),
+            ("response.content_part.added", format!(r#"{at},"part":{empty}"#)),
+            (
+                "response.output_text.delta",
+                format!(r#"{at},"delta":{text},"logprobs":[]"#),
+            ),
+            (
+                "response.output_text.done",
+                format!(r#"{at},"text":{text},"logprobs":[]"#),
+            ),
+            ("response.content_part.done", format!(r#"{at},"part":{part}"#)),
+            ("response.output_item.done", done),
+        ]
+    }
+
+    /// An `output_text` part with this literal.
+    fn part(literal: &str) -> String {
+        format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":{literal}}}"#)
+    }
+
+    /// The item with its text.
+    pub(super) fn done(&self) -> String {
+        self.item("completed", &Self::part(&self.literal))
+    }
+
+    fn item(&self, status: &str, content: &str) -> String {
+        // Whatever the phase of the model's own messages: a sentinel is never the final answer.
+        let phase = if self.phase {
+            r#","phase":"commentary""#
+        } else {
+            ""
+        };
+        format!(
+            r#"{{"id":"{}","type":"message","status":"{status}","role":"assistant"{phase},"content":[{content}]}}"#,
+            self.id
+        )
+    }
+}
+
+/// Item id prefix and id of the sentinel or aside in a text of ours.
+fn mark(text: &str) -> Option<(&'static str, Uuid)> {
+    let quoted = json::quote(text);
+    sentinel::marks(quoted.as_bytes())
+        .into_iter()
+        .find_map(|m| match m.kind {
+            MarkKind::Open(id) => Some((SENTINEL_ITEM, id)),
+            MarkKind::Aside(id) => Some((ASIDE_ITEM, id)),
+            _ => None,
+        })
+}
+
+/// The response object of a response of which upstream has said nothing: as little as a reader needs, its time
+/// taken from the sentinel's id.
+pub(super) fn made_up(text: &str) -> String {
+    let id = mark(text).map_or(Uuid::nil(), |(_, id)| id);
+    let seconds = (id.as_u128() >> 80) / 1000;
+    format!(
+        r#"{{"id":"resp_handoff_{}","object":"response","created_at":{seconds},"status":"in_progress","error":null,"incomplete_details":null,"model":"","output":[],"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"usage":null,"metadata":{{}}}}"#,
+        id.simple()
+    )
+}

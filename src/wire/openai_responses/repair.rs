@@ -1,0 +1,136 @@
+//! What a cut leaves behind it that upstream would refuse (WIRE.md, section 8).
+
+use std::collections::HashSet;
+
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::view::{PartKind, Role, View};
+
+use super::item::Item;
+
+/// Edits behind the sentinel's turn: results and references to what was cut go, and so does reasoning that
+/// lost its item; items that lost their reasoning go on without ids.
+pub(super) fn behind(view: &View, cut: usize) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    let items: Vec<Item> = view.turns[cut + 1..]
+        .iter()
+        .map(|t| Item::read(text, t.span))
+        .collect();
+    let lost = lost(view, cut, &items);
+    let mut edits: Vec<Edit> = lost
+        .iter()
+        .map(|&i| {
+            let turn = cut + 1 + i;
+            Edit::delete(Span::new(
+                view.turns[turn - 1].span.end,
+                view.turns[turn].span.end,
+            ))
+        })
+        .collect();
+    if reasoning_went_first(view, cut) {
+        edits.extend(without_ids(view, cut, &items));
+    }
+    edits
+}
+
+fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
+    let text: &[u8] = &view.body;
+    let mut before: Option<Before<'_>> = None;
+    let mut calls: HashSet<&[u8]> = HashSet::new();
+    let mut references = false;
+    let mut lost = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let gone = match item.part {
+            PartKind::Call => {
+                calls.extend(item.call_id.map(|id| id.of(text)));
+                false
+            }
+            PartKind::Result => item.call_id.is_some_and(|id| {
+                let id = id.of(text);
+                // A call that is there by reference only has no call id to compare.
+                !calls.contains(id)
+                    && (!references
+                        || before
+                            .get_or_insert_with(|| Before::read(view, cut))
+                            .calls
+                            .contains(id))
+            }),
+            _ if item.reference => {
+                let cut_too = item.id.is_some_and(|id| {
+                    let before = before.get_or_insert_with(|| Before::read(view, cut));
+                    before.items.contains(id.of(text))
+                });
+                references |= !cut_too;
+                cut_too
+            }
+            PartKind::Thinking => !followed(items, i),
+            _ => false,
+        };
+        if gone {
+            lost.push(i);
+        }
+    }
+    lost
+}
+
+/// Whether reasoning has an item of the model behind it, more reasoning aside. At the end of the transcript
+/// it is the agent's own affair.
+fn followed(items: &[Item], i: usize) -> bool {
+    items[i + 1..]
+        .iter()
+        .find(|next| next.part != PartKind::Thinking)
+        .is_none_or(|next| next.part != PartKind::Result)
+}
+
+/// Ids of what the cut took.
+#[derive(Default)]
+struct Before<'a> {
+    calls: HashSet<&'a [u8]>,
+    items: HashSet<&'a [u8]>,
+}
+
+impl<'a> Before<'a> {
+    fn read(view: &'a View, cut: usize) -> Self {
+        let text: &[u8] = &view.body;
+        let mut all = Self::default();
+        for turn in &view.turns[..=cut] {
+            let item = Item::read(text, turn.span);
+            all.items.extend(item.id.map(|id| id.of(text)));
+            if item.part == PartKind::Call {
+                all.calls.extend(item.call_id.map(|id| id.of(text)));
+            }
+        }
+        all
+    }
+}
+
+/// Whether the agent moved the reasoning of both legs in front of the rest: two neighbours of it before the
+/// sentinel, in the same response.
+fn reasoning_went_first(view: &View, cut: usize) -> bool {
+    let thinking = |turn: &crate::wire::Turn| {
+        turn.role == Role::Assistant && Item::read(&view.body, turn.span).part == PartKind::Thinking
+    };
+    let run = view.turns[..cut]
+        .iter()
+        .rev()
+        .take_while(|t| t.role == Role::Assistant);
+    let flags: Vec<bool> = run.map(thinking).collect();
+    flags.windows(2).any(|pair| pair == [true, true])
+}
+
+/// Takes the ids off the items right behind the cut, up to the first that has its reasoning.
+fn without_ids(view: &View, cut: usize, items: &[Item]) -> Vec<Edit> {
+    let run = items
+        .iter()
+        .zip(&view.turns[cut + 1..])
+        .take_while(|(item, turn)| turn.role == Role::Assistant && item.part != PartKind::Thinking);
+    run.filter(|(item, _)| item.id.is_some())
+        .map(|(_, turn)| {
+            // The closing brace stays, so that the edit is not taken for the whole item's end.
+            let whole = view.str(turn.span);
+            let bare = json::without(&whole, "id");
+            let open = Span::new(turn.span.start, turn.span.end - 1);
+            Edit::replace(open, bare[..bare.len() - 1].to_owned())
+        })
+        .collect()
+}

@@ -1,0 +1,306 @@
+//! What an agent sends to the Responses API, as spans, and the edits that a rewrite makes in it.
+
+use bytes::Bytes;
+
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
+use crate::wire::{Call, TOOL_NAME, Unread};
+
+/// Output room under which no call can be made.
+const LEAST_ROOM: u64 = 1024;
+
+/// Tools that the agent runs itself; the others run at the provider.
+const CLIENT_TOOLS: [&str; 8] = [
+    "function",
+    "custom",
+    "namespace",
+    "local_shell",
+    "shell",
+    "apply_patch",
+    "computer",
+    "computer_use_preview",
+];
+
+/// Members of `client_metadata` that name a session, in order of preference.
+const SESSION_KEYS: [&str; 3] = ["session_id", "thread_id", "conversation_id"];
+
+/// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
+const KEYS: [&str; 12] = [
+    "input",
+    "tools",
+    "tool_choice",
+    "model",
+    "stream",
+    "max_output_tokens",
+    "text",
+    "previous_response_id",
+    "conversation",
+    "background",
+    "prompt_cache_key",
+    "client_metadata",
+];
+
+/// What a walk over the body has found.
+#[derive(Default)]
+struct Found {
+    list: Option<Span>,
+    turns: Vec<Turn>,
+    tools: Option<Tools>,
+    /// Codex: the list in the first leading `additional_tools` item.
+    additional: Option<Tools>,
+    /// Whether any other list of tools has our name.
+    taken: bool,
+    facts: Facts,
+    metadata_session: Option<String>,
+}
+
+pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+    let text: &[u8] = body;
+    let mut found = Found::default();
+    found.facts.summary = call == Call::Compact;
+    let mut seen = 0u16;
+    let mut repeated = false;
+    let start = json::blank(text, 0);
+    let end = json::object(text, start, |key, at| {
+        let key = key.of(text);
+        if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
+            repeated |= seen & (1 << i) != 0;
+            seen |= 1 << i;
+        }
+        if key == b"input" {
+            let end = read_input(text, at, &mut found)?;
+            found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
+            return Ok(end);
+        }
+        let end = json::value_end(text, at)?;
+        read_member(text, key, Span::new(at, end), &mut found);
+        Ok(end)
+    });
+    let end = end.map_err(|json::Malformed(at)| {
+        if text.get(start) == Some(&b'{') {
+            Unread::NotJson(at)
+        } else {
+            not_object(text)
+        }
+    })?;
+    if json::blank(text, end) != text.len() {
+        return Err(Unread::NotJson(end));
+    }
+    if repeated {
+        return Err(Unread::RepeatedKey);
+    }
+    let list = found.list.ok_or(Unread::OtherShape)?;
+    let mut facts = found.facts;
+    facts.session = facts.session.or(found.metadata_session);
+    Ok(View {
+        body: body.clone(),
+        list,
+        turns: found.turns,
+        // A compaction takes no tools, whatever it lists.
+        tools: tools_of(found.tools, found.additional, found.taken).filter(|_| call != Call::Compact),
+        facts,
+    })
+}
+
+fn not_object(text: &[u8]) -> Unread {
+    match json::whole(text) {
+        Ok(_) => Unread::OtherShape,
+        Err(json::Malformed(at)) => Unread::NotJson(at),
+    }
+}
+
+/// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.
+fn tools_of(top: Option<Tools>, additional: Option<Tools>, taken: bool) -> Option<Tools> {
+    let mut tools = match (top, additional) {
+        (Some(top), Some(item)) if top.count == 0 => item,
+        (Some(top), _) => top,
+        (None, item) => item?,
+    };
+    tools.taken |= taken;
+    Some(tools)
+}
+
+fn read_input(text: &[u8], at: usize, found: &mut Found) -> json::Walk {
+    match text.get(at) {
+        Some(b'"') => {
+            let end = json::string_end(text, at)?;
+            let span = Span::new(at, end);
+            found.turns.push(Turn {
+                span,
+                role: Role::User,
+            });
+            Ok(end)
+        }
+        Some(b'[') => json::array(text, at, |at| read_item(text, at, found)),
+        _ => json::value_end(text, at),
+    }
+}
+
+fn read_item(text: &[u8], at: usize, found: &mut Found) -> json::Walk {
+    if text.get(at) != Some(&b'{') {
+        return json::value_end(text, at);
+    }
+    let (mut kind, mut role, mut tools) = (&b"message"[..], &b""[..], None);
+    let end = json::object(text, at, |key, at| {
+        let end = json::value_end(text, at)?;
+        let value = Span::new(at, end);
+        match key.of(text) {
+            b"type" => kind = value.inner().of(text),
+            b"role" => role = value.inner().of(text),
+            b"tools" => tools = Some(value),
+            _ => {}
+        }
+        Ok(end)
+    })?;
+    let role = role_of(kind, role);
+    found.facts.summary |= kind == b"compaction_trigger";
+    if let Some(tools) = tools.and_then(|t| read_tools(text, t)) {
+        let leading = found
+            .turns
+            .iter()
+            .all(|t| matches!(t.role, Role::System | Role::Tools));
+        found.taken |= tools.taken;
+        if kind == b"additional_tools" && leading && found.additional.is_none() {
+            found.additional = Some(tools);
+        }
+    }
+    found.turns.push(Turn {
+        span: Span::new(at, end),
+        role,
+    });
+    Ok(end)
+}
+
+fn role_of(kind: &[u8], role: &[u8]) -> Role {
+    match kind {
+        b"message" => match role {
+            b"user" => Role::User,
+            b"assistant" => Role::Assistant,
+            b"system" | b"developer" => Role::System,
+            _ => Role::Other,
+        },
+        b"additional_tools" | b"configuration_update" => Role::Tools,
+        b"reasoning" | b"program" | b"mcp_list_tools" | b"mcp_approval_request" => Role::Assistant,
+        b"mcp_approval_response" => Role::Tool,
+        kind if kind.ends_with(b"_call") => Role::Assistant,
+        kind if kind.ends_with(b"_output") => Role::Tool,
+        _ => Role::Other,
+    }
+}
+
+fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut Found) {
+    let facts = &mut found.facts;
+    let given = value.of(text) != b"null";
+    match key {
+        b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
+        b"stream" => facts.stream = json::is_true(value.of(text)),
+        b"max_output_tokens" => facts.cramped = json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM),
+        b"tool_choice" => facts.choice = choice(text, value),
+        b"text" => {
+            let format = json::get(text, value, "format");
+            let kind = format.and_then(|f| json::get_string(text, f, "type"));
+            facts.structured = kind.is_some_and(|k| k.starts_with("json"));
+        }
+        b"previous_response_id" => {
+            facts.previous = json::string(text, value).map(|id| Previous {
+                value,
+                id: id.into_owned(),
+            })
+        }
+        b"conversation" => facts.held |= given,
+        b"background" => facts.held |= json::is_true(value.of(text)),
+        b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
+        b"client_metadata" => {
+            let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));
+            found.metadata_session = named.map(|s| s.into_owned());
+        }
+        b"tools" => found.tools = read_tools(text, value),
+        _ => {}
+    }
+}
+
+fn choice(text: &[u8], value: Span) -> Choice {
+    match json::string(text, value).as_deref() {
+        Some("auto") => Choice::Auto,
+        Some("none") => Choice::None,
+        None if value.of(text) == b"null" => Choice::Auto,
+        // A named tool, a list of allowed ones: ours is not among them.
+        _ => Choice::Forced,
+    }
+}
+
+fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
+    if text.get(value.start) != Some(&b'[') {
+        return None;
+    }
+    let all = json::elements(text, value);
+    let mut tools = Tools {
+        end: value.end - 1,
+        count: all.len(),
+        client: false,
+        taken: false,
+        old_style: false,
+    };
+    for tool in all {
+        let kind = json::get_string(text, tool, "type");
+        tools.client |= kind.is_none_or(|k| CLIENT_TOOLS.contains(&&*k));
+        tools.taken |= json::get_string(text, tool, "name").is_some_and(|n| n == TOOL_NAME);
+    }
+    Some(tools)
+}
+
+/// Brackets and a message around a string input.
+pub(super) fn listed(view: &View) -> Vec<Edit> {
+    if view.text(view.list).first() != Some(&b'"') {
+        return Vec::new();
+    }
+    vec![
+        Edit::insert(view.list.start, r#"[{"type":"message","role":"user","content":"#),
+        Edit::insert(view.list.end, "}]"),
+    ]
+}
+
+/// Another `previous_response_id`, or none at all.
+pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
+    let Some(now) = &view.facts.previous else {
+        return Vec::new();
+    };
+    if let Some(id) = id {
+        return vec![Edit::replace(now.value, json::quote(id))];
+    }
+    let text: &[u8] = &view.body;
+    let all = json::members(text, Span::new(json::blank(text, 0), text.len()));
+    let Some(i) = all.iter().position(|(_, value)| *value == now.value) else {
+        return Vec::new();
+    };
+    vec![Edit::delete(match (i.checked_sub(1), all.get(i + 1)) {
+        (Some(before), _) => Span::new(all[before].1.end, now.value.end),
+        (None, Some((key, _))) => Span::new(all[0].0.start - 1, key.start - 1),
+        (None, None) => Span::new(all[0].0.start - 1, now.value.end),
+    })]
+}
+
+/// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
+pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
+    let tools = view.tools?;
+    let comma = if tools.count > 0 { "," } else { "" };
+    let schema = crate::handoff::tool::SCHEMA;
+    let text = format!(
+        r#"{comma}{{"type":"function","name":"{TOOL_NAME}","description":{},"parameters":{schema},"strict":false}}"#,
+        json::quote(description)
+    );
+    Some(Edit::insert(tools.end, text))
+}
+
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    let mut all = blocks.to_vec();
+    all.push(format!(
+        r#"{{"type":"input_text","text":{}}}"#,
+        json::quote(prompt)
+    ));
+    format!(
+        r#"{{"type":"message","role":"user","content":[{}]}}"#,
+        all.join(",")
+    )
+}

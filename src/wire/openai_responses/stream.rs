@@ -1,0 +1,370 @@
+//! Responses streams: one response to the agent, however many legs it has. Grammar: WIRE.md, 4.2 and 4.3.
+
+mod end;
+
+use bytes::Bytes;
+
+use super::echo::{self, Identity, Now};
+use super::event::{Event, broken, event, number};
+use super::own::OwnMessage;
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::{Ending, View, Watch, sse};
+
+/// What some servers send behind the last event.
+const DONE: &[u8] = b"[DONE]";
+
+/// Where the stream is.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// Calls of the tool are ours to hide.
+    hide: bool,
+    /// Bytes of a hidden call's arguments that are collected.
+    held_bytes: usize,
+    leg: usize,
+    report: LegReport,
+    /// The agent's own `previous_response_id`, as a literal.
+    previous: Option<String>,
+    /// What every response object says: the first leg's.
+    identity: Identity,
+    /// The newest response object of which an end can be made.
+    object: Option<String>,
+    /// This leg's items by upstream's index.
+    slots: Vec<(u64, Slot)>,
+    /// Texts by upstream's index of the item and of the part.
+    texts: Vec<((u64, u64), Breaker)>,
+    /// Every item the agent has seen, in its order.
+    items: Vec<String>,
+    /// How many of them are of earlier legs.
+    earlier: usize,
+    phase: bool,
+    /// Whether any item is ours.
+    said: bool,
+    /// The number of the next event, and whether numbers are ours: from the first event on that was
+    /// swallowed or put in.
+    sequence: u64,
+    counting: bool,
+    /// Usage of earlier legs, then of this one.
+    spent: Vec<String>,
+    usage: Option<String>,
+    hold: bool,
+    /// The leg's last event as it came, and its data.
+    end: Option<(Bytes, Vec<u8>)>,
+    done: Option<Bytes>,
+    opening: Option<String>,
+}
+
+/// An output item of upstream's.
+enum Slot {
+    /// Shown under this index.
+    Shown(usize),
+    /// Ours.
+    Hidden(HiddenCall),
+    /// Ours, and over.
+    Gone,
+}
+
+impl Dialect for Stream {
+    fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        if data == DONE {
+            match self.holding() {
+                true => self.done = Some(raw.clone()),
+                false => out.push(raw.clone()),
+            }
+            return;
+        }
+        let (event, kind) = event(data);
+        let opens = matches!(
+            kind,
+            b"response.created" | b"response.queued" | b"response.in_progress"
+        );
+        if opens {
+            return self.lifecycle(raw, data, &event, out);
+        }
+        self.say_opening(out);
+        match kind {
+            b"response.completed" | b"response.failed" | b"response.incomplete" => {
+                self.terminal(raw, data, &event, out)
+            }
+            b"response.output_item.added" => self.item_added(raw, data, &event, out),
+            b"response.output_item.done" => self.item_done(raw, data, &event, out),
+            b"error" => {
+                self.report.stop = Stop::Error;
+                if self.leg > 0 && self.report.parts == 0 {
+                    // Nothing of this leg was shown: it may be tried again.
+                    self.report.ended = true;
+                } else {
+                    self.send(raw, data, &event, Vec::new(), out);
+                }
+            }
+            _ => self.item_event(raw, data, &event, kind, out),
+        }
+    }
+
+    fn report(&self) -> &LegReport {
+        &self.report
+    }
+
+    fn hold_ends(&mut self, hold: bool) {
+        self.hold = hold;
+    }
+
+    fn holds_end(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn next_leg(&mut self) {
+        self.leg += 1;
+        self.spent.extend(self.usage.take());
+        self.report = LegReport::default();
+        self.slots.clear();
+        self.texts.clear();
+        self.earlier = self.items.len();
+        self.counting = true;
+        self.end = None;
+        self.done = None;
+    }
+
+    fn open_with(&mut self, text: String) {
+        self.opening = Some(text);
+    }
+
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let index = self.items.len();
+        let message = OwnMessage::new(text, index, self.phase);
+        for (event, members) in message.events(index) {
+            self.own_event(event, &members, out);
+        }
+        self.items.push(message.done());
+        self.said = true;
+    }
+
+    /// An event, since idle timers do not see comments; before the response's own first event a comment all
+    /// the same, since readers take no other event first.
+    fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        if self.object.is_some() {
+            let n = self.next_number();
+            out.push(sse::named(
+                "keepalive",
+                &format!(r#"{{"type":"keepalive","sequence_number":{n}}}"#),
+            ));
+        } else {
+            out.push(Bytes::from_static(b": keepalive\n\n"));
+        }
+    }
+
+    fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        match ending {
+            Ending::Own | Ending::WithoutCall => {
+                if let Some((raw, data)) = self.end.take() {
+                    self.end_with(&raw, &data, out);
+                }
+            }
+            Ending::Stopped { next_input } | Ending::Lost { next_input } => self.own_end(next_input, out),
+        }
+        out.extend(self.done.take());
+    }
+}
+
+impl Stream {
+    pub(super) fn new(view: &View, watch: Watch) -> Self {
+        Self {
+            hide: watch.hide,
+            held_bytes: watch.held_bytes,
+            previous: view.facts.previous.as_ref().map(|p| json::quote(&p.id)),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the end of this leg waits: something was hidden, or its object needs rewriting.
+    fn holding(&self) -> bool {
+        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
+    }
+
+    /// `created`, `queued`, `in_progress`: a response has them once.
+    fn lifecycle(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        let response = event.response.unwrap_or_default();
+        if let Some(id) = json::get_string(data, response, "id") {
+            self.report.id = id.into_owned();
+        }
+        if self.leg > 0 && self.object.is_some() {
+            self.counting = true;
+            return;
+        }
+        self.identity.take(data, response);
+        self.object = event.response.map(|r| echo::raw(data, r));
+        let now = Now {
+            previous: self.previous.as_deref(),
+            offered: self.hide,
+            ..Now::default()
+        };
+        let edits = echo::edits(data, response, &now);
+        self.send(raw, data, event, edits, out);
+    }
+
+    fn say_opening(&mut self, out: &mut Vec<Bytes>) {
+        if let Some(text) = self.opening.take() {
+            self.say(&text, out);
+        }
+    }
+
+    fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
+        if self.hide && echo::is_ours(data, item) {
+            let call = HiddenCall {
+                raw: None,
+                complete: false,
+                ..echo::hidden(data, item, self.report.parts, self.held_bytes)
+            };
+            self.slots.push((index, Slot::Hidden(call)));
+            self.counting = true;
+            return;
+        }
+        self.phase |= echo::has_phase(data, item);
+        if let Some(id) = echo::call_id(data, item) {
+            self.report.calls.push((id, self.report.parts));
+        }
+        let shown = self.slot(index);
+        self.items[shown] = echo::shown(data, item);
+        let edits = echo::breaks(data, item);
+        self.send(raw, data, event, edits, out);
+    }
+
+    fn item_done(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
+        let known = self.slots.iter_mut().find(|(i, _)| *i == index);
+        let ours = match known {
+            Some((_, slot @ (Slot::Hidden(_) | Slot::Gone))) => match std::mem::replace(slot, Slot::Gone) {
+                Slot::Hidden(begun) => Some(begun.after),
+                _ => return,
+            },
+            // Never announced.
+            None if self.hide && echo::is_ours(data, item) => {
+                self.slots.push((index, Slot::Gone));
+                Some(self.report.parts)
+            }
+            _ => None,
+        };
+        if let Some(after) = ours {
+            self.counting = true;
+            let call = echo::hidden(data, item, after, self.held_bytes);
+            self.report.hidden.push(call);
+            return;
+        }
+        let shown = self.slot(index);
+        self.items[shown] = echo::shown(data, item);
+        let edits = echo::breaks(data, item);
+        self.send(raw, data, event, edits, out);
+    }
+
+    /// Any other event: of an item, or of none.
+    fn item_event(&mut self, raw: &Bytes, data: &[u8], event: &Event, kind: &[u8], out: &mut Vec<Bytes>) {
+        if event.index.is_none() {
+            return self.send(raw, data, event, Vec::new(), out);
+        }
+        let index = number(data, event.index);
+        match self.slots.iter_mut().find(|(i, _)| *i == index) {
+            Some((_, Slot::Hidden(call))) => {
+                let is_piece = kind == b"response.function_call_arguments.delta";
+                let piece = event.delta.filter(|_| is_piece);
+                if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
+                    call.collect(&piece, self.held_bytes);
+                }
+                self.counting = true;
+                return;
+            }
+            Some((_, Slot::Gone)) => {
+                self.counting = true;
+                return;
+            }
+            _ => {}
+        }
+        self.slot(index);
+        let key = (index, number(data, event.content));
+        let edits = match kind {
+            b"response.output_text.delta" => {
+                let edits = self.follow(key, data, event.delta);
+                self.report.broken_up += edits.len();
+                edits
+            }
+            b"response.content_part.added" => {
+                self.texts.retain(|(k, _)| *k != key);
+                let text = event.part.and_then(|p| echo::part_text(data, p));
+                self.follow(key, data, text)
+            }
+            b"response.content_part.done" => broken(data, event.part.and_then(|p| echo::part_text(data, p))),
+            b"response.output_text.done" => broken(data, event.text),
+            _ => Vec::new(),
+        };
+        self.send(raw, data, event, edits, out);
+    }
+
+    /// Where the next piece of a text is broken up.
+    fn follow(&mut self, key: (u64, u64), data: &[u8], literal: Option<Span>) -> Vec<Edit> {
+        let Some(literal) = literal.filter(|l| l.len() >= 2) else {
+            return Vec::new();
+        };
+        let known = self.texts.iter().position(|(k, _)| *k == key);
+        let i = known.unwrap_or_else(|| {
+            self.texts.push((key, Breaker::default()));
+            self.texts.len() - 1
+        });
+        echo::break_edits(data, literal, &mut self.texts[i].1)
+    }
+
+    /// The agent's index of an item, given now where it is new.
+    fn slot(&mut self, index: u64) -> usize {
+        let known = self.slots.iter().find_map(|(i, slot)| match slot {
+            Slot::Shown(shown) if *i == index => Some(*shown),
+            _ => None,
+        });
+        known.unwrap_or_else(|| {
+            let shown = self.items.len();
+            self.items.push(String::new());
+            self.report.parts += 1;
+            self.slots.push((index, Slot::Shown(shown)));
+            shown
+        })
+    }
+
+    fn own_event(&mut self, kind: &str, members: &str, out: &mut Vec<Bytes>) {
+        let n = self.next_number();
+        let data = format!(r#"{{"type":"{kind}",{members},"sequence_number":{n}}}"#);
+        out.push(sse::named(kind, &data));
+    }
+
+    /// The number of an event of ours; all that follow are ours to count.
+    fn next_number(&mut self) -> u64 {
+        self.counting = true;
+        self.sequence += 1;
+        self.sequence - 1
+    }
+
+    /// Sends an event on: as it is, or with its numbers moved and its edits made.
+    fn send(&mut self, raw: &Bytes, data: &[u8], event: &Event, mut edits: Vec<Edit>, out: &mut Vec<Bytes>) {
+        if let Some(span) = event.sequence {
+            let given = number(data, event.sequence);
+            if !self.counting {
+                self.sequence = given;
+            }
+            if given != self.sequence {
+                edits.push(Edit::replace(span, self.sequence.to_string()));
+            }
+            self.sequence += 1;
+        }
+        if let Some(span) = event.index {
+            let index = number(data, event.index);
+            let shown = self.slot(index);
+            if shown as u64 != index {
+                edits.push(Edit::replace(span, shown.to_string()));
+            }
+        }
+        out.push(if edits.is_empty() {
+            raw.clone()
+        } else {
+            sse::edited(raw, data, edits)
+        });
+    }
+}

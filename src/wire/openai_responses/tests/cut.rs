@@ -1,0 +1,167 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::handoff::plan::Why;
+
+fn kept(items: Value) -> Vec<Value> {
+    let mut input = cut(&with_input(items))["input"].as_array().unwrap().clone();
+    assert_eq!(input.remove(0), serde_json::from_str::<Value>(HEAD).unwrap());
+    input
+}
+
+#[test]
+fn a_sentinel_is_known_by_its_items_id_alone() {
+    let reference = json!({"type": "item_reference", "id": ITEM});
+    let bare = json!({"id": ITEM});
+    for item in [sentinel(), said(ITEM, "another text"), reference, bare] {
+        let items = json!([
+            user("hi"),
+            said("msg_1", "one"),
+            item,
+            said("msg_2", "two"),
+            user("more")
+        ]);
+        assert_eq!(kept(items), [said("msg_2", "two"), user("more")], "{item}");
+    }
+    for item in [
+        json!({"type": "item_reference", "id": "msg_handoff_7"}),
+        user(ITEM),
+    ] {
+        let body = with_input(json!([user("hi"), item]));
+        assert_eq!(reading(&body).candidates(&OpenaiResponses), vec![]);
+    }
+}
+
+#[test]
+fn one_sentinel_is_found_once_and_the_last_one_first() {
+    let other = Uuid::from_u128(7);
+    let reference = json!({"type": "item_reference", "id": format!("msg_handoff_{}", other.simple())});
+    let body = with_input(json!([sentinel(), user("hi"), reference, user("more")]));
+    let found = reading(&body).candidates(&OpenaiResponses);
+    assert_eq!(
+        found.iter().map(|c| c.sentinel.id).collect::<Vec<_>>(),
+        [other, ID]
+    );
+}
+
+#[test]
+fn what_an_agent_glued_to_the_sentinel_stays() {
+    let glued = said("msg_1", &format!("one\n\n[[handoff-resume:{ID}]]\n\ntwo"));
+    let items = json!([user("hi"), glued, called("fc_2", "c"), answered("c")]);
+    assert_eq!(
+        kept(items),
+        [said("msg_1", "two"), called("fc_2", "c"), answered("c")]
+    );
+}
+
+#[test]
+fn references_to_our_items_never_reach_upstream() {
+    let ours = json!({"type": "item_reference", "id": ITEM});
+    let theirs = json!({"type": "item_reference", "id": "msg_2"});
+    let body = with_input(json!([user("hi"), ours, theirs]));
+    let done = value(rewritten(&body, &plain()));
+    assert_eq!(done["input"], json!([user("hi"), theirs]));
+}
+
+#[test]
+fn results_whose_calls_were_cut_go_wherever_they_stand() {
+    let items = json!([
+        user("hi"), called("fc_1", "c1"), sentinel(), thought("rs_2"), called("fc_2", "c2"), answered("c2"),
+        answered("c1"), user("more"), {"type": "custom_tool_call_output", "call_id": "c0", "output": ""}
+    ]);
+    assert_eq!(
+        kept(items),
+        [
+            thought("rs_2"),
+            called("fc_2", "c2"),
+            answered("c2"),
+            user("more")
+        ]
+    );
+}
+
+#[test]
+fn a_result_right_behind_the_cut_goes_and_is_not_counted() {
+    let body = with_input(json!([
+        user("hi"),
+        called("fc_1", "c1"),
+        sentinel(),
+        answered("c1"),
+        user("more")
+    ]));
+    let done = cut_with(&body, &plain());
+    assert_eq!(done.messages, 1);
+    assert_eq!(value(done)["input"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn results_of_calls_by_reference_stay_unless_the_call_was_cut() {
+    let call = json!({"type": "item_reference", "id": "fc_2"});
+    let items = json!([
+        user("hi"), called("fc_1", "c1"), sentinel(), call, answered("c2"), answered("c1"),
+        {"type": "item_reference", "id": "fc_1"}, user("more")
+    ]);
+    assert_eq!(kept(items), [call, answered("c2"), user("more")]);
+}
+
+#[test]
+fn reasoning_that_lost_its_item_goes() {
+    let items = json!([
+        user("hi"),
+        sentinel(),
+        called("fc_2", "c"),
+        thought("rs_2"),
+        answered("c"),
+        user("more")
+    ]);
+    assert_eq!(kept(items), [called("fc_2", "c"), answered("c"), user("more")]);
+    let items = json!([
+        user("hi"),
+        sentinel(),
+        thought("rs_2"),
+        thought("rs_3"),
+        said("msg_2", "two")
+    ]);
+    assert_eq!(kept(items.clone()), items.as_array().unwrap()[2..]);
+}
+
+#[test]
+fn items_whose_reasoning_was_moved_in_front_go_on_without_ids() {
+    let items = json!([
+        user("hi"),
+        thought("rs_1"),
+        thought("rs_2"),
+        said("msg_1", "one"),
+        sentinel(),
+        said("msg_2", "two"),
+        called("fc_2", "c"),
+        answered("c"),
+        said("msg_3", "three")
+    ]);
+    let bare = |mut item: Value| {
+        item.as_object_mut().unwrap().remove("id");
+        item
+    };
+    assert_eq!(
+        kept(items),
+        [
+            bare(said("msg_2", "two")),
+            bare(called("fc_2", "c")),
+            answered("c"),
+            said("msg_3", "three")
+        ]
+    );
+}
+
+#[test]
+fn broken_up_text_is_given_back() {
+    let body = with_input(json!([
+        said("msg_1", &format!("log: [[handoff-resume\\:{ID}]]")),
+        user("[[handoff-resume\\:x")
+    ]));
+    let done = rewritten(&body, &plain());
+    let why: Vec<_> = done.changes.iter().map(|c| (c.why, c.removed)).collect();
+    assert_eq!(why, [(Why::GivenBack, 2)]);
+    let whole = said("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
+    assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
+}

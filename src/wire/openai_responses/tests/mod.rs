@@ -1,0 +1,123 @@
+//! What the golden files do not show.
+
+mod cut;
+mod legs;
+mod pairs;
+mod replies;
+mod request;
+mod sdk;
+mod stream;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::OpenaiResponses;
+use crate::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::handoff::record::{Answer, HiddenPair, Place};
+use crate::splice;
+use crate::wire::{Call, WireId};
+
+const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+const ITEM: &str = "msg_handoff_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
+const ASIDE: &str = "msg_aside_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
+const HEAD: &str = r#"{"type":"message","role":"user","content":"go on"}"#;
+
+fn reading(body: &Value) -> Reading {
+    Reading::new(&OpenaiResponses, &Bytes::from(body.to_string()), Call::Generate).unwrap()
+}
+
+fn plain<'a>() -> Rewrite<'a> {
+    Rewrite {
+        cut: Cut::None,
+        tool: None,
+        pairs: &[],
+        more: &[],
+        previous: None,
+        tags: &[],
+    }
+}
+
+fn rewritten(body: &Value, what: &Rewrite<'_>) -> Rewritten {
+    rewrite(&OpenaiResponses, &reading(body), what)
+}
+
+fn value(done: Rewritten) -> Value {
+    serde_json::from_slice(&splice::flat(done.rope)).unwrap()
+}
+
+/// The body cut at its last sentinel.
+fn cut(body: &Value) -> Value {
+    value(cut_with(body, &plain()))
+}
+
+fn cut_with(body: &Value, what: &Rewrite<'_>) -> Rewritten {
+    let reading = reading(body);
+    let found = reading.candidates(&OpenaiResponses);
+    let cut = Cut::At {
+        candidate: found.first().expect("a sentinel"),
+        prompt: "go on",
+        head: HEAD,
+    };
+    rewrite(&OpenaiResponses, &reading, &Rewrite { cut, ..*what })
+}
+
+fn with_input(input: Value) -> Value {
+    json!({"model": "m", "input": input, "tools": [{"type": "function", "name": "read"}]})
+}
+
+fn user(text: &str) -> Value {
+    json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+}
+
+fn said(id: &str, text: &str) -> Value {
+    json!({"id": id, "type": "message", "status": "completed", "role": "assistant",
+        "content": [{"type": "output_text", "annotations": [], "text": text}]})
+}
+
+fn called(id: &str, call_id: &str) -> Value {
+    json!({"id": id, "type": "function_call", "status": "completed", "call_id": call_id, "name": "read",
+        "arguments": "{}"})
+}
+
+fn answered(call_id: &str) -> Value {
+    json!({"type": "function_call_output", "call_id": call_id, "output": "text"})
+}
+
+fn thought(id: &str) -> Value {
+    json!({"id": id, "type": "reasoning", "summary": [], "encrypted_content": "eA=="})
+}
+
+fn sentinel() -> Value {
+    said(ITEM, &format!("[[handoff-resume:{ID}]]"))
+}
+
+fn hidden(id: &str, call_id: &str) -> Value {
+    json!({"id": id, "type": "function_call", "status": "completed", "call_id": call_id,
+        "name": "session_handoff", "arguments": "{\"prompt\":\"p\"}"})
+}
+
+fn pair(call_id: &str, place: Place) -> HiddenPair {
+    HiddenPair {
+        id: ID,
+        principal: "local".into(),
+        conversation: "c".into(),
+        wire: WireId::OpenaiResponses,
+        call_id: call_id.into(),
+        call: hidden("fc_h", call_id).to_string(),
+        answer: Answer::Queued,
+        place,
+        pending: Some(("p".into(), None)),
+        created_ms: 0,
+    }
+}
+
+fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
+    let sibling = sibling.to_owned();
+    pair(call_id, Place::Beside { sibling, offset })
+}
+
+fn result(call_id: &str) -> Value {
+    json!({"type": "function_call_output", "call_id": call_id,
+        "output": "Handoff queued; it runs when this turn ends."})
+}

@@ -1,0 +1,154 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn put(items: Value, pairs: &[HiddenPair]) -> Value {
+    let done = rewritten(&with_input(items), &Rewrite { pairs, ..plain() });
+    value(done)["input"].clone()
+}
+
+#[test]
+fn calls_go_back_where_they_stood_and_results_behind_the_group() {
+    let group = json!([
+        user("hi"),
+        thought("rs"),
+        called("fc_a", "a"),
+        called("fc_b", "b"),
+        answered("a"),
+        answered("b")
+    ]);
+    let (h, r) = (hidden("fc_h", "h"), result("h"));
+    let [u, t, a, b, ra, rb] = group.as_array().unwrap().clone().try_into().unwrap();
+    for (sibling, offset, wanted) in [
+        ("a", -1, json!([u, t, h, a, b, r, ra, rb])),
+        ("a", -2, json!([u, h, t, a, b, r, ra, rb])),
+        ("a", -9, json!([u, h, t, a, b, r, ra, rb])),
+        ("a", 0, json!([u, t, a, h, b, r, ra, rb])),
+        ("b", 0, json!([u, t, a, b, h, r, ra, rb])),
+        ("a", 9, json!([u, t, a, b, h, r, ra, rb])),
+    ] {
+        assert_eq!(
+            put(group.clone(), &[beside("h", sibling, offset)]),
+            wanted,
+            "{sibling} {offset}"
+        );
+    }
+}
+
+#[test]
+fn two_pairs_of_one_group_keep_their_order() {
+    let pairs = [beside("h1", "a", 0), beside("h2", "a", 0)];
+    let (h1, h2) = (hidden("fc_h", "h1"), hidden("fc_h", "h2"));
+    assert_eq!(
+        put(json!([called("fc_a", "a"), answered("a")]), &pairs),
+        json!([
+            called("fc_a", "a"),
+            h1,
+            h2,
+            result("h1"),
+            result("h2"),
+            answered("a")
+        ])
+    );
+}
+
+#[test]
+fn an_agent_that_sends_no_ids_gets_none_of_ours() {
+    let bare = json!({"type": "custom_tool_call", "call_id": "a", "name": "exec", "input": "x"});
+    let items = json!([bare, {"type": "custom_tool_call_output", "call_id": "a", "output": ""}]);
+    let done = put(items, &[beside("h", "a", 0)]);
+    assert_eq!(done[1]["call_id"], "h");
+    assert_eq!(done[1].get("id"), None);
+    assert_eq!(done[2], result("h"));
+}
+
+#[test]
+fn upstream_that_holds_the_call_lacks_the_result_alone() {
+    let pairs = [beside("h", "a", 0)];
+    let mut body = with_input(json!([answered("a")]));
+    assert!(
+        reading(&body)
+            .call_ids(&OpenaiResponses)
+            .contains(&"a".to_owned())
+    );
+    body["previous_response_id"] = "resp".into();
+    let done = rewritten(
+        &body,
+        &Rewrite {
+            pairs: &pairs,
+            ..plain()
+        },
+    );
+    assert_eq!(done.pending.as_ref().unwrap().0, "p");
+    assert_eq!(value(done)["input"], json!([result("h"), answered("a")]));
+}
+
+#[test]
+fn a_sibling_by_reference_gets_the_whole_pair() {
+    let reference = json!({"type": "item_reference", "id": "fc_a"});
+    assert_eq!(
+        put(json!([reference, answered("a")]), &[beside("h", "a", 0)]),
+        json!([reference, hidden("fc_h", "h"), result("h"), answered("a")])
+    );
+}
+
+#[test]
+fn a_result_whose_call_was_cut_brings_no_pair_back() {
+    let pairs = [beside("h", "a", 0)];
+    let body = with_input(json!([
+        called("fc_a", "a"),
+        sentinel(),
+        user("more"),
+        answered("a"),
+        user("on")
+    ]));
+    let done = cut_with(
+        &body,
+        &Rewrite {
+            pairs: &pairs,
+            ..plain()
+        },
+    );
+    assert_eq!((&done.pending, done.placed.len()), (&None, 0));
+    assert_eq!(value(done)["input"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn an_asides_item_gives_way_to_the_pair() {
+    let pairs = [pair("h", Place::Aside)];
+    let line = format!("[[handoff-aside:{ID}]]");
+    let wanted = json!([
+        said("msg_1", "one"),
+        hidden("fc_h", "h"),
+        result("h"),
+        said("msg_2", "two")
+    ]);
+    for aside in [said(ASIDE, &line), json!({"type": "item_reference", "id": ASIDE})] {
+        let items = json!([said("msg_1", "one"), aside, said("msg_2", "two")]);
+        let body = with_input(items.clone());
+        assert_eq!(reading(&body).asides().first(), Some(&ID));
+        assert_eq!(put(items, &pairs), wanted, "{aside}");
+    }
+}
+
+#[test]
+fn text_glued_to_an_aside_stays_on_its_side() {
+    let pairs = [pair("h", Place::Aside)];
+    let glued = format!("one\n\n[[handoff-aside:{ID}]]\n\ntwo");
+    let bare = |text: &str| {
+        let mut item = said("", text);
+        item.as_object_mut().unwrap().remove("id");
+        item
+    };
+    assert_eq!(
+        put(json!([said("msg_1", &glued)]), &pairs),
+        json!([bare("one"), hidden("fc_h", "h"), result("h"), bare("two")])
+    );
+    let string = |text: &str| json!({"role": "assistant", "content": text});
+    let mut call = hidden("fc_h", "h");
+    call.as_object_mut().unwrap().remove("id");
+    assert_eq!(
+        put(json!([string(&glued)]), &pairs),
+        json!([string("one"), call, result("h"), string("two")])
+    );
+}

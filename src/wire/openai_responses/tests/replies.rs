@@ -1,0 +1,109 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::wire::{Ending, Leg, Spoken, Stop, Watch, Wire};
+
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1000,
+};
+
+fn reply(id: &str, output: Value) -> Bytes {
+    let tools = json!([{"type": "function", "name": "session_handoff"}]);
+    let whole = json!({"id": id, "object": "response", "created_at": 1, "status": "completed", "model": "m",
+        "output": output, "previous_response_id": "resp_up", "store": false, "tools": tools, "usage": {
+            "input_tokens": 10, "output_tokens": 5, "total_tokens": 15}});
+    Bytes::from(whole.to_string())
+}
+
+fn leg(body: Bytes, then: Option<String>) -> Leg {
+    let report = OpenaiResponses.reply(&body, WATCH).unwrap();
+    Leg { body, report, then }
+}
+
+fn joined(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Value {
+    serde_json::from_slice(&OpenaiResponses.join(legs, opening, ending)).unwrap()
+}
+
+#[test]
+fn a_reply_is_read() {
+    let output = json!([thought("rs"), hidden("fc_h", "h"), called("fc_1", "c"), {"type": "mcp_approval_request", "id": "ap"}]);
+    let report = OpenaiResponses.reply(&reply("resp_1", output), WATCH).unwrap();
+    assert_eq!(report.calls, [("c".to_owned(), 1), ("ap".to_owned(), 2)]);
+    assert_eq!(
+        (report.hidden[0].after, report.parts, report.stop),
+        (1, 3, Stop::Calls)
+    );
+    assert_eq!((report.usage.input, report.usage.output), (10, 5));
+    assert!(
+        OpenaiResponses
+            .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
+            .is_none()
+    );
+}
+
+#[test]
+fn one_leg_ends_with_its_sentinel_or_without_its_call() {
+    let mark = format!("[[handoff-resume:{ID}]]");
+    let body = reply("resp_1", json!([said("msg_1", "a"), hidden("fc_h", "h")]));
+    let stopped = joined(
+        &[leg(body.clone(), Some(mark.clone()))],
+        None,
+        Ending::Stopped { next_input: 7 },
+    );
+    assert_eq!(stopped["output"][1]["id"], ITEM);
+    assert_eq!(stopped["usage"]["total_tokens"], 12);
+    let without = joined(&[leg(body, None)], None, Ending::WithoutCall);
+    assert_eq!(without["output"], json!([said("msg_1", "a")]));
+    assert_eq!(without["tools"], json!([]));
+    let later = leg(reply("resp_2", json!([said("msg_2", "b")])), None);
+    let opened = joined(&[later], Some(&mark), Ending::Own);
+    assert_eq!(opened["output"][0]["id"], ITEM);
+    assert_eq!(opened["output"][1], said("msg_2", "b"));
+}
+
+#[test]
+fn a_reply_echoes_what_the_agent_asked() {
+    let mut request = with_input(json!([user("hi")]));
+    request["previous_response_id"] = "resp_agents".into();
+    let asked = OpenaiResponses.as_asked(&reading(&request).view, reply("resp_1", json!([])));
+    let asked: Value = serde_json::from_slice(&asked).unwrap();
+    assert_eq!(
+        (&asked["previous_response_id"], &asked["tools"]),
+        (&json!("resp_agents"), &json!([]))
+    );
+    request["tools"] = json!([{"type": "function", "name": "session_handoff"}]);
+    let asked = OpenaiResponses.as_asked(&reading(&request).view, reply("resp_1", json!([])));
+    assert!(
+        String::from_utf8(asked.to_vec())
+            .unwrap()
+            .contains("session_handoff"),
+        "the agent's own"
+    );
+}
+
+#[test]
+fn reasoning_that_cannot_be_sent_back_is_left_out() {
+    let bare = json!({"id": "rs", "type": "reasoning", "summary": []});
+    let body = reply(
+        "resp_1",
+        json!([
+            bare,
+            said("msg_1", "a"),
+            hidden("fc_h", "h"),
+            hidden("fc_2", "other")
+        ]),
+    );
+    let pairs = [pair("h", Place::Aside)];
+    let more = OpenaiResponses.ask_again(&Spoken::Reply(body), &pairs).unwrap();
+    let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
+    let kinds: Vec<_> = more
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| i["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["message", "function_call", "function_call_output"]);
+    assert!(more.as_array().unwrap().iter().all(|i| i.get("id").is_none()));
+    assert_eq!(OpenaiResponses.ask_again(&Spoken::Stream(vec![]), &pairs), None);
+}

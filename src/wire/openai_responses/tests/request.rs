@@ -1,0 +1,337 @@
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::handoff::preamble;
+use crate::wire::{Choice, Role, Unread, Wire};
+
+fn read(body: &str) -> Result<crate::wire::View, Unread> {
+    OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)
+}
+
+fn roles(body: &Value) -> Vec<Role> {
+    reading(body).view.turns.iter().map(|t| t.role).collect()
+}
+
+#[test]
+fn every_item_is_a_turn_of_its_own() {
+    let kinds = |kinds: &[&str]| {
+        let items: Vec<Value> = kinds.iter().map(|k| json!({"type": k, "call_id": "c"})).collect();
+        roles(&with_input(items.into()))
+    };
+    assert_eq!(
+        kinds(&[
+            "reasoning",
+            "function_call",
+            "custom_tool_call",
+            "local_shell_call",
+            "web_search_call"
+        ]),
+        [Role::Assistant; 5]
+    );
+    assert_eq!(
+        kinds(&[
+            "function_call_output",
+            "custom_tool_call_output",
+            "mcp_approval_response"
+        ]),
+        [Role::Tool; 3]
+    );
+    assert_eq!(
+        kinds(&["additional_tools", "configuration_update"]),
+        [Role::Tools; 2]
+    );
+    assert_eq!(
+        kinds(&["item_reference", "compaction", "of_tomorrow"]),
+        [Role::Other; 3]
+    );
+    let messages = ["user", "assistant", "system", "developer"].map(|r| json!({"role": r, "content": "x"}));
+    assert_eq!(
+        roles(&with_input(messages.to_vec().into())),
+        [Role::User, Role::Assistant, Role::System, Role::System]
+    );
+}
+
+#[test]
+fn facts_are_read_where_they_stand() {
+    let facts = |members: Value| {
+        let mut body = with_input(json!([user("hi")]));
+        body.as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
+        reading(&body).view.facts
+    };
+    assert!(facts(json!({"conversation": "conv_1"})).held);
+    assert!(facts(json!({"conversation": {"id": "conv_1"}})).held);
+    assert!(!facts(json!({"conversation": null, "background": false})).held);
+    assert!(facts(json!({"background": true})).held);
+    assert!(facts(json!({"text": {"format": {"type": "json_schema"}}})).structured);
+    assert!(facts(json!({"text": {"format": {"type": "json_object"}}})).structured);
+    assert!(!facts(json!({"text": {"format": {"type": "text"}}})).structured);
+    assert!(facts(json!({"max_output_tokens": 16})).cramped);
+    assert!(!facts(json!({"max_output_tokens": null})).cramped);
+    for (choice, wanted) in [
+        (json!("auto"), Choice::Auto),
+        (json!(null), Choice::Auto),
+        (json!("none"), Choice::None),
+        (json!("required"), Choice::Forced),
+        (json!({"type": "function", "name": "read"}), Choice::Forced),
+        (
+            json!({"type": "allowed_tools", "mode": "auto", "tools": []}),
+            Choice::Forced,
+        ),
+    ] {
+        assert_eq!(facts(json!({"tool_choice": choice})).choice, wanted);
+    }
+    assert_eq!(
+        facts(json!({"prompt_cache_key": "k"})).session.as_deref(),
+        Some("k")
+    );
+    let metadata = json!({"client_metadata": {"thread_id": "t", "session_id": "s"}});
+    assert_eq!(facts(metadata).session.as_deref(), Some("s"));
+    assert_eq!(
+        facts(json!({"previous_response_id": "r"})).previous.unwrap().id,
+        "r"
+    );
+    assert_eq!(facts(json!({"previous_response_id": null})).previous, None);
+    let trigger = with_input(json!([user("hi"), {"type": "compaction_trigger"}]));
+    assert!(reading(&trigger).view.facts.summary);
+}
+
+#[test]
+fn other_shapes_are_not_read() {
+    assert_eq!(read(r#"{"model":"m"}"#).unwrap_err(), Unread::OtherShape);
+    assert_eq!(read(r#"{"input":7}"#).unwrap_err(), Unread::OtherShape);
+    assert_eq!(read("[]").unwrap_err(), Unread::OtherShape);
+    assert_eq!(
+        read(r#"{"input":[],"input":[]}"#).unwrap_err(),
+        Unread::RepeatedKey
+    );
+    assert!(matches!(read(r#"{"input":[{"a":1]}"#), Err(Unread::NotJson(_))));
+    assert!(read(r#"{"input":[]}"#).is_ok());
+    let body = with_input(json!([user("hi"), thought("rs_1"), called("fc_1", "c")])).to_string();
+    for end in 0..body.len() {
+        assert!(read(&body[..end]).is_err(), "cut at {end}");
+    }
+}
+
+/// Codex with its default model: no top-level list, the tools in the first item.
+fn codex() -> Value {
+    json!({"model": "m", "input": [
+        {"type": "additional_tools", "role": "developer", "tools": [
+            {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]},
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "be good"}]},
+        {"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "<environment_context>x</environment_context>"}]},
+        user("do it"), thought("rs_1"), said("msg_1", "doing"), sentinel(), said("msg_2", "done"), user("more"),
+    ]})
+}
+
+#[test]
+fn the_tool_goes_into_the_item_where_codex_keeps_its_tools() {
+    let tool = Rewrite {
+        tool: Some("d"),
+        ..plain()
+    };
+    let done = value(rewritten(&codex(), &tool));
+    let tools = done["input"][0]["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 2);
+    assert_eq!(tools[1]["name"], "session_handoff");
+    assert_eq!(tools[1]["strict"], false);
+    assert!(reading(&codex()).view.eligible());
+
+    let mut empty = codex();
+    empty["tools"] = json!([]);
+    assert_eq!(
+        value(rewritten(&empty, &tool))["input"][0]["tools"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    let mut top = codex();
+    top["tools"] = json!([{"type": "function", "name": "read"}]);
+    let done = value(rewritten(&top, &tool));
+    assert_eq!(done["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(done["input"][0]["tools"].as_array().unwrap().len(), 1);
+
+    let title = json!({"input": [user("hi")], "tools": []});
+    assert!(!reading(&title).view.eligible());
+    let template = json!({"input": [user("hi")], "prompt": {"id": "pmpt_1"}});
+    assert!(!reading(&template).view.has_room_for_tool());
+    let hosted = json!({"input": [user("hi")], "tools": [{"type": "web_search"}]});
+    assert!(!reading(&hosted).view.eligible());
+    let taken = json!({"input": [user("hi")], "tools": [{"type": "function", "name": "session_handoff"}]});
+    assert!(!reading(&taken).view.has_room_for_tool());
+}
+
+#[test]
+fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
+    let tags = ["<environment_context>".to_owned()];
+    let codex = codex();
+    let before = reading(&codex);
+    let found = preamble::of(&OpenaiResponses, &before.view, None, &tags);
+    let head = preamble::head(&OpenaiResponses, &found, "go on");
+    let tool = Rewrite {
+        tool: Some("d"),
+        tags: &tags,
+        ..plain()
+    };
+    let fresh = value(rewritten(
+        &codex,
+        &Rewrite {
+            cut: Cut::Fresh { head: &head },
+            ..tool
+        },
+    ));
+    let input = fresh["input"].as_array().unwrap();
+    assert_eq!(input[0]["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(input[1..3], codex["input"].as_array().unwrap()[1..3]);
+    assert_eq!(input[3], user("go on"));
+    assert_eq!(input.len(), 4);
+
+    let found = before.candidates(&OpenaiResponses);
+    let cut = Cut::At {
+        candidate: &found[0],
+        prompt: "go on",
+        head: &head,
+    };
+    let pinned = value(rewritten(&codex, &Rewrite { cut, ..tool }));
+    let pinned = pinned["input"].as_array().unwrap();
+    assert_eq!(pinned[..4], input[..]);
+    assert_eq!(pinned[4..], codex["input"].as_array().unwrap()[7..]);
+}
+
+#[test]
+fn only_encrypted_reasoning_of_the_model_binds() {
+    let bound = |items: Value| OpenaiResponses.bound(&reading(&with_input(items)).view);
+    assert!(bound(json!([thought("rs_1")])));
+    assert!(!bound(
+        json!([{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": null}])
+    ));
+    assert!(!bound(
+        json!([user("\"encrypted_content\""), {"type": "compaction", "encrypted_content": "x"}])
+    ));
+}
+
+#[test]
+fn a_string_is_one_user_message() {
+    let body = json!({"input": "hi", "tools": [{"type": "function", "name": "read"}],
+        "previous_response_id": "resp_1"});
+    assert_eq!(roles(&body), [Role::User]);
+    let tool = value(rewritten(
+        &body,
+        &Rewrite {
+            tool: Some("d"),
+            ..plain()
+        },
+    ));
+    assert_eq!(tool["input"], "hi");
+
+    let fresh = value(rewritten(
+        &body,
+        &Rewrite {
+            cut: Cut::Fresh { head: HEAD },
+            ..plain()
+        },
+    ));
+    let go_on: Value = serde_json::from_str(HEAD).unwrap();
+    assert_eq!(fresh["input"], json!([go_on]));
+    assert_eq!(fresh.get("previous_response_id"), None);
+
+    let hi = json!({"type": "message", "role": "user", "content": "hi"});
+    let more = [r#"{"type":"x"}"#.to_owned()];
+    let asked = value(rewritten(
+        &body,
+        &Rewrite {
+            more: &more,
+            ..plain()
+        },
+    ));
+    assert_eq!(asked["input"], json!([hi, {"type": "x"}]));
+    assert_eq!(asked["previous_response_id"], "resp_1");
+
+    let before = value(rewritten(
+        &body,
+        &Rewrite {
+            cut: Cut::Before { head: HEAD },
+            ..plain()
+        },
+    ));
+    assert_eq!(before["input"], json!([go_on, hi]));
+    assert_eq!(before.get("previous_response_id"), None);
+}
+
+#[test]
+fn a_person_resumes_in_a_string() {
+    let body =
+        json!({"input": format!("[[handoff-resume:{ID}]]\nand be quick"), "previous_response_id": "r"});
+    let go_on: Value = serde_json::from_str(HEAD).unwrap();
+    let quick = json!({"type": "message", "role": "user", "content": "and be quick"});
+    assert_eq!(cut(&body), json!({"input": [go_on, quick]}));
+    let bare = json!({"input": format!("[[handoff-resume:{ID}]]")});
+    assert_eq!(cut(&bare), json!({"input": [go_on]}));
+}
+
+#[test]
+fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
+    for (body, without) in [
+        (r#"{"previous_response_id":"r","input":[]}"#, r#"{"input":[]}"#),
+        (
+            r#"{"input":[], "previous_response_id" : "r" }"#,
+            r#"{"input":[] }"#,
+        ),
+        (
+            r#"{"a":1,"previous_response_id":"r","input":[]}"#,
+            r#"{"a":1,"input":[]}"#,
+        ),
+    ] {
+        let view = read(body).unwrap();
+        let edits = OpenaiResponses.previous(&view, None);
+        assert_eq!(splice::flat(splice::splice(&view.body, edits)), without);
+        let edits = OpenaiResponses.previous(&view, Some("up"));
+        let renamed = splice::flat(splice::splice(&view.body, edits));
+        assert_eq!(renamed, body.replace("\"r\"", "\"up\""));
+    }
+    let body = with_input(json!([user("hi")]));
+    assert_eq!(
+        value(rewritten(
+            &body,
+            &Rewrite {
+                previous: Some("up"),
+                ..plain()
+            }
+        )),
+        body
+    );
+}
+
+#[test]
+fn what_upstream_holds_counts_as_content() {
+    let mut body = with_input(json!([answered("c")]));
+    assert_eq!(rewritten(&body, &plain()).messages, 1);
+    body["previous_response_id"] = "r".into();
+    assert!(rewritten(&body, &plain()).messages >= crate::limits::LEAST_MESSAGES);
+}
+
+#[test]
+fn compaction_is_cut_and_never_tooled() {
+    let mut body = with_input(json!([user("hi"), sentinel(), user("more")]));
+    body["tools"] = json!([{"type": "function", "name": "read"}]);
+    let bytes = Bytes::from(body.to_string());
+    let tool = Rewrite {
+        tool: Some("d"),
+        ..plain()
+    };
+    for (call, tools) in [(Call::Compact, 1), (Call::Count, 2), (Call::Generate, 2)] {
+        let reading = Reading::new(&OpenaiResponses, &bytes, call).unwrap();
+        let found = reading.candidates(&OpenaiResponses);
+        let cut = Cut::At {
+            candidate: &found[0],
+            prompt: "go on",
+            head: HEAD,
+        };
+        let done = value(rewrite(&OpenaiResponses, &reading, &Rewrite { cut, ..tool }));
+        assert_eq!(done["tools"].as_array().unwrap().len(), tools, "{call:?}");
+        assert_eq!(done["input"].as_array().unwrap().len(), 2, "{call:?}");
+    }
+}
