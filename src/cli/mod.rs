@@ -96,6 +96,20 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use crate::proxy::fault::Code;
+
+    #[test]
+    fn the_readme_has_every_error_code_as_it_is() {
+        let readme = include_str!("../../README.md");
+        for code in Code::ALL {
+            let retry = if code.retryable { "yes" } else { "no" };
+            let row = format!(
+                "| `{}` | {} | {retry} | {} |\n",
+                code.name, code.status, code.message
+            );
+            assert!(readme.contains(&row), "{row}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_shows_examples() {

@@ -251,7 +251,9 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
 pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
     let raw = &text[rest..inside_end];
     if let Some(len) = json::spelled(raw, prompt) {
-        return behind_gap(text, rest + len, inside_end);
+        let at = behind_gap(text, rest + len, inside_end);
+        let torn = torn_closing(&text[at..inside_end]);
+        return if torn { inside_end } else { at };
     }
     // Broken off in the middle of the prompt: nothing of it is the model's work.
     if prompt.starts_with(&*json::unescape(raw)) {
@@ -259,6 +261,13 @@ pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str
     } else {
         rest
     }
+}
+
+/// Whether this is the beginning of a closing line and nothing else.
+fn torn_closing(left: &[u8]) -> bool {
+    const CLOSING: &[u8] = b"[[/handoff-resume:";
+    const WHOLE: usize = CLOSING.len() + ID_CHARS + 1 + SEAL_CHARS + 2;
+    left.len() < WHOLE && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
 }
 
 /// The span between the line break behind an opening line and the one before a closing line.
@@ -383,7 +392,15 @@ mod tests {
 
     #[test]
     fn an_unclosed_sentinel_gives_up_what_is_left_of_its_prompt() {
-        for (after, wanted) in [("", ""), ("\nGoal: ma", ""), ("\nmy own text", "my own text")] {
+        let torn = format!("\n{PROMPT}\n[[/handoff-resume:{ID}.VR-");
+        let just = format!("\n{PROMPT}\n\n[[/");
+        for (after, wanted) in [
+            ("", ""),
+            ("\nGoal: ma", ""),
+            ("\nmy own text", "my own text"),
+            (&torn, ""),
+            (&just, ""),
+        ] {
             let text = json::quote(&format!("{}{after}", short(ID))).into_bytes();
             let found = marks(&text);
             let inside = Span::new(1, text.len() - 1);

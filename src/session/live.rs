@@ -28,6 +28,17 @@ pub(super) struct State {
     /// A background write is on its way and will take the record as it then is.
     pub(super) saving: bool,
     repeat: Option<Repeat>,
+    complete: Complete,
+}
+
+/// For which transcripts `pairs` is known to hold every pair: a handoff that fires takes the pairs of other
+/// branches, and of conversations that opened alike, off the list.
+#[derive(Clone, Default)]
+struct Complete {
+    /// Those cut at this handoff, or nowhere.
+    behind: Option<Option<HandoffId>>,
+    /// Those that hold this call.
+    with_call: Option<String>,
 }
 
 /// An answer that broke off behind its sentinel.
@@ -63,8 +74,13 @@ impl Change {
 }
 
 impl Live {
-    pub(super) fn new(record: Conversation) -> Self {
+    /// `fresh`: nothing of it was in the store.
+    pub(super) fn new(record: Conversation, fresh: bool) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
+        let complete = Complete {
+            behind: fresh.then_some(None),
+            with_call: None,
+        };
         Self {
             state: Mutex::new(State {
                 record,
@@ -72,6 +88,7 @@ impl Live {
                 unsaved: false,
                 saving: false,
                 repeat: None,
+                complete,
             }),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
@@ -117,6 +134,29 @@ impl Live {
         state.repeat.take_if(is_repeat).map(|repeat| repeat.handoff)
     }
 
+    /// Whether the listed pairs are all that a transcript with this cut and these calls can need; else the calls.
+    /// `calls` is asked only where the cut does not tell.
+    pub fn has_all_pairs(
+        &self,
+        active: Option<HandoffId>,
+        calls: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Vec<String>> {
+        let complete = self.state().complete.clone();
+        if complete.behind == Some(active) {
+            return Ok(());
+        }
+        let calls = calls();
+        match complete.with_call {
+            Some(call) if calls.contains(&call) => Ok(()),
+            _ => Err(calls),
+        }
+    }
+
+    /// Notes that every pair beside these calls is listed.
+    pub fn looked_up(&self, calls: &[String]) {
+        self.state().complete.with_call = calls.last().cloned();
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,7 +174,13 @@ impl Live {
         change.apply(&mut state.record, now_ms);
         match change {
             Change::Tooled(_) => {}
-            Change::Fired(_) => state.pairs = Some(Vec::new()),
+            Change::Fired(id) => {
+                state.pairs = Some(Vec::new());
+                state.complete = Complete {
+                    behind: Some(Some(*id)),
+                    with_call: None,
+                };
+            }
             Change::Paired(new) => {
                 if let Some(pairs) = &mut state.pairs {
                     pairs.retain(|old| new.iter().all(|pair| pair.id != old.id));

@@ -98,22 +98,20 @@ impl Sessions {
     }
 
     async fn load(&self, key: &str, principal: &str, now_ms: u64) -> Result<Arc<Live>, StoreError> {
-        let record = self
-            .store
-            .conversation(key)
-            .await?
-            .unwrap_or_else(|| Conversation {
-                key: key.to_owned(),
-                principal: principal.to_owned(),
-                created_ms: now_ms,
-                updated_ms: now_ms,
-                ..Conversation::default()
-            });
+        let known = self.store.conversation(key).await?;
+        let fresh = known.is_none();
+        let record = known.unwrap_or_else(|| Conversation {
+            key: key.to_owned(),
+            principal: principal.to_owned(),
+            created_ms: now_ms,
+            updated_ms: now_ms,
+            ..Conversation::default()
+        });
         self.make_room();
         // Where two requests came at once, both go on with the first one's.
         let entry = self.live.entry(key.to_owned());
         let live = entry.or_insert_with(|| {
-            let live = Live::new(record);
+            let live = Live::new(record, fresh);
             live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
             Arc::new(live)
         });

@@ -83,6 +83,8 @@ pub struct LegReport {
     pub calls: Vec<(String, usize)>,
     /// Visible parts.
     pub parts: usize,
+    /// Whether the last visible part may not be a message's last one (Anthropic: thinking).
+    pub unfit: bool,
     /// Why it ended.
     pub stop: Stop,
     /// Whether its last event was seen.
@@ -93,6 +95,15 @@ pub struct LegReport {
     pub id: String,
     /// Model texts that were broken up.
     pub broken_up: usize,
+}
+
+impl LegReport {
+    /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent
+    /// sends it back. `said`: something was shown before this leg.
+    pub fn leaves_unfit(&self, said: bool) -> bool {
+        let dropped = !self.hidden.is_empty() && self.calls.is_empty();
+        dropped && (self.unfit || (self.parts == 0 && !said))
+    }
 }
 
 /// A wire's stream machine: frames of one leg after another go in, what the agent may see comes out.

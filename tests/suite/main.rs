@@ -1,6 +1,8 @@
 //! The integration tests: one binary, so that a rebuild stays short.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
+mod bad_input;
+mod conversations;
 mod golden;
-mod purity;
+mod harness;
 mod sdk;

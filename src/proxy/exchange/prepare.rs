@@ -136,7 +136,7 @@ pub(super) async fn prepare(
         tooled: false,
         unpinned,
     };
-    prepared.pairs = pairs(app, ctx, &prepared, known).await.map_err(store_down)?;
+    prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
     prepared.tooled = tooled(app, ctx, &prepared).await;
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
         app.sessions
@@ -257,12 +257,7 @@ fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate
 }
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
-async fn pairs(
-    app: &App,
-    ctx: &RequestContext,
-    prepared: &Prepared,
-    known: Option<HandoffId>,
-) -> Result<Vec<HiddenPair>, StoreError> {
+async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<Vec<HiddenPair>, StoreError> {
     let Some(live) = &prepared.live else {
         return Ok(Vec::new());
     };
@@ -275,8 +270,13 @@ async fn pairs(
         .collect();
     let store = app.sessions.store();
     let new_here = live.tooled().is_none() && prepared.reading.view.under_way();
-    if new_here || known != prepared.active.as_ref().map(|a| a.id) {
-        let beside = prepared.reading.call_ids(prepared.wire);
+    let calls = || prepared.reading.call_ids(prepared.wire);
+    let lacking = if new_here {
+        Err(calls())
+    } else {
+        live.has_all_pairs(prepared.active.as_ref().map(|a| a.id), calls)
+    };
+    if let Err(beside) = lacking {
         let found = store.pairs_beside(&ctx.principal, &beside).await?;
         let found: Vec<_> = found
             .into_iter()
@@ -284,6 +284,7 @@ async fn pairs(
             .collect();
         all.extend(found.iter().cloned());
         app.sessions.add_pairs(live, found, now_ms()).await?;
+        live.looked_up(&beside);
     }
     let asides = prepared.reading.asides();
     let unknown: Vec<_> = asides

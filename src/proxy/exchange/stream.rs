@@ -39,6 +39,8 @@ pub(super) struct Driver {
     early: u32,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
+    /// Whether anything of our own was shown.
+    said: bool,
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
@@ -93,6 +95,7 @@ impl Driver {
             now,
             base,
             early: 0,
+            said: opening.is_some(),
             shown: opening,
             quiet: None,
         }
@@ -243,8 +246,7 @@ impl Driver {
     }
 
     fn close(&mut self, ending: Ending, report: &LegReport) {
-        if ending == Ending::WithoutCall && report.parts == 0 && self.shown.is_none() {
-            // A message of nothing at all is refused when the agent sends it back.
+        if report.leaves_unfit(self.said) {
             self.say(NOTHING_SAID);
         }
         self.end(ending);
@@ -258,6 +260,7 @@ impl Driver {
     }
 
     fn say(&mut self, text: &str) {
+        self.said = true;
         let mut out = Vec::new();
         self.merge.say(text, &mut out);
         self.out.extend(out);
@@ -354,7 +357,8 @@ impl Driver {
     }
 }
 
-/// Shown where a turn would otherwise hold nothing at all.
+/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
+/// it is refused.
 pub(super) const NOTHING_SAID: &str = "(The session goes on.)";
 
 /// Writes a refused call down, and makes what asks the model again.

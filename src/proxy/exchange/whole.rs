@@ -47,14 +47,11 @@ pub(super) async fn answer(
     }
     let opening = course.shown.clone();
     let (ending, report) = course.run(body, report).await;
-    let nothing = report.parts == 0
-        && course
-            .legs
-            .iter()
-            .all(|l| l.report.parts == 0 && l.then.is_none());
-    if ending == Ending::WithoutCall
-        && nothing
-        && let Some(last) = course.legs.last_mut()
+    let said = opening.is_some() || course.legs.iter().any(|l| l.then.is_some());
+    let over = matches!(ending, Ending::Own | Ending::WithoutCall);
+    if over
+        && report.leaves_unfit(said)
+        && let Some(last) = course.legs.last_mut().filter(|l| l.then.is_none())
     {
         last.then = Some(NOTHING_SAID.to_owned());
     }

@@ -24,7 +24,8 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
         ..LegReport::default()
     };
     for block in json::elements(text, content) {
-        let is_call = json::get_string(text, block, "type").is_some_and(|t| t == "tool_use");
+        let kind = json::get_string(text, block, "type").unwrap_or_default();
+        let is_call = kind == "tool_use";
         let id = json::get_string(text, block, "id")
             .unwrap_or_default()
             .into_owned();
@@ -43,6 +44,7 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
         if is_call {
             report.calls.push((id, report.parts));
         }
+        report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
         report.parts += 1;
     }
     Some(report)
@@ -164,19 +166,28 @@ fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
     }
 }
 
-/// The assistant's own message, as it said it, then the results of its calls.
+/// The assistant's own message with our call as its last block (where it stands on every later request, behind
+/// what the agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound
+/// to that order.
 pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-    let content: Vec<String> = match spoken {
+    let blocks = match spoken {
         Spoken::Reply(body) => {
             let whole = Span::new(json::blank(body, 0), body.len());
             let content = json::get(body, whole, "content")?;
             json::elements(body, content)
                 .into_iter()
-                .filter_map(|b| canonical(raw(body, b), pairs))
+                .map(|b| raw(body, b))
                 .collect()
         }
-        Spoken::Stream(frames) => told(frames, pairs),
+        Spoken::Stream(frames) => told(frames),
     };
+    let ours = |b: &String| hidden(b.as_bytes(), Span::new(0, b.len()));
+    let first = blocks.iter().position(ours).unwrap_or(blocks.len());
+    if blocks[first..].iter().any(|b| is_thinking(b)) {
+        return None;
+    }
+    let mut content: Vec<String> = blocks.into_iter().filter(|b| !ours(b)).collect();
+    content.extend(pairs.iter().map(|p| p.call.clone()));
     let results: Vec<_> = pairs.iter().map(request::result).collect();
     Some(format!(
         r#"{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
@@ -185,28 +196,18 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
     ))
 }
 
-/// Our call as it will be put back on every later request; others of ours in the same message are left out.
-fn canonical(block: String, pairs: &[HiddenPair]) -> Option<String> {
-    let text = block.as_bytes();
-    let whole = Span::new(0, text.len());
-    if !hidden(text, whole) {
-        return Some(block);
-    }
-    let id = json::get_string(text, whole, "id")?;
-    pairs.iter().find(|p| p.call_id == id).map(|p| p.call.clone())
+fn is_thinking(block: &str) -> bool {
+    let kind = json::get_string(block.as_bytes(), Span::new(0, block.len()), "type");
+    kind.is_some_and(|k| matches!(&*k, "thinking" | "redacted_thinking"))
 }
 
 /// Content blocks from the frames that streamed them.
-fn told(frames: &[Bytes], pairs: &[HiddenPair]) -> Vec<String> {
+fn told(frames: &[Bytes]) -> Vec<String> {
     let mut told = Teller { blocks: Vec::new() };
     for frame in frames {
         told.frame(&sse::data(frame));
     }
-    told.blocks
-        .iter()
-        .filter_map(|b| b.finished())
-        .filter_map(|b| canonical(b, pairs))
-        .collect()
+    told.blocks.iter().filter_map(|b| b.finished()).collect()
 }
 
 struct Teller {

@@ -259,6 +259,7 @@ impl Stream {
             self.report.calls.push((id(), self.report.parts));
         }
         self.report.parts += 1;
+        self.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
         self.block = Block::Shown(shown);
         self.breaker = Breaker::default();
         let text = json::get(data, block, "text").filter(|_| kind == "text");

@@ -1,0 +1,69 @@
+//! The pure core as a library: reads a request, finds the sentinel in it, and prints what would go upstream.
+//! No proxy, no store: the seal in the transcript proves the handoff.
+//!
+//! `cargo run --example cut --no-default-features`
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+
+use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::handoff::sentinel::{self, SealKey};
+use baton_proxy::handoff::{preamble, tool};
+use baton_proxy::splice;
+use baton_proxy::wire::{Call, Wire, WireId, wire};
+use serde_json::json;
+use uuid::Uuid;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let wire = wire(WireId::Anthropic).ok_or("this build has no such wire")?;
+    let key = SealKey::new(*b"a key for the time of an example");
+    let id = Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0c9d_8e11);
+    let shown = sentinel::full(id, "The parser is done. Next: the printer.", &key);
+
+    // What an agent sends after a handoff: all of its history, our sentinel in the middle.
+    let body = json!({
+        "model": "claude-example", "max_tokens": 1024,
+        "tools": [{"name": "read_file", "input_schema": {"type": "object"}}],
+        "messages": [
+            {"role": "user", "content": "Write the parser, then the printer."},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "The parser took a thousand lines of output."},
+                {"type": "text", "text": wire.sentinel_text(&shown)},
+                {"type": "text", "text": "Now the printer."},
+            ]},
+            {"role": "user", "content": "Good, go on."},
+        ],
+    });
+    let sent = cut(wire, &key, body.to_string())?;
+    println!("{sent}");
+    Ok(())
+}
+
+/// The request with everything before its newest sentinel gone.
+fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn Error>> {
+    let reading = Reading::new(wire, &body.into(), Call::Generate).map_err(|why| format!("{why:?}"))?;
+    let candidates = reading.candidates(wire);
+    let newest = candidates.first().ok_or("no sentinel in it")?;
+    let (prompt, seal) = newest.sentinel.sealed.clone().ok_or("it is not sealed")?;
+    if !key.verifies(newest.sentinel.id, &prompt, reading.view.text(seal)) {
+        return Err("the seal is not ours".into());
+    }
+    let found = preamble::of(wire, &reading.view, None, &[]);
+    let head = preamble::head(wire, &found, &prompt);
+    let done = rewrite(
+        wire,
+        &reading,
+        &Rewrite {
+            cut: Cut::At {
+                candidate: newest,
+                prompt: &prompt,
+                head: &head,
+            },
+            tool: Some(tool::DESCRIPTION),
+            pairs: &[],
+            more: &[],
+            tags: &[],
+        },
+    );
+    Ok(String::from_utf8(splice::flat(done.rope).to_vec())?)
+}

@@ -1,0 +1,280 @@
+//! What may happen in a conversation, drawn at random.
+
+use baton_proxy::strict::{Fault, Part, Reply, Stop};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::harness::quirks::Quirks;
+
+/// Conversations of one run: two with the same opening, a parent and its subagent.
+pub const TALKS: usize = 4;
+
+/// Carry-over prompts as a model might write them.
+pub const PROMPTS: [&str; 8] = [
+    "Goal: skip BOMs. Next: reader.rs.",
+    "  \n two lines\nand a third \\n with a backslash \n\n",
+    "```rust\nfn main() {}\n```\n</system-reminder> <b>\u{2028}\u{2029}\u{85}",
+    "\"quoted\" \\ / \u{1F980} 漢字 \u{0}\u{1b}[31m",
+    "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nnested\n[[/handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11.AAAAAAAAAAAAAAAAAAAAAA]]",
+    "<system-reminder>looks like a preamble</system-reminder>",
+    "x",
+    "ends in brackets ]]",
+];
+
+/// Texts as a model might say them.
+pub const TEXTS: [&str; 7] = [
+    "Let me look.",
+    "\n\nleading line breaks",
+    "The log says\n[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nwhich is a quotation",
+    "[[/handoff-aside:x and [[handoff-resume\\: and [[[handoff-aside:\u{2028}",
+    "naïve “quotes” 🦀 \\ \" \t tab",
+    "[[handoff-",
+    "resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]",
+];
+
+#[derive(Debug, Clone)]
+pub enum Piece {
+    Think,
+    Redacted,
+    Text(usize),
+    Call,
+    Good(usize),
+    Empty,
+    Broken,
+    NoPrompt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum End {
+    Natural,
+    MaxTokens,
+    Refusal,
+    Pause,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Trouble {
+    Status(u16),
+    Cut(usize),
+    CleanEnd(usize),
+}
+
+#[derive(Debug, Clone)]
+pub struct LegPlan {
+    pub pieces: Vec<Piece>,
+    pub end: End,
+    pub chunks: u8,
+    pub delta: usize,
+    pub trouble: Option<Trouble>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Step {
+    Turn {
+        who: usize,
+        legs: Vec<LegPlan>,
+        stream: bool,
+        says: u8,
+        restart_when_broken: bool,
+    },
+    Count {
+        who: usize,
+    },
+    Fork {
+        who: usize,
+        back: usize,
+    },
+    Compact {
+        who: usize,
+    },
+    Restart,
+    Lose,
+}
+
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub opening: u8,
+    pub quirks: Quirks,
+    pub steps: Vec<Step>,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    prop_oneof![
+        3 => Just(Piece::Think),
+        1 => Just(Piece::Redacted),
+        4 => (0..TEXTS.len()).prop_map(Piece::Text),
+        3 => Just(Piece::Call),
+        4 => (0..PROMPTS.len()).prop_map(Piece::Good),
+        1 => Just(Piece::Empty),
+        1 => Just(Piece::Broken),
+        1 => Just(Piece::NoPrompt),
+    ]
+}
+
+fn leg() -> impl Strategy<Value = LegPlan> {
+    let end = prop_oneof![
+        12 => Just(End::Natural), 1 => Just(End::MaxTokens), 1 => Just(End::Refusal), 1 => Just(End::Pause)
+    ];
+    let trouble = prop_oneof![
+        10 => Just(None),
+        1 => prop_oneof![Just(429u16), Just(500), Just(529)].prop_map(|s| Some(Trouble::Status(s))),
+        1 => (0usize..60).prop_map(|n| Some(Trouble::Cut(n))),
+        1 => (0usize..60).prop_map(|n| Some(Trouble::CleanEnd(n))),
+    ];
+    let chunks = prop_oneof![6 => Just(0u8), 2 => Just(1), 2 => Just(2), 1 => Just(3)];
+    let delta = prop_oneof![4 => Just(20usize), 1 => Just(1), 1 => Just(1000)];
+    (prop::collection::vec(piece(), 1..5), end, chunks, delta, trouble).prop_map(
+        |(pieces, end, chunks, delta, trouble)| LegPlan {
+            pieces,
+            end,
+            chunks,
+            delta,
+            trouble,
+        },
+    )
+}
+
+fn who() -> impl Strategy<Value = usize> {
+    prop_oneof![5 => Just(0usize), 2 => Just(1), 1 => Just(2), 1 => Just(3)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let turn = (
+        who(),
+        prop::collection::vec(leg(), 1..5),
+        prop::bool::weighted(0.8),
+        0u8..5,
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(who, legs, stream, says, restart_when_broken)| Step::Turn {
+            who,
+            legs,
+            stream,
+            says,
+            restart_when_broken,
+        });
+    prop_oneof![
+        16 => turn,
+        1 => who().prop_map(|who| Step::Count { who }),
+        2 => (who(), 0usize..8).prop_map(|(who, back)| Step::Fork { who, back }),
+        1 => who().prop_map(|who| Step::Compact { who }),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Lose),
+    ]
+}
+
+pub fn plan() -> impl Strategy<Value = Plan> {
+    let quirks = (
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(glue, trim, no_blank, strings, cache)| Quirks {
+            glue,
+            trim,
+            no_blank,
+            strings,
+            cache,
+            text_first: false,
+        });
+    (0u8..5, quirks, prop::collection::vec(step(), 4..24)).prop_map(|(opening, quirks, steps)| Plan {
+        opening,
+        quirks,
+        steps,
+    })
+}
+
+impl LegPlan {
+    /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
+    /// thinking behind a call, a turn that ends in thinking.
+    pub fn reply(&self, streamed: bool, id: &mut usize) -> Reply {
+        let mut reply = Reply::new().deltas(self.delta);
+        let mut text_before = false;
+        let mut called = false;
+        for piece in &self.pieces {
+            *id += 1;
+            let (n, hidden) = (*id, format!("hid_{id}"));
+            let good = |text: &str| json!({"prompt": text, "reason": "done"});
+            reply = match piece {
+                Piece::Think | Piece::Redacted if called => continue,
+                Piece::Text(_) if text_before => continue,
+                Piece::Call if !matches!(self.end, End::Natural | End::MaxTokens) => continue,
+                Piece::Think => reply.thinking(format!("Thought {n}.")),
+                Piece::Redacted => reply.part(Part::Redacted),
+                Piece::Text(t) => reply.say(format!("{} {n}", TEXTS[*t])),
+                Piece::Call => reply.call_as(
+                    format!("toolu_{n}"),
+                    "read_file",
+                    json!({"path": format!("f{n}")}),
+                ),
+                Piece::Good(p) => reply.call_as(hidden, "session_handoff", good(PROMPTS[*p])),
+                Piece::Empty => reply.call_as(hidden, "session_handoff", good(" \n")),
+                Piece::NoPrompt => reply.call_as(hidden, "session_handoff", json!({"reason": 7})),
+                Piece::Broken => reply.part(broken(hidden)),
+            };
+            match piece {
+                Piece::Think | Piece::Redacted => text_before = false,
+                Piece::Text(_) => text_before = true,
+                Piece::Call => (text_before, called) = (false, true),
+                _ => called = true,
+            }
+        }
+        *id += 1;
+        if !called && !text_before {
+            reply = reply.say(format!("So be it {id}."));
+        }
+        if self.end == End::Pause {
+            let input = json!({"query": "q"});
+            reply = reply.part(Part::Block(
+                json!({"type": "server_tool_use", "id": format!("srvtoolu_{id}"), "name": "web_search", "input": input}),
+            ));
+        }
+        self.sent(reply, streamed)
+    }
+
+    fn sent(&self, reply: Reply, streamed: bool) -> Reply {
+        let stop = match self.end {
+            End::Natural => Stop::Natural,
+            End::MaxTokens => Stop::MaxTokens,
+            End::Refusal => Stop::Refusal,
+            End::Pause => Stop::PauseTurn,
+        };
+        let reply = match self.chunks {
+            0 => reply,
+            1 => reply.in_bytes(7),
+            2 => reply.whole(),
+            _ => reply.in_bytes(1),
+        };
+        let reply = reply.stop(stop);
+        let most = events(&reply).saturating_sub(3).max(1);
+        match self.trouble {
+            None => reply,
+            Some(Trouble::Status(status)) => Reply::status(status, "busy").retry_after(0),
+            Some(_) if !streamed => reply.fault(Fault::CutAfterBytes(20)),
+            Some(Trouble::Cut(n)) => reply.fault(Fault::CutAfterEvents(1 + n % most)),
+            Some(Trouble::CleanEnd(n)) => reply.fault(Fault::EndAfterEvents(1 + n % most)),
+        }
+    }
+}
+
+fn broken(id: String) -> Part {
+    Part::Call {
+        id: Some(id),
+        name: "session_handoff".to_owned(),
+        arguments: baton_proxy::strict::Arguments::Raw("{\"prompt\": \"never clo".to_owned()),
+    }
+}
+
+/// How many events a reply is streamed in.
+fn events(reply: &Reply) -> usize {
+    let pieces = |text: &str| text.chars().count().div_ceil(reply.delivery.delta.max(1));
+    let of_part = |part: &Part| match part {
+        Part::Thinking(text) => 3 + pieces(text),
+        Part::Text(text) => 2 + pieces(text),
+        Part::Call { arguments, .. } => 3 + pieces(&arguments.text()),
+        _ => 2,
+    };
+    4 + reply.parts.iter().map(of_part).sum::<usize>()
+}

@@ -1,0 +1,247 @@
+//! The real proxy in front of the strict provider, and a small agent that talks to it over a socket.
+
+pub mod anthropic;
+pub mod quirks;
+pub mod scene;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_proxy::config::Config;
+use baton_proxy::handoff::sentinel::SealKey;
+use baton_proxy::proxy::{App, server};
+use baton_proxy::store::SharedStore;
+use baton_proxy::store::memory::MemoryStore;
+use baton_proxy::store::sqlite::SqliteStore;
+use baton_proxy::telemetry::ExchangeEvent;
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// The key of the seals in every test.
+pub const KEY: &[u8] = b"suite-test-key";
+
+/// How an agent speaks a wire: what it sends, and how it reads what comes back. A further wire is a further
+/// implementation.
+pub trait AgentSide {
+    /// The path of a turn.
+    fn path(&self) -> &'static str;
+    /// The headers that go with every request.
+    fn headers(&self) -> &'static [(&'static str, &'static str)];
+    /// The body of a turn.
+    fn body(&self, history: &[Value], stream: bool) -> Value;
+    /// Reads a response as strictly as the strictest SDK. `broken`: the connection did not end well, so that
+    /// the end may be missing.
+    fn hear(&self, raw: &[u8], stream: bool, broken: bool) -> Result<Told, String>;
+}
+
+/// A response as an agent takes it in.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// The complete parts, in order.
+    pub content: Vec<Value>,
+    /// Why it stopped.
+    pub stop: Option<String>,
+    /// The usage as an SDK has it in the end.
+    pub usage: Value,
+    /// Whether its own last event was seen.
+    pub ended: bool,
+    /// An error event.
+    pub error: Option<Value>,
+    /// Keep-alives.
+    pub pings: usize,
+    /// The response's id.
+    pub id: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Heard {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub raw: Vec<u8>,
+    pub broken: bool,
+}
+
+impl Heard {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.raw).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.raw).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|v| v.to_str().ok())
+    }
+}
+
+/// The default config with every upstream at `url`, and pauses that suit a test.
+pub fn config(url: &str) -> Config {
+    let mut config = Config::default_for_tests();
+    for upstream in config.upstreams.values_mut() {
+        url.clone_into(&mut upstream.base_url);
+    }
+    config.server.drain = Duration::ZERO;
+    config
+}
+
+pub fn memory() -> SharedStore {
+    Arc::new(MemoryStore::default())
+}
+
+/// A folder in memory where there is such a thing: what these tests are about is not the disk.
+pub fn temp() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
+}
+
+pub fn sqlite(dir: &Path) -> SharedStore {
+    Arc::new(SqliteStore::open(dir).unwrap())
+}
+
+/// The proxy, listening. Dropped, it is gone with all its connections.
+pub struct Baton {
+    pub addr: SocketAddr,
+    pub app: Arc<App>,
+    events: Arc<Mutex<Vec<ExchangeEvent>>>,
+    task: JoinHandle<()>,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+impl Baton {
+    pub fn start(config: Config, store: SharedStore) -> Self {
+        Self::with_key(config, store, KEY)
+    }
+
+    pub fn with_key(config: Config, store: SharedStore, key: &[u8]) -> Self {
+        let bound = server::bind(&config).unwrap();
+        let addr = bound.addr();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&events);
+        let tap = Arc::new(move |event| sink.lock().unwrap().push(event));
+        let app = Arc::new(App::new(config, store, SealKey::new(key), tap).unwrap());
+        let task = tokio::spawn(bound.run(Arc::clone(&app), std::future::pending()));
+        Self {
+            addr,
+            app,
+            events,
+            task,
+            client: client(),
+        }
+    }
+
+    /// The events so far, once there are `count`.
+    pub async fn events(&self, count: usize) -> Vec<ExchangeEvent> {
+        for _ in 0..300 {
+            let events = self.events.lock().unwrap().clone();
+            if events.len() >= count {
+                return events;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{count} events: {:?}", self.events.lock().unwrap());
+    }
+
+    /// Sends a request, and returns its head with the body still to come.
+    pub async fn open(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> http::Response<Incoming> {
+        open(
+            &self.client,
+            &format!("http://{}{path}", self.addr),
+            headers,
+            body,
+        )
+        .await
+    }
+
+    /// Sends a request and reads the answer to its end, or as far as it comes.
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Heard {
+        read(self.open(path, headers, body).await).await
+    }
+
+    /// One turn of an agent.
+    pub async fn turn(&self, side: &impl AgentSide, body: &Value) -> Heard {
+        self.post(side.path(), side.headers(), body.to_string().into())
+            .await
+    }
+}
+
+impl Drop for Baton {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn client() -> Client<HttpConnector, Full<Bytes>> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new()).build(connector)
+}
+
+/// Sends a request to any server.
+pub async fn open(
+    client: &Client<HttpConnector, Full<Bytes>>,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: Bytes,
+) -> http::Response<Incoming> {
+    let mut request = Request::post(url).header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    client
+        .request(request.body(Full::new(body)).unwrap())
+        .await
+        .unwrap()
+}
+
+/// Sends a request to any server and reads the answer.
+pub async fn post(url: &str, headers: &[(&str, &str)], body: Bytes) -> Heard {
+    read(open(&client(), url, headers, body).await).await
+}
+
+/// Reads a response to its end, or as far as it comes.
+pub async fn read(response: http::Response<Incoming>) -> Heard {
+    let (parts, mut body) = response.into_parts();
+    let mut heard = Heard {
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        raw: Vec::new(),
+        broken: false,
+    };
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => heard.raw.extend(frame.into_data().unwrap_or_default()),
+            Err(_) => {
+                heard.broken = true;
+                break;
+            }
+        }
+    }
+    heard
+}
+
+/// Reads a response until `mark` has come; the rest stays unread. Returns what came, and the body.
+pub async fn read_until(response: http::Response<Incoming>, mark: &str) -> (Vec<u8>, Incoming) {
+    let mut body = response.into_body();
+    let mut raw = Vec::new();
+    while memchr::memmem::find(&raw, mark.as_bytes()).is_none() {
+        let frame = body.frame().await;
+        let frame = frame.unwrap_or_else(|| panic!("no {mark:?} in {}", String::from_utf8_lossy(&raw)));
+        raw.extend(frame.unwrap().into_data().unwrap_or_default());
+    }
+    (raw, body)
+}

@@ -1,0 +1,90 @@
+//! What agents do to a history before they send it again (CLIENTS.md, sections 0 and 2). None of it changes what
+//! the model said, and so none of it may change what the model sees.
+
+use serde_json::{Value, json};
+
+/// Which of them an agent has.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Quirks {
+    /// Neighbouring text blocks of the model become one.
+    pub glue: bool,
+    /// Blanks at the end of the model's texts go.
+    pub trim: bool,
+    /// Text blocks of nothing but white space go.
+    pub no_blank: bool,
+    /// A lone text block becomes a string.
+    pub strings: bool,
+    /// The last block of the history carries the cache mark.
+    pub cache: bool,
+    /// Text goes in front of calls.
+    pub text_first: bool,
+}
+
+/// The history as this agent sends it.
+pub fn applied(quirks: Quirks, history: &[Value]) -> Vec<Value> {
+    let mut out: Vec<Value> = history
+        .iter()
+        .map(|m| {
+            if m["role"] == "assistant" {
+                assistant(quirks, m)
+            } else {
+                m.clone()
+            }
+        })
+        .collect();
+    if quirks.strings {
+        for message in &mut out {
+            let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
+            if let [only] = blocks
+                && only["type"] == "text"
+            {
+                message["content"] = only["text"].clone();
+            }
+        }
+    }
+    if quirks.cache
+        && let Some(blocks) = out.last_mut().and_then(|m| m["content"].as_array_mut())
+        && let Some(last) = blocks.last_mut().filter(|b| b["type"] != "thinking")
+    {
+        last["cache_control"] = json!({"type": "ephemeral"});
+    }
+    out
+}
+
+fn assistant(quirks: Quirks, message: &Value) -> Value {
+    let mut blocks: Vec<Value> = message["content"].as_array().cloned().unwrap_or_default();
+    let is_text = |b: &Value| b["type"] == "text";
+    let first_call = blocks.iter().position(|b| b["type"] == "tool_use");
+    if let Some(at) = first_call.filter(|_| quirks.text_first) {
+        let behind = blocks.split_off(at);
+        let (texts, others): (Vec<_>, Vec<_>) = behind.into_iter().partition(is_text);
+        blocks.extend(texts);
+        blocks.extend(others);
+    }
+    if quirks.glue {
+        let mut glued: Vec<Value> = Vec::new();
+        for block in blocks {
+            match glued.last_mut() {
+                Some(last) if is_text(last) && is_text(&block) => {
+                    let all = format!(
+                        "{}{}",
+                        last["text"].as_str().unwrap(),
+                        block["text"].as_str().unwrap()
+                    );
+                    last["text"] = all.into();
+                }
+                _ => glued.push(block),
+            }
+        }
+        blocks = glued;
+    }
+    if quirks.trim {
+        for block in blocks.iter_mut().filter(|b| is_text(b)) {
+            block["text"] = block["text"].as_str().unwrap().trim_end().into();
+        }
+    }
+    if quirks.no_blank {
+        blocks.retain(|b| !is_text(b) || !b["text"].as_str().unwrap().trim().is_empty());
+    }
+    json!({"role": "assistant", "content": blocks})
+}

@@ -1,0 +1,217 @@
+//! A provider with a script, the proxy before it, and an agent that says one thing at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use baton_proxy::config::Config;
+use baton_proxy::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
+use baton_proxy::strict::{Options, Queue, Reply, Seen, Strict};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::anthropic::Anthropic;
+use super::{AgentSide, Baton, Heard, Told, config, memory};
+
+/// The carry-over prompt of [`handoff`].
+pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
+
+pub struct Scene {
+    pub script: Queue,
+    pub provider: Strict,
+    pub baton: Baton,
+}
+
+impl Scene {
+    pub async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with(replies, memory(), |_| {}).await
+    }
+
+    pub async fn with(
+        replies: impl IntoIterator<Item = Reply>,
+        store: SharedStore,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let script = Queue::new(replies);
+        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+        let mut config = config(&provider.url());
+        change(&mut config);
+        Self {
+            script,
+            baton: Baton::start(config, store),
+            provider,
+        }
+    }
+
+    /// A streamed turn that must be answered well.
+    pub async fn turn(&self, history: &[Value]) -> Told {
+        let heard = self.ask(history).await;
+        assert_eq!((heard.status, heard.broken), (200, false), "{}", heard.text());
+        let told = Anthropic.hear(&heard.raw, true, false);
+        let told = told.unwrap_or_else(|e| panic!("{e}\n{}", heard.text()));
+        assert!(told.ended, "{}", heard.text());
+        told
+    }
+
+    /// A streamed turn.
+    pub async fn ask(&self, history: &[Value]) -> Heard {
+        self.baton.turn(&Anthropic, &Anthropic.body(history, true)).await
+    }
+
+    /// The last request that upstream got.
+    pub fn last(&self) -> Arc<Seen> {
+        self.provider.requests().last().unwrap().clone()
+    }
+
+    pub fn at_peace(&self) {
+        assert_eq!(self.provider.complaints(), []);
+    }
+}
+
+pub fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+pub fn assistant(content: &[Value]) -> Value {
+    json!({"role": "assistant", "content": content})
+}
+
+/// A history long enough to be handed off.
+pub fn history() -> Vec<Value> {
+    vec![
+        user("Mend the importer."),
+        json!({"role": "assistant", "content": "Looking."}),
+        user("Go on."),
+    ]
+}
+
+/// `history` with what was told behind it, and the next thing said.
+pub fn then(history: &[Value], told: &Told, next: &str) -> Vec<Value> {
+    [history, &[assistant(&told.content), user(next)]].concat()
+}
+
+/// A reply that hands over.
+pub fn handoff() -> Reply {
+    handoff_to(PROMPT)
+}
+
+pub fn handoff_to(prompt: &str) -> Reply {
+    Reply::text("Done with that.").call("session_handoff", json!({"prompt": prompt, "reason": "done"}))
+}
+
+/// The texts of a request's messages, in order, with their roles' first letters.
+pub fn texts(messages: &[Value]) -> Vec<String> {
+    let text = |m: &Value| match &m["content"] {
+        Value::String(text) => text.clone(),
+        blocks => {
+            let all = blocks.as_array().unwrap().iter();
+            all.map(|b| {
+                b["text"]
+                    .as_str()
+                    .unwrap_or(b["type"].as_str().unwrap())
+                    .to_owned()
+            })
+            .collect::<Vec<_>>()
+            .join("|")
+        }
+    };
+    let line = |m: &Value| format!("{}: {}", &m["role"].as_str().unwrap()[..1], text(m));
+    messages.iter().map(line).collect()
+}
+
+/// The text blocks of an answer.
+pub fn said(told: &Told) -> Vec<&str> {
+    told.content.iter().filter_map(|b| b["text"].as_str()).collect()
+}
+
+/// A store that can be switched off.
+pub struct Flaky {
+    pub inner: SharedStore,
+    pub no_reads: AtomicBool,
+    pub no_writes: AtomicBool,
+}
+
+impl Flaky {
+    pub fn new(inner: SharedStore) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            no_reads: AtomicBool::new(false),
+            no_writes: AtomicBool::new(false),
+        })
+    }
+
+    fn read<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        unless(&self.no_reads, answer)
+    }
+
+    fn write<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        unless(&self.no_writes, answer)
+    }
+}
+
+fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: Answer<'a, T>) -> Answer<'a, T> {
+    if off.load(Ordering::SeqCst) {
+        let message = "switched off by the test".to_owned();
+        return Box::pin(std::future::ready(Err(StoreError { message })));
+    }
+    answer
+}
+
+impl Store for Flaky {
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+        self.read(self.inner.handoff(principal, id))
+    }
+    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()> {
+        if self.no_writes.load(Ordering::SeqCst) {
+            return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
+        }
+        self.inner.put_handoff(handoff, conversation)
+    }
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+        self.read(self.inner.handoffs(filter))
+    }
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+        self.write(self.inner.archive(principal, id, archived))
+    }
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+        self.read(self.inner.pairs(principal, ids))
+    }
+    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+        self.read(self.inner.pairs_beside(principal, siblings))
+    }
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
+        if self.no_writes.load(Ordering::SeqCst) {
+            return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
+        }
+        self.inner.put_pairs(pairs, conversation)
+    }
+    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+        self.read(self.inner.conversation(key))
+    }
+    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
+        if self.no_writes.load(Ordering::SeqCst) {
+            return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
+        }
+        self.inner.put_conversation(conversation)
+    }
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+        self.read(self.inner.response_id(principal, shown))
+    }
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> Answer<'a, ()> {
+        self.write(self.inner.put_response_id(principal, shown, upstream))
+    }
+    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
+        self.write(self.inner.sweep(before_ms))
+    }
+    fn ping(&self) -> Answer<'_, ()> {
+        self.read(self.inner.ping())
+    }
+}
