@@ -191,10 +191,12 @@ impl Course {
             && ending == Ending::Own
             && self.legs[0].report.hidden.is_empty()
             && memchr::memmem::find(&self.legs[0].body, b"handoff-").is_none();
-        if untouched {
-            return self.legs[0].body.clone();
-        }
-        let opening = opening.map(|h| self.exchange.sentinel(h));
-        wire.join(&self.legs, opening.as_deref(), ending)
+        let joined = if untouched {
+            self.legs[0].body.clone()
+        } else {
+            let opening = opening.map(|h| self.exchange.sentinel(h));
+            wire.join(&self.legs, opening.as_deref(), ending)
+        };
+        wire.as_asked(&self.exchange.prepared.reading.view, joined)
     }
 }
