@@ -35,10 +35,13 @@ macro_rules! judges {
 judges! {
     python_anthropic: Python "anthropic_messages.py";
     python_openai_chat: Python "openai_chat.py";
+    python_openai_responses: Python "openai_responses.py";
     typescript_anthropic: Node "anthropic_messages.mjs";
     typescript_openai_chat: Node "openai_chat.mjs";
+    typescript_openai_responses: Node "openai_responses.mjs";
     ai_sdk_anthropic: Node "ai_sdk_anthropic.mjs";
     ai_sdk_openai_chat: Node "ai_sdk_openai_chat.mjs";
+    ai_sdk_openai_responses: Node "ai_sdk_openai_responses.mjs";
 }
 
 /// What runs a script.
