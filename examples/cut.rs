@@ -62,6 +62,7 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
             tool: Some(tool::DESCRIPTION),
             pairs: &[],
             more: &[],
+            previous: None,
             tags: &[],
         },
     );

@@ -19,6 +19,7 @@ pub mod out;
 pub mod relay;
 pub mod route;
 pub mod server;
+mod stored;
 pub mod upload;
 pub mod upstream;
 
@@ -193,7 +194,7 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<
         && ctx.method == Method::POST
         && Coding::of(&ctx.headers) != Coding::Opaque;
     if !readable {
-        return relay::run(ctx, body).await;
+        return stored::run(&app, ctx, body).await;
     }
     match body::collect(&ctx.headers, body, app.config.limits.body_bytes).await {
         Ok(body) => {

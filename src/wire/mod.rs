@@ -220,6 +220,11 @@ pub trait Wire: Send + Sync + 'static {
         false
     }
 
+    /// Whether a later request may go on from a response by its id alone.
+    fn goes_on_by_id(&self) -> bool {
+        false
+    }
+
     /// A reply with what it echoes of the request as the agent asked it.
     fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
         reply

@@ -37,13 +37,16 @@ pub(super) struct Prepared {
     pub(super) pairs: Vec<HiddenPair>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
+    /// Upstream's own id of the response that the request goes on from, where the agent knows another.
+    pub(super) previous: Option<String>,
     /// The conversation was pinned before, and this transcript holds no sentinel.
     pub(super) unpinned: bool,
 }
 
-/// The active handoff, and where its sentinel stands.
+/// The active handoff.
 pub(super) struct Active {
-    pub(super) candidate: Candidate,
+    /// Where its sentinel stands; `None` where the transcript before this request is held upstream.
+    pub(super) candidate: Option<Candidate>,
     pub(super) id: HandoffId,
     pub(super) prompt: String,
     pub(super) head: String,
@@ -52,12 +55,23 @@ pub(super) struct Active {
 impl Prepared {
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
-        let cut = self.active.as_ref().map_or(Cut::None, |a| Cut::At {
-            candidate: &a.candidate,
-            prompt: &a.prompt,
-            head: &a.head,
-        });
-        self.rewritten(app, cut, tooled, &[])
+        self.rewritten(app, self.cut(), tooled, &[])
+    }
+
+    /// Where the transcript is cut.
+    pub(super) fn cut(&self) -> Cut<'_> {
+        let Some(active) = &self.active else {
+            return Cut::None;
+        };
+        let head = &active.head;
+        match &active.candidate {
+            Some(candidate) => Cut::At {
+                candidate,
+                prompt: &active.prompt,
+                head,
+            },
+            None => Cut::Before { head },
+        }
     }
 
     /// The request with `head` in place of everything before, and `more` behind.
@@ -73,7 +87,7 @@ impl Prepared {
             tool: tooled.then_some(description),
             pairs: &self.pairs,
             more,
-            previous: None,
+            previous: self.previous.as_deref(),
             tags: &app.config.handoff.preamble_tags,
         };
         rewrite(self.wire, &self.reading, &what)
@@ -122,10 +136,17 @@ pub(super) async fn prepare(
         tracing::error!(%error, "a pinned request cannot be served");
         Fault::from(Code::STORE)
     };
-    let active = find_active(app, ctx, wire, &reading).await.map_err(store_down)?;
+    let mut active = find_active(app, ctx, wire, &reading).await.map_err(store_down)?;
+    let (behind, previous) = find_previous(app, ctx, wire, &reading)
+        .await
+        .map_err(store_down)?;
+    active = active.or(behind);
     let known = live.as_ref().and_then(|l| l.active());
-    // Side calls (titles, probes) share a session's id and not its transcript: they say nothing of it.
-    let of_the_loop = is_model_call(ctx.call) && reading.view.tools.is_some_and(|t| t.client);
+    // Side calls (titles, probes) share a session's id and not its transcript: they say nothing of it. Nor does
+    // a request whose transcript is held upstream.
+    let of_the_loop = is_model_call(ctx.call)
+        && reading.view.tools.is_some_and(|t| t.client)
+        && reading.view.facts.previous.is_none();
     let unpinned = active.is_none() && known.is_some() && of_the_loop;
     let mut prepared = Prepared {
         wire,
@@ -134,6 +155,7 @@ pub(super) async fn prepare(
         active,
         pairs: Vec::new(),
         tooled: false,
+        previous,
         unpinned,
     };
     prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
@@ -200,7 +222,12 @@ fn opening(wire: &dyn Wire, reading: &Reading) -> String {
     let texts = parts
         .filter(|p| p.kind == PartKind::Text)
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));
-    texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n")
+    let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
+    match &view.facts.previous {
+        // What the conversation opened with is held upstream.
+        Some(previous) if all.is_empty() => previous.id.clone(),
+        _ => all,
+    }
 }
 
 /// The last sentinel whose id the store knows or whose seal verifies.
@@ -218,7 +245,7 @@ async fn find_active(
                 id,
                 prompt: handoff.prompt.clone(),
                 head,
-                candidate,
+                candidate: Some(candidate),
             }));
         }
         let Some((prompt, seal)) = candidate.sentinel.sealed.clone() else {
@@ -230,11 +257,47 @@ async fn find_active(
                 id,
                 prompt,
                 head,
-                candidate,
+                candidate: Some(candidate),
             }));
         }
     }
     Ok(None)
+}
+
+/// What stands behind the response that the request goes on from: a handoff that ended that response, or
+/// upstream's own id of it.
+async fn find_previous(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &dyn Wire,
+    reading: &Reading,
+) -> Result<(Option<Active>, Option<String>), StoreError> {
+    let Some(previous) = &reading.view.facts.previous else {
+        return Ok((None, None));
+    };
+    let found = app
+        .sessions
+        .store()
+        .response_id(&ctx.principal, &previous.id)
+        .await?;
+    let Some(id) = found.as_deref().and_then(super::record::handoff_behind) else {
+        return Ok((None, found));
+    };
+    let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
+        return Ok((None, None));
+    };
+    let head = if handoff.wire == wire.id() && !handoff.head.is_empty() {
+        handoff.head.clone()
+    } else {
+        preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt)
+    };
+    let active = Active {
+        candidate: None,
+        id,
+        prompt: handoff.prompt.clone(),
+        head,
+    };
+    Ok((Some(active), None))
 }
 
 /// The stored head where it is of this wire; else one made of this request's preamble.
@@ -269,7 +332,8 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
         .map(|p| (**p).clone())
         .collect();
     let store = app.sessions.store();
-    let new_here = live.tooled().is_none() && prepared.reading.view.under_way();
+    let view = &prepared.reading.view;
+    let new_here = live.tooled().is_none() && (view.under_way() || view.facts.previous.is_some());
     let calls = || prepared.reading.call_ids(prepared.wire);
     let lacking = if new_here {
         Err(calls())

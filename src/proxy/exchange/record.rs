@@ -7,7 +7,15 @@ use super::now_ms;
 use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::merge::{Refused, place_beside};
 use crate::store::StoreError;
-use crate::wire::LegReport;
+use crate::wire::{Ending, LegReport};
+
+/// Marks a response behind which nothing of upstream's stands, but a handoff.
+const HANDOFF: &str = "handoff:";
+
+/// The handoff that a response ended with, by what was written behind its id.
+pub(super) fn handoff_behind(written: &str) -> Option<HandoffId> {
+    written.strip_prefix(HANDOFF)?.parse().ok()
+}
 
 impl Exchange {
     /// Writes the handoff; when this has returned, its sentinel may be shown.
@@ -70,6 +78,27 @@ impl Exchange {
             .add_pairs(self.live()?, vec![pair.clone()], now_ms())
             .await?;
         Ok(pair)
+    }
+
+    /// What stands behind the id that the agent knows the response by, on wires that can go on from it.
+    pub(super) fn behind(&self, ending: Ending, shown: Option<&Handoff>, last: String) -> Option<String> {
+        if !self.prepared.wire.goes_on_by_id() {
+            return None;
+        }
+        match (ending, shown) {
+            (Ending::Stopped { .. } | Ending::Lost { .. }, Some(handoff)) => {
+                Some(format!("{HANDOFF}{}", handoff.id))
+            }
+            _ => Some(last).filter(|id| !id.is_empty()),
+        }
+    }
+
+    /// Writes that down. Without it a request that goes on by the id fails upstream, and says so.
+    pub(super) async fn write_id(&self, shown: &str, behind: &str) {
+        let store = self.app.sessions.store();
+        if let Err(error) = store.put_response_id(&self.ctx.principal, shown, behind).await {
+            tracing::error!(exchange = self.ctx.id, %error, "the response's id was not written");
+        }
     }
 
     fn pair(&self, id: Uuid, refused: Refused, place: Place) -> Result<HiddenPair, StoreError> {

@@ -39,6 +39,8 @@ pub(super) struct Driver {
     early: u32,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
+    /// Upstream's id of the first leg: the one that the agent knows.
+    first_id: Option<String>,
     /// Whether anything of our own was shown.
     said: bool,
     quiet: Option<Pin<Box<Sleep>>>,
@@ -64,6 +66,7 @@ enum Next {
     Beside(Result<(), StoreError>),
     Aside(Result<(HiddenPair, Option<String>), StoreError>),
     Leg(Option<UpstreamBody>),
+    Close(Ending),
 }
 
 impl Driver {
@@ -95,6 +98,7 @@ impl Driver {
             now,
             base,
             early: 0,
+            first_id: None,
             said: opening.is_some(),
             shown: opening,
             quiet: None,
@@ -111,6 +115,7 @@ impl Driver {
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
         self.exchange.count(report.usage, report.broken_up);
+        self.first_id.get_or_insert_with(|| report.id.clone());
         if report.stop == Stop::Error && report.ended {
             return self.failed_early();
         }
@@ -199,6 +204,7 @@ impl Driver {
                 self.phase = Phase::Leg(body);
             }
             Next::Leg(None) => self.lost(),
+            Next::Close(ending) => self.finish(ending),
         }
     }
 
@@ -252,7 +258,23 @@ impl Driver {
         self.end(ending);
     }
 
+    /// Ends the response; what stands behind its id is written down first.
     fn end(&mut self, ending: Ending) {
+        let last = self.merge.report().id.clone();
+        let behind = self.exchange.behind(ending, self.shown.as_deref(), last);
+        match (self.first_id.take().filter(|id| !id.is_empty()), behind) {
+            (Some(shown), Some(behind)) if shown != behind => {
+                let exchange = self.exchange.clone();
+                self.work(async move {
+                    exchange.write_id(&shown, &behind).await;
+                    Next::Close(ending)
+                });
+            }
+            _ => self.finish(ending),
+        }
+    }
+
+    fn finish(&mut self, ending: Ending) {
         let mut out = Vec::new();
         self.merge.close(ending, &mut out);
         self.out.extend(out);
@@ -378,16 +400,7 @@ async fn aside(
 impl Exchange {
     /// The request of a later leg: afresh behind `head`, or the first one's, with `more` behind it.
     pub(super) fn leg_rope(&self, head: Option<&str>, more: &[String]) -> Vec<Bytes> {
-        let active = self.prepared.active.as_ref();
-        let cut = match (head, active) {
-            (Some(head), _) => Cut::Fresh { head },
-            (None, Some(a)) => Cut::At {
-                candidate: &a.candidate,
-                prompt: &a.prompt,
-                head: &a.head,
-            },
-            (None, None) => Cut::None,
-        };
+        let cut = head.map_or_else(|| self.prepared.cut(), |head| Cut::Fresh { head });
         self.prepared.rewritten(&self.app, cut, true, more).rope
     }
 }

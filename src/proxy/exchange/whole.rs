@@ -55,6 +55,7 @@ pub(super) async fn answer(
     {
         last.then = Some(NOTHING_SAID.to_owned());
     }
+    course.write_id(ending).await;
     let joined = course.joined(ending, opening.as_deref());
     course.exchange.forget();
     shaped(parts.status, &parts.headers, OutBody::whole(joined))
@@ -183,6 +184,19 @@ impl Course {
         }
     }
 
+    /// Writes down what stands behind the reply's id.
+    async fn write_id(&self, ending: Ending) {
+        let (Some(first), Some(last)) = (self.legs.first(), self.legs.last()) else {
+            return;
+        };
+        let behind = self
+            .exchange
+            .behind(ending, self.shown.as_deref(), last.report.id.clone());
+        if let Some(behind) = behind.filter(|b| *b != first.report.id) {
+            self.exchange.write_id(&first.report.id, &behind).await;
+        }
+    }
+
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
     fn joined(&self, ending: Ending, opening: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.prepared.wire;
@@ -191,12 +205,11 @@ impl Course {
             && ending == Ending::Own
             && self.legs[0].report.hidden.is_empty()
             && memchr::memmem::find(&self.legs[0].body, b"handoff-").is_none();
-        let joined = if untouched {
-            self.legs[0].body.clone()
-        } else {
-            let opening = opening.map(|h| self.exchange.sentinel(h));
-            wire.join(&self.legs, opening.as_deref(), ending)
-        };
-        wire.as_asked(&self.exchange.prepared.reading.view, joined)
+        let view = &self.exchange.prepared.reading.view;
+        if untouched {
+            return wire.as_asked(view, self.legs[0].body.clone());
+        }
+        let opening = opening.map(|h| self.exchange.sentinel(h));
+        wire.as_asked(view, wire.join(&self.legs, opening.as_deref(), ending))
     }
 }

@@ -123,6 +123,10 @@ impl Wire for OpenaiResponses {
         reply::join(legs, opening, ending)
     }
 
+    fn goes_on_by_id(&self) -> bool {
+        true
+    }
+
     fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {
         reply::as_asked(view, reply)
     }

@@ -1,0 +1,122 @@
+//! Responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and what hangs below): the agent knows a
+//! response of several legs by its first leg's id, upstream keeps the last one under another.
+
+use bytes::Bytes;
+use http::{Method, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use memchr::memmem;
+
+use super::out::OutBody;
+use super::{App, RequestContext, headers, relay};
+use crate::wire::WireId;
+
+/// A target with upstream's own id in it, and both ids.
+struct Mapped {
+    target: String,
+    shown: String,
+    upstream: String,
+}
+
+/// Relays a request that carries no transcript.
+pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    let Some(mapped) = mapped(app, &ctx).await else {
+        return relay::run(ctx, body).await;
+    };
+    ctx.target.clone_from(&mapped.target);
+    let limit = app.config.limits.body_bytes;
+    let plain = ctx.method == Method::GET || ctx.method == Method::DELETE;
+    let response = relay::run(ctx, body).await;
+    let (parts, body) = response.into_parts();
+    if !plain
+        || headers::is_stream(&parts.headers)
+        || parts.headers.contains_key(http::header::CONTENT_ENCODING)
+    {
+        return Response::from_parts(parts, body);
+    }
+    match http_body_util::Limited::new(body, limit).collect().await {
+        Ok(all) => {
+            let text = renamed(&all.to_bytes(), &mapped.upstream, &mapped.shown);
+            let mut out = Response::new(OutBody::whole(text));
+            *out.status_mut() = parts.status;
+            *out.headers_mut() = headers::back(&parts.headers, true);
+            out
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a stored response broke off");
+            super::fault::Fault::because(super::fault::Code::CLOSED, error.to_string())
+                .response(WireId::OpenaiResponses)
+        }
+    }
+}
+
+async fn mapped(app: &App, ctx: &RequestContext) -> Option<Mapped> {
+    if ctx.wire != Some(WireId::OpenaiResponses) {
+        return None;
+    }
+    let (before, id, behind) = split(&ctx.target)?;
+    let found = app
+        .sessions
+        .store()
+        .response_id(&ctx.principal, id)
+        .await
+        .ok()
+        .flatten()?;
+    // One that ended with its handoff is what upstream knows it as.
+    (!found.starts_with("handoff:")).then(|| Mapped {
+        target: format!("{before}{found}{behind}"),
+        shown: id.to_owned(),
+        upstream: found.clone(),
+    })
+}
+
+/// A target around the response id in it.
+fn split(target: &str) -> Option<(&str, &str, &str)> {
+    const FOLDER: &str = "/responses/";
+    let start = target.find(FOLDER)? + FOLDER.len();
+    let len = target[start..].find(['/', '?']).unwrap_or(target.len() - start);
+    let id = &target[start..start + len];
+    id.starts_with("resp_")
+        .then(|| (&target[..start], id, &target[start + len..]))
+}
+
+/// The body with the id that the agent knows.
+fn renamed(body: &Bytes, from: &str, to: &str) -> Bytes {
+    let (from, to) = (format!("\"{from}\""), format!("\"{to}\""));
+    let mut out = Vec::with_capacity(body.len());
+    let mut at = 0;
+    for hit in memmem::find_iter(body, &from) {
+        out.extend_from_slice(&body[at..hit]);
+        out.extend_from_slice(to.as_bytes());
+        at = hit + from.len();
+    }
+    out.extend_from_slice(&body[at..]);
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_in_a_target_is_found() {
+        assert_eq!(
+            split("/v1/responses/resp_1"),
+            Some(("/v1/responses/", "resp_1", ""))
+        );
+        let items = "/v1/responses/resp_1/input_items?limit=2";
+        assert_eq!(
+            split(items),
+            Some(("/v1/responses/", "resp_1", "/input_items?limit=2"))
+        );
+        assert_eq!(split("/v1/responses/compact"), None);
+        assert_eq!(split("/v1/files/resp_1"), None);
+    }
+
+    #[test]
+    fn the_agent_reads_the_id_it_knows() {
+        let body = Bytes::from_static(b"{\"id\":\"resp_2\",\"text\":\"resp_2\",\"x\":\"resp_22\"}");
+        let wanted = b"{\"id\":\"resp_1\",\"text\":\"resp_1\",\"x\":\"resp_22\"}";
+        assert_eq!(renamed(&body, "resp_2", "resp_1"), &wanted[..]);
+    }
+}
