@@ -36,6 +36,7 @@ judges! {
     python_anthropic: Python "anthropic_messages.py";
     python_openai_chat: Python "openai_chat.py";
     python_openai_responses: Python "openai_responses.py";
+    python_openai_responses_held: Python "openai_responses_held.py";
     typescript_anthropic: Node "anthropic_messages.mjs";
     typescript_openai_chat: Node "openai_chat.mjs";
     typescript_openai_responses: Node "openai_responses.mjs";
