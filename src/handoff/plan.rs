@@ -120,19 +120,18 @@ impl Reading {
         by_text.chain(by_item).collect()
     }
 
-    /// Ids of the visible calls in the transcript, as the agent echoes them: in the calls, and in results that
-    /// are turns of their own (their calls may be upstream's to remember).
+    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
+    /// and in results that are turns of their own (their calls may be upstream's to remember).
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
         let mut seen = std::collections::HashSet::new();
-        let ids = |role, kind| {
-            let turns = (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
-            turns
-                .flat_map(|i| wire.anatomy(&self.view, i).parts)
-                .filter(move |p| p.kind == kind)
-                .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
-        };
-        ids(Role::Assistant, PartKind::Call)
-            .chain(ids(Role::Tool, PartKind::Result))
+        let turns = |role| (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
+        let calls = turns(Role::Assistant).flat_map(|i| wire.call_keys(&self.view, i));
+        let results = turns(Role::Tool)
+            .flat_map(|i| wire.anatomy(&self.view, i).parts)
+            .filter(|p| p.kind == PartKind::Result)
+            .filter_map(|p| Some(self.view.str(p.id?).into_owned()));
+        calls
+            .chain(results)
             .filter(|id| seen.insert(id.clone()))
             .collect()
     }
@@ -202,7 +201,7 @@ pub struct Rewrite<'a> {
 pub enum Why {
     /// History before the active handoff gave way to preamble and carry-over prompt.
     Cut,
-    /// A hidden pair was put back.
+    /// A hidden pair was put back, or what stands in for one that is lost.
     Pair,
     /// A model's own text, broken up on its way down, was given back whole.
     GivenBack,
@@ -312,6 +311,10 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     };
     let mut beside = Vec::new();
     let pending = put_besides(wire, view, what, from, &mut beside, &mut placed);
+    if what.tool.is_some() {
+        let repairs = wire.repairs(view, from, &beside);
+        beside.extend(repairs);
+    }
     add(Why::Pair, beside);
     add(Why::GivenBack, give_back(wire, reading, from));
     add(Why::Reference, drop_references(reading, from));
@@ -468,10 +471,10 @@ fn put_besides(
         let Place::Beside { sibling, .. } = &pair.place else {
             continue;
         };
-        let (turn, back) = match find(wire, view, Role::Assistant, sibling, from) {
+        let (turn, back) = match wire.find_call(view, sibling, from) {
             Some((turn, anatomy, part)) => (turn, wire.put_beside(view, turn, &anatomy, part, pair)),
-            None => match find(wire, view, Role::Tool, sibling, from) {
-                Some((turn, _, _)) => (turn, wire.put_by_result(view, turn, pair)),
+            None => match find_result(wire, view, sibling, from) {
+                Some(turn) => (turn, wire.put_by_result(view, turn, pair)),
                 None => continue,
             },
         };
@@ -489,17 +492,14 @@ fn put_besides(
     pending.map(|(_, waiting)| waiting)
 }
 
-/// The turn at or behind `from` that holds the call `id` (the model's) or its result (a tool's).
-fn find(wire: &dyn Wire, view: &View, role: Role, id: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+/// The turn at or behind `from` that is the result of the call `id`.
+fn find_result(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<usize> {
     let region = view.body.get(from..)?;
     memchr::memmem::find_iter(region, id).find_map(|hit| {
-        let turn = view.turn_at(from + hit).filter(|&t| view.turns[t].role == role)?;
-        let anatomy = wire.anatomy(view, turn);
-        let part = match role {
-            Role::Tool => anatomy.result(&view.body, id)?,
-            _ => anatomy.call(&view.body, id)?,
-        };
-        Some((turn, anatomy, part))
+        let turn = view
+            .turn_at(from + hit)
+            .filter(|&t| view.turns[t].role == Role::Tool)?;
+        wire.anatomy(view, turn).result(&view.body, id).map(|_| turn)
     })
 }
 
@@ -673,8 +673,17 @@ fn drop_orphans(
     kept: usize,
 ) -> Vec<Edit> {
     let text: &[u8] = &view.body;
+    // One message may have come back as several elements (Gemini: one for each streamed chunk).
+    let behind = (candidate.turn + 1..view.turns.len())
+        .take_while(|&t| view.turns[t].role == Role::Assistant)
+        .count();
+    let first = candidate.turn + 1 + behind;
+    let more: Vec<_> = (candidate.turn + 1..first)
+        .flat_map(|t| wire.anatomy(view, t).parts)
+        .collect();
     let calls: Vec<&[u8]> = anatomy.parts[kept.min(anatomy.parts.len())..]
         .iter()
+        .chain(&more)
         .filter(|p| p.kind == PartKind::Call)
         .filter_map(|p| Some(p.id?.of(text)))
         .collect();
@@ -682,7 +691,7 @@ fn drop_orphans(
         p.kind == PartKind::Result && p.id.is_some_and(|id| !calls.contains(&id.of(text)))
     };
     let mut edits = Vec::new();
-    for turn in candidate.turn + 1..view.turns.len() {
+    for turn in first..view.turns.len() {
         if !matches!(view.turns[turn].role, Role::User | Role::Tool) {
             break;
         }

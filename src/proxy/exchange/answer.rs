@@ -19,12 +19,12 @@ use crate::proxy::headers::{self, Sending};
 use crate::proxy::out::OutBody;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
-use crate::proxy::{App, RequestContext, relay};
+use crate::proxy::{App, RequestContext, relay, route};
 use crate::session::Live;
 use crate::splice;
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
-use crate::wire::{Usage, Watch};
+use crate::wire::{Framing, Usage, Watch, WireId};
 
 /// Bytes of an error answer that are read to see whether it is about the prefix.
 const ERROR_BODY: usize = 256 << 10;
@@ -282,7 +282,7 @@ impl Exchange {
             Ok(body) => body,
             Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
         };
-        if headers::is_stream(&parts.headers) {
+        if self.is_stream(&parts) {
             self.ctx.meter.note(|e| e.streamed = true);
             let source = stream::Driver::new(self, body, now, opening);
             return shaped(parts.status, &parts.headers, OutBody::stream(source));
@@ -291,6 +291,17 @@ impl Exchange {
             return whole::answer(self, parts, body, now, opening).await;
         }
         relay::answer(&self.ctx, Ok(Response::from_parts(parts, body)))
+    }
+
+    /// Whether an answer is a stream: by its content type, or the array that was asked for.
+    pub(super) fn is_stream(&self, parts: &Parts) -> bool {
+        headers::is_stream(&parts.headers) || self.framing() == Some(Framing::JsonArray) && is_json(parts)
+    }
+
+    /// The framing that the request's path asks for, where it is not the wire's usual one.
+    pub(super) fn framing(&self) -> Option<Framing> {
+        let array = self.ctx.wire == Some(WireId::Gemini) && route::streams_array(&self.ctx.target);
+        array.then_some(Framing::JsonArray)
     }
 
     /// What is looked for in the response.

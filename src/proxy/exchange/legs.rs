@@ -8,7 +8,6 @@ use http::{HeaderMap, StatusCode};
 
 use super::answer::{Exchange, is_json};
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::headers;
 
 /// The first pause; it doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -79,7 +78,7 @@ fn readable(
     streamed: bool,
 ) -> Option<(Parts, UpstreamBody)> {
     let right = if streamed {
-        headers::is_stream(&parts.headers)
+        exchange.is_stream(&parts)
     } else {
         is_json(&parts)
     };

@@ -14,7 +14,7 @@ use crate::handoff::tool;
 use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::route::Call as Route;
+use crate::proxy::route::{self, Call as Route};
 use crate::proxy::{App, RequestContext};
 use crate::session::{Live, conversation_key};
 use crate::store::StoreError;
@@ -147,7 +147,7 @@ pub(super) async fn prepare(
     let of_the_loop = is_model_call(ctx.call)
         && reading.view.tools.is_some_and(|t| t.client)
         && reading.view.facts.previous.is_none();
-    let unpinned = active.is_none() && known.is_some() && of_the_loop;
+    let unpinned = active.is_none() && known.is_some() && of_the_loop && reading.view.under_way();
     let mut prepared = Prepared {
         wire,
         reading,
@@ -176,7 +176,14 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
         Route::Generate | Route::Other => Call::Generate,
     };
     match Reading::new(wire, text, call) {
-        Ok(reading) => Some((wire, reading)),
+        Ok(mut reading) => {
+            // Some wires say in the path what others say in the body.
+            let model = &mut reading.view.facts.model;
+            if model.is_none() {
+                *model = route::model(&ctx.target).map(str::to_owned);
+            }
+            Some((wire, reading))
+        }
         Err(why) => {
             let why = match why {
                 Unread::NotJson(at) => format!("not JSON at byte {at}"),

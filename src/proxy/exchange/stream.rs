@@ -81,7 +81,11 @@ impl Driver {
             .wire
             .dialect(&exchange.prepared.reading.view, exchange.watch());
         let limit = exchange.app.config.limits.frame_bytes;
-        let mut merge = StreamMerge::new(dialect, limit, exchange.tooled);
+        let keep = exchange.tooled;
+        let mut merge = match exchange.framing() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, keep),
+            None => StreamMerge::new(dialect, limit, keep),
+        };
         let mut base = Base::default();
         if let Some(handoff) = &opening {
             merge.open_with(exchange.sentinel(handoff));
