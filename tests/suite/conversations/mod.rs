@@ -1,7 +1,7 @@
 //! Long random conversations through the real proxy: the provider never complains, the model sees what
 //! DESIGN.md says it sees, and the agent is always shown one valid message.
 //!
-//! `BATON_CASES` sets how many conversations are tried.
+//! `BATON_CASES` sets how many conversations are tried, `BATON_SEED` which ones: a number, or `random`.
 
 mod oracle;
 mod plan;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::strict::{Endpoint, Model, Options, Reply, Seen, Strict};
-use proptest::test_runner::{Config as Cases, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::{Value, json};
 
 use self::oracle::{Ended, Outcome};
@@ -327,6 +327,11 @@ fn whatever_happens_the_model_sees_what_it_should() {
     let cases = std::env::var("BATON_CASES").ok().and_then(|c| c.parse().ok());
     let mut config = Cases::with_cases(cases.unwrap_or(CASES));
     config.failure_persistence = None;
+    config.rng_seed = match std::env::var("BATON_SEED") {
+        Ok(seed) if seed == "random" => RngSeed::Random,
+        Ok(seed) => RngSeed::Fixed(seed.parse().expect("BATON_SEED is a number, or `random`")),
+        Err(_) => RngSeed::Fixed(1),
+    };
     config.max_shrink_iters = 400;
     let checked = TestRunner::new(config).run(&plan::plan(), |plan| run(&plan).map_err(TestCaseError::fail));
     if let Err(error) = checked {
