@@ -34,7 +34,6 @@ const DEFAULTS = {
   retries: true, // The SDK tries an overloaded provider again by itself.
   modes: [true, false], // Streaming, and not.
   countsAll: true, // The API counts system and tools, too.
-  sums: false, // The SDK adds up the input of all legs.
 };
 
 /** The carry-over prompt behind task `task`. */
@@ -201,7 +200,7 @@ export async function judgeLoop(name, described) {
           assert.ok(!raw.includes(FORBIDDEN), `${where}: the hidden call reached the agent: ${raw}`);
           same(`${where}, stop reason`, answer.stop, at + 1 < wanted.length ? sdk.stops.call : sdk.stops.end);
           const handed = seen.some(([kind]) => kind === "sentinel");
-          if (at && !sdk.sums) same(`${where}, input shrinks`, answer.input < sizes.at(-1).input, handed);
+          if (at) same(`${where}, input shrinks`, answer.input < sizes.at(-1).input, handed);
           sizes.push({ input: answer.input, output: answer.output });
         }
         same(`run ${run}: answers`, answers.length, wanted.length);
