@@ -66,7 +66,6 @@ pub struct Outcome {
     pub repeat: Option<String>,
     /// Tokens put out by the legs that were answered.
     pub output: usize,
-    pub legs: usize,
     pub lost: bool,
 }
 
@@ -216,7 +215,6 @@ impl Exchange {
             ended,
             repeat: self.sentinel.clone(),
             output: self.output,
-            legs: self.answered,
             lost,
         }
     }
