@@ -117,7 +117,6 @@ pub fn sqlite(dir: &Path) -> SharedStore {
 /// The proxy, listening. Dropped, it is gone with all its connections.
 pub struct Baton {
     pub addr: SocketAddr,
-    pub app: Arc<App>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     task: JoinHandle<()>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -144,10 +143,9 @@ impl Baton {
         });
         let app = App::new(config, store, SealKey::new(key), tap).unwrap();
         let app = Arc::new(app.with_journal(journal));
-        let task = tokio::spawn(bound.run(Arc::clone(&app), std::future::pending()));
+        let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {
             addr,
-            app,
             events,
             task,
             client: client(),
@@ -195,7 +193,7 @@ impl Drop for Baton {
     }
 }
 
-fn client() -> Client<HttpConnector, Full<Bytes>> {
+pub fn client() -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new()).build(connector)
