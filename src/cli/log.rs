@@ -124,7 +124,7 @@ fn print(row: &Row, json: bool, out: &mut Out) -> Result<(), Failure> {
 fn columns(cells: [&str; 10]) -> String {
     let [time, id, wire, model, messages, mark, bytes, legs, tokens, ms] = cells;
     let line = format!(
-        "{time:<8}  {id:<36}  {wire:<16}  {model:<24}  {messages:>11}  {mark:<2} {bytes:>21}  {legs:>4}  {tokens:>15}  {ms:>7}"
+        "{time:<15}  {id:<36}  {wire:<16}  {model:<24}  {messages:>11}  {mark:<2} {bytes:>21}  {legs:>4}  {tokens:>15}  {ms:>7}"
     );
     line.trim_end().to_owned()
 }
@@ -163,7 +163,7 @@ fn line(row: &Row) -> String {
     let legs = event.legs.to_string();
     let ms = format!("{:.0}", event.total_ms);
     let plain = columns([
-        &time[11..19],
+        &format!("{} {}Z", &time[5..10], &time[11..19]),
         &row.id,
         wire,
         &model,
@@ -259,7 +259,7 @@ mod tests {
         let plain: String = anstream::adapter::strip_str(&shown).to_string();
         assert!(!plain.contains('\u{1b}'));
         let words: Vec<_> = plain.split_whitespace().collect();
-        assert_eq!(words[0], "23:59:59");
+        assert_eq!(words[..2], ["11-23", "23:59:59Z"]);
         assert!(plain.contains("41 → 1") && plain.contains(">>") && plain.contains("300 KiB → 4.0 KiB"));
         assert!(plain.contains("15 + 7") && plain.ends_with("1235"));
         assert_eq!(heading().split_whitespace().count(), 9);

@@ -12,6 +12,9 @@ use crate::journal::{Exchange, Leg, Message, Query, Side, State, date_time};
 /// Kept messages in a row beyond which only the first and the last are shown.
 const FEW: usize = 4;
 
+/// The same for messages that were cut.
+const MANY: usize = 24;
+
 /// Room for a message's first line where the width is not known.
 const LINE: usize = 100;
 
@@ -132,16 +135,10 @@ fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String
     );
     let mut at = 0;
     while at < story.len() {
-        let run = story[at..].iter().take_while(|l| l.mark == Mark::Kept).count();
-        if run > FEW {
-            out.push(story[at].line(room));
-            out.push(format!("    … {} more messages, as they were", run - 2));
-            out.push(story[at + run - 1].line(room));
-            at += run;
-        } else {
-            out.push(story[at].line(room));
-            at += 1;
-        }
+        let mark = story[at].mark;
+        let run = story[at..].iter().take_while(|line| line.mark == mark).count();
+        out.extend(shortened(&story[at..at + run], room));
+        at += run;
     }
     let changes = leg.sent.envelope_changes.iter();
     out.extend(changes.map(|c| {
@@ -151,6 +148,30 @@ fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String
             first_line(&c.what, None)
         )
     }));
+    out
+}
+
+/// A run of one mark, its middle left out where it is long.
+fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
+    let (most, ends) = match run[0].mark {
+        Mark::Kept => (FEW, 1),
+        Mark::Gone => (MANY, MANY / 4),
+        Mark::Come => (usize::MAX, 0),
+    };
+    if run.len() <= most {
+        return run.iter().map(|line| line.line(room)).collect();
+    }
+    let middle = &run[ends..run.len() - ends];
+    let bytes = size(middle.iter().map(|line| line.message.bytes).sum());
+    let told = match run[0].mark {
+        Mark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
+        _ => format!("    … {} more messages, {bytes}, as they were", middle.len()),
+    };
+    let lines = |some: &[Line<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
+    let dimmed = Style::new().dimmed();
+    let mut out = lines(&run[..ends]);
+    out.push(format!("{dimmed}{told}{dimmed:#}"));
+    out.extend(lines(&run[run.len() - ends..]));
     out
 }
 

@@ -93,18 +93,25 @@ fn line(status: &Status) -> String {
     )
 }
 
+fn ago(then_ms: u64, now_ms: u64) -> String {
+    match age(then_ms, now_ms).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
 fn rows(status: &Status) -> Vec<String> {
     let now = crate::journal::now_ms();
     let last = status.last_exchange.as_ref().map_or_else(
         || "none yet".to_owned(),
-        |row| format!("{} ago, {}", age(row.at_ms, now), row.id),
+        |row| format!("{}, {}", ago(row.at_ms, now), row.id),
     );
     let handoff = status.newest.as_ref().map_or_else(
         || "none yet".to_owned(),
         |h| {
             format!(
-                "{} ago, {}  {}",
-                age(h.created_ms, now),
+                "{}, {}  {}",
+                ago(h.created_ms, now),
                 h.id,
                 first_line(&h.prompt, Some(60))
             )
@@ -118,7 +125,7 @@ fn rows(status: &Status) -> Vec<String> {
         (
             "journal",
             format!(
-                "{} exchanges of {} conversations, {}",
+                "{} exchanges, {} conversations, {}",
                 status.journal.exchanges,
                 status.journal.conversations,
                 size(status.journal.bytes)

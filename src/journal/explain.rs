@@ -61,7 +61,8 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
             let cut = leg.received_states.iter().filter(|s| **s == State::Cut).count();
             let at = match (&exchange.exchange.event.pinned, leg.n) {
                 (Some(id), 0) => format!(" at handoff {id}"),
-                _ => String::new(),
+                (None, 0) => String::new(),
+                _ => " at the handoff that had fired".to_owned(),
             };
             format!(
                 "The transcript was cut{at}: {cut} of {all} messages ({} bytes) gave way to the carry-over prompt ({} bytes).",

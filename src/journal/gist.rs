@@ -88,11 +88,9 @@ pub(super) fn gist(wire: &dyn Wire, message: &Bytes, role: Role) -> Gist {
         Some(first) if parts.iter().all(|p| p.kind == first) => kind_name(first),
         Some(_) => "mixed",
     };
-    // Thinking comes first and says least.
-    let telling = parts
-        .iter()
-        .find(|p| p.kind != PartKind::Thinking)
-        .or(parts.first());
+    // Thinking comes first and says least, and so do a harness's blocks in front of a person's words.
+    let says_little = |p: &&Part| p.kind == PartKind::Thinking || role == Role::User && is_tagged(message, p);
+    let telling = parts.iter().find(|p| !says_little(p)).or(parts.first());
     let line = match telling {
         Some(part) => part_line(message, part),
         None => dig(message, Span::new(json::blank(message, 0), message.len()), 0).unwrap_or_default(),
@@ -132,6 +130,12 @@ pub(super) fn parts(wire: &dyn Wire, message: &Bytes, role: Role) -> Vec<ShownPa
         }
     });
     shown.collect()
+}
+
+/// Whether a text begins like markup, as a harness writes it.
+fn is_tagged(text: &[u8], part: &Part) -> bool {
+    part.text
+        .is_some_and(|inside| inside.of(text).trim_ascii_start().starts_with(b"<"))
 }
 
 fn raw(json: &[u8]) -> Option<Box<RawValue>> {

@@ -63,6 +63,8 @@ struct Shared {
 pub(super) struct Load {
     notes: AtomicUsize,
     bytes: AtomicUsize,
+    /// Bytes of bodies that are still going by.
+    gathering: AtomicUsize,
 }
 
 impl Load {
@@ -297,12 +299,17 @@ impl Gather {
         if self.body.truncated {
             return;
         }
-        let room = open.shared.response_bytes.saturating_sub(self.held);
+        let shared = &open.shared;
+        let all = shared
+            .queue_bytes
+            .saturating_sub(shared.load.gathering.load(Relaxed));
+        let room = shared.response_bytes.saturating_sub(self.held).min(all);
         if room < chunk.len() {
             self.body.truncated = true;
         }
         let kept = chunk.slice(..chunk.len().min(room));
         self.held += kept.len();
+        shared.load.gathering.fetch_add(kept.len(), Relaxed);
         if !kept.is_empty() {
             self.body.chunks.push(kept);
         }
@@ -319,6 +326,7 @@ impl Drop for Gather {
         let Some((open, side)) = self.to.take() else {
             return;
         };
+        open.shared.load.gathering.fetch_sub(self.held, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
         open.send(match side {
             Side::Leg(leg) => Note::Received { id, leg, body },
