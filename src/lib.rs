@@ -19,6 +19,8 @@ pub mod cli;
 #[cfg(feature = "proxy")]
 pub mod config;
 #[cfg(feature = "proxy")]
+pub mod journal;
+#[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "proxy")]
 pub mod session;

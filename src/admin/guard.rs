@@ -6,7 +6,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{AUTHORIZATION, HOST};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, Request};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -20,14 +22,20 @@ pub(super) enum Denied {
     Token,
     /// The request was made under a name that is not ours.
     Host,
+    /// The request was made by a page of somebody else's.
+    Origin,
 }
 
-/// Checks a request against the token, or where there is none against the host it names.
+/// Checks a request against the token, or where there is none against the host it names; and that no other page
+/// made it.
 pub(super) fn admit<B>(
     request: &Request<B>,
     token: Option<&Secret>,
     bound: SocketAddr,
 ) -> Result<(), Denied> {
+    if !from_own_page(request.headers()) {
+        return Err(Denied::Origin);
+    }
     match token {
         Some(token) if presents(request.headers(), token) => Ok(()),
         Some(_) => Err(Denied::Token),
@@ -36,19 +44,46 @@ pub(super) fn admit<B>(
     }
 }
 
+/// A browser says from which page a request comes, at least where that is not the page asked. Nobody else has an
+/// origin.
+fn from_own_page(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else {
+        return true;
+    };
+    let named = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| Some(origin.split_once("://")?.1));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
+}
+
+/// The token as it is presented: as a bearer, or as the password that a browser asks a person for.
+fn presented(value: &str) -> Option<String> {
+    let (scheme, rest) = value.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+    Some(pair.split_once(':')?.1.to_owned())
+}
+
 /// Compares digests, in constant time: neither contents nor length of the token can be measured.
 fn presents(headers: &HeaderMap, token: &Secret) -> bool {
     let Some(value) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
         return false;
     };
-    let Some((scheme, presented)) = value.split_once(' ') else {
+    let Some(presented) = presented(value) else {
         return false;
     };
     let digest = |text: &str| Sha256::digest(text.as_bytes());
-    let same = digest(presented.trim())
+    digest(&presented)
         .as_slice()
-        .ct_eq(digest(token.reveal()).as_slice());
-    scheme.eq_ignore_ascii_case("bearer") && same.into()
+        .ct_eq(digest(token.reveal()).as_slice())
+        .into()
 }
 
 /// The host that the request names, without its port.
@@ -114,6 +149,35 @@ mod tests {
                 "{host}"
             );
         }
+    }
+
+    #[test]
+    fn pages_of_others_are_turned_away() {
+        let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
+        let with = |origin: &str| {
+            let mut request = asked("localhost:8788", None);
+            request.headers_mut().insert(ORIGIN, origin.parse().unwrap());
+            admit(&request, None, bound)
+        };
+        assert_eq!(with("http://localhost:8788"), Ok(()));
+        for other in [
+            "null",
+            "https://evil.example",
+            "http://localhost:3000",
+            "http://127.0.0.1:8788",
+        ] {
+            assert_eq!(with(other), Err(Denied::Origin), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_browser_may_present_the_token_as_a_password() {
+        let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
+        let token = Secret::new("0123456789abcdef");
+        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+        let ask = |value: &str| admit(&asked("proxy.example", Some(value)), Some(&token), bound);
+        assert_eq!(ask(&basic("me:0123456789abcdef")), Ok(()));
+        assert_eq!(ask(&basic("0123456789abcdef:")), Err(Denied::Token));
     }
 
     #[test]

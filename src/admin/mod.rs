@@ -1,7 +1,11 @@
-//! The admin listener: health, metrics, and a page that says what is there.
+//! The admin listener: health, metrics, the inspector's page and its JSON.
 //!
-//! Knows HTTP and who may ask; is handed metrics and a readiness question, and knows nothing of exchanges.
+//! Knows HTTP and who may ask; is handed metrics, a readiness question, the journal and the store, and only
+//! reads. What it shows was written by models and agents: it is text, never markup.
 
+mod api;
+mod api_events;
+mod api_handoffs;
 mod guard;
 mod page;
 mod routes;
@@ -9,11 +13,16 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 
 use crate::config::Secret;
+use crate::journal::Tap;
+use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
 pub use server::serve;
@@ -29,6 +38,22 @@ pub struct AdminState {
     pub ready: Ready,
     /// The bearer token that everything but the health checks asks for.
     pub token: Option<Secret>,
+    /// Behind `/api`; without it there is none.
+    pub inspector: Option<Inspector>,
+}
+
+/// What the inspector looks at.
+pub struct Inspector {
+    /// Tells what is written, live.
+    pub journal: Tap,
+    /// The state directory, where the journal is.
+    pub dir: PathBuf,
+    /// The handoffs.
+    pub store: SharedStore,
+    /// Where agents connect.
+    pub data_listener: SocketAddr,
+    /// When the process began to serve.
+    pub started: Instant,
 }
 
 impl std::fmt::Debug for AdminState {

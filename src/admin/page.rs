@@ -64,13 +64,13 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
 
 static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH));
 
+/// What a browser may do with anything of this listener.
+pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                                 img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// On every file of the page.
 const SAFETY: [(HeaderName, &str); 4] = [
-    (
-        CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
+    (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
     (REFERRER_POLICY, "no-referrer"),

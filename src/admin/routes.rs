@@ -1,19 +1,26 @@
 //! What each path answers.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tokio::sync::watch;
 
 use super::guard::{Denied, admit};
-use super::{AdminState, page};
+use super::{AdminState, api, api_events, page};
 
+/// An answer in one piece.
 pub(super) type Answer = Response<Full<Bytes>>;
+
+/// Any answer.
+pub(super) type AnyAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A thing that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,46 +37,82 @@ const ROUTES: [(&str, Page, bool); 3] = [
     ("/metrics", Page::Metrics, false),
 ];
 
-const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// On every answer: nothing is cached, framed, sniffed, or loaded from elsewhere.
-const SAFETY: [(HeaderName, &str); 4] = [
+/// On every answer: nothing is cached, framed, sniffed, or loaded from elsewhere; nothing but our own files is a
+/// script.
+const SAFETY: [(HeaderName, &str); 5] = [
     (CACHE_CONTROL, "no-store"),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
-    (
-        CONTENT_SECURITY_POLICY,
-        "default-src 'none'; frame-ancestors 'none'",
-    ),
+    (REFERRER_POLICY, "no-referrer"),
+    (CONTENT_SECURITY_POLICY, page::POLICY),
 ];
 
-/// Answers one request.
-pub(super) async fn answer<B>(state: &AdminState, bound: SocketAddr, request: &Request<B>) -> Answer {
-    let route = ROUTES.iter().find(|(path, ..)| *path == request.uri().path());
+/// Answers one request. `closing` becomes true when the listener stops.
+pub(super) async fn answer<B>(
+    state: &AdminState,
+    bound: SocketAddr,
+    closing: watch::Receiver<bool>,
+    request: &Request<B>,
+) -> AnyAnswer {
+    let mut answer = found(state, bound, closing, request).await;
+    let headers = answer.headers_mut();
+    for (name, value) in SAFETY {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn found<B>(
+    state: &AdminState,
+    bound: SocketAddr,
+    closing: watch::Receiver<bool>,
+    request: &Request<B>,
+) -> AnyAnswer {
+    let path = request.uri().path();
+    let route = ROUTES.iter().find(|(known, ..)| *known == path);
     let open = route.is_some_and(|(_, _, open)| *open);
     if !open && let Err(denied) = admit(request, state.token.as_ref(), bound) {
-        return denial(denied);
+        return boxed(denial(denied));
     }
-    match route {
-        None => page::serve(request.uri().path()).unwrap_or_else(|| {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return boxed(only_read());
+    }
+    if let Some((_, page, _)) = route {
+        return boxed(show(state, *page).await);
+    }
+    match (path.strip_prefix("/api/"), &state.inspector) {
+        (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
+        (Some(path), Some(inspector)) => boxed(api::answer(inspector, path, request.uri().query()).await),
+        (Some(_), None) => boxed(error(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "inspector",
+            "this listener has no inspector",
+        )),
+        (None, _) => boxed(page::serve(path).unwrap_or_else(|| {
             let message = "there is nothing at this path";
             error(StatusCode::NOT_FOUND, "not_found", message)
-        }),
-        Some(_) if !matches!(*request.method(), Method::GET | Method::HEAD) => {
-            let mut answer = error(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                "this path is only read",
-            );
-            answer
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            answer
-        }
-        Some((_, page, _)) => show(state, *page).await,
+        })),
     }
+}
+
+pub(super) fn boxed(answer: Answer) -> AnyAnswer {
+    answer.map(BodyExt::boxed_unsync)
+}
+
+fn only_read() -> Answer {
+    let mut answer = error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path is only read",
+    );
+    answer
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
 }
 
 async fn show(state: &AdminState, page: Page) -> Answer {
@@ -102,11 +145,17 @@ fn denial(denied: Denied) -> Answer {
                 "token",
                 "present admin.token as `Authorization: Bearer …`",
             );
-            answer
-                .headers_mut()
-                .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            answer.headers_mut().insert(
+                WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer, Basic realm=\"baton\""),
+            );
             answer
         }
+        Denied::Origin => error(
+            StatusCode::FORBIDDEN,
+            "origin",
+            "pages of other origins may not ask",
+        ),
         Denied::Host => error(
             StatusCode::FORBIDDEN,
             "host",
@@ -115,18 +164,16 @@ fn denial(denied: Denied) -> Answer {
     }
 }
 
-fn error(status: StatusCode, code: &str, message: &str) -> Answer {
+pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Answer {
     let body = serde_json::json!({ "error": { "code": code, "message": message } });
     respond(status, JSON, format!("{body}\n"))
 }
 
-fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    for (name, value) in SAFETY {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }

@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use super::AdminState;
 use super::routes::answer;
@@ -35,6 +35,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let bound = listener.local_addr()?;
+    let (close, closing) = watch::channel(false);
     let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     tokio::pin!(shutdown);
@@ -51,10 +52,10 @@ pub async fn serve(
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
             continue;
         };
-        let state = Arc::clone(&state);
+        let (state, closing) = (Arc::clone(&state), closing.clone());
         let service = service_fn(move |request| {
-            let state = Arc::clone(&state);
-            async move { Ok::<_, Infallible>(answer(&state, bound, &request).await) }
+            let (state, closing) = (Arc::clone(&state), closing.clone());
+            async move { Ok::<_, Infallible>(answer(&state, bound, closing, &request).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -67,6 +68,8 @@ pub async fn serve(
             let _ = connection.await;
         });
     }
+    // Whoever watches live would never be done.
+    let _ = close.send(true);
     // What is not done by then is dropped with the process.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
     Ok(())

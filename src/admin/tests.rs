@@ -26,6 +26,7 @@ async fn start(token: Option<&str>) -> Running {
         metrics: Arc::new(Metrics::new()),
         ready,
         token: token.map(Secret::new),
+        inspector: None,
     };
     let (stop, stopped) = oneshot::channel();
     let served = tokio::spawn(serve(listener, Arc::new(state), async {
@@ -62,7 +63,7 @@ async fn pages_answer_and_the_rest_is_json() {
     let running = start(None).await;
     assert!(running.ask("GET /healthz", LOCAL).await.ends_with("ok\n"));
     assert_eq!(running.status("GET /readyz", LOCAL).await, "200");
-    assert!(running.ask("GET /", LOCAL).await.contains("<title>baton"));
+    assert!(running.ask("GET /", LOCAL).await.contains("baton"));
     let metrics = running.ask("GET /metrics", LOCAL).await;
     assert!(metrics.contains("openmetrics-text") && metrics.contains("baton_open_exchanges 0"));
     let missing = running.ask("GET /nope", LOCAL).await;

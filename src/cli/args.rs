@@ -28,8 +28,101 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Show what happens, offline: a scripted agent and provider with the real proxy between them
     Demo(DemoArgs),
+    /// List the exchanges in the journal, newest last
+    Log(LogArgs),
+    /// Show what became of one exchange: removed and added messages, bodies, HAR
+    Show(ShowExchangeArgs),
     /// Look at the handoffs that were made
     Handoffs(HandoffsArgs),
+    /// Say in short what state the proxy's files are in
+    Status(StatusArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A mark in front of the sizes tells what happened: >> a handoff fired, > the request was cut at one, ! the transcript
+has lost its sentinel.
+
+Examples:
+  baton log
+  baton log --follow
+  baton log --conversation 3f2a --limit 0 --json | jq -c '[.id, .received_bytes, .sent_bytes]'")]
+pub(super) struct LogArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Go on and list what ends from now on
+    #[arg(long, short)]
+    pub(super) follow: bool,
+    /// Only this conversation's; a beginning of its key is enough
+    #[arg(long, value_name = "KEY")]
+    pub(super) conversation: Option<String>,
+    /// At most so many; 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(super) limit: usize,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without an option: the difference between what the agent sent and what went on.
+
+Examples:
+  baton show 0199a3c2-7d1e
+  baton show 0199a3c2-7d1e --sent --leg 2 | jq .messages
+  baton show 0199a3c2-7d1e --har > exchange.har")]
+pub(super) struct ShowExchangeArgs {
+    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a beginning of it that only it has
+    pub(super) exchange: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    #[command(flatten)]
+    pub(super) what: ShowWhat,
+    /// Which upstream request, from 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) leg: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What of an exchange is shown.
+#[derive(Debug, ClapArgs)]
+#[group(multiple = false)]
+pub(super) struct ShowWhat {
+    /// Removed and added messages (the default)
+    #[arg(long)]
+    pub(super) diff: bool,
+    /// The agent's request
+    #[arg(long)]
+    pub(super) received: bool,
+    /// The request to upstream
+    #[arg(long)]
+    pub(super) sent: bool,
+    /// What the agent was shown; with --leg what upstream answered
+    #[arg(long)]
+    pub(super) response: bool,
+    /// HAR 1.2
+    #[arg(long)]
+    pub(super) har: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton status
+  baton status --line
+  baton status --json | jq .journal.bytes")]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// One line, for a prompt or a status bar
+    #[arg(long)]
+    pub(super) line: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -111,6 +204,65 @@ pub(super) enum HandoffsCommand {
     List(ListArgs),
     /// Show all of one handoff, and the line that resumes it
     Show(ShowArgs),
+    /// Show the newest handoff
+    Latest(LatestArgs),
+    /// Print one handoff as a document
+    Export(ExportArgs),
+    /// Put a handoff away: it can still be resumed, and is listed with --all alone
+    Archive(ArchiveArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton handoffs latest
+  baton handoffs latest --json | jq -r .resume")]
+pub(super) struct LatestArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton handoffs export 0199a3c2-7d1e --format md > handoff.md")]
+pub(super) struct ExportArgs {
+    /// The handoff's id, or a beginning of it that only it has
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+    pub(super) format: ExportFormat,
+}
+
+/// How a handoff is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExportFormat {
+    /// Markdown with a YAML head
+    Md,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton handoffs archive 0199a3c2-7d1e
+  baton handoffs archive 0199a3c2-7d1e --undo")]
+pub(super) struct ArchiveArgs {
+    /// The handoff's id, or a beginning of it that only it has
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Take it out again
+    #[arg(long)]
+    pub(super) undo: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use super::args::{HandoffsCommand, ListArgs, ShowArgs};
+use super::args::{ArchiveArgs, ExportArgs, ExportFormat, HandoffsCommand, LatestArgs, ListArgs, ShowArgs};
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
@@ -18,6 +18,9 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failur
     match command {
         HandoffsCommand::List(args) => runtime.block_on(list(args, out)),
         HandoffsCommand::Show(args) => runtime.block_on(show(args, out)),
+        HandoffsCommand::Latest(args) => runtime.block_on(latest(args, out)),
+        HandoffsCommand::Export(args) => runtime.block_on(export(args, out)),
+        HandoffsCommand::Archive(args) => runtime.block_on(archive(args, out)),
     }
 }
 
@@ -48,23 +51,84 @@ async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
 
 async fn show(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
     let store = open(&load_state(&args.state)?)?;
+    print(&wanted(&store, &args.id).await?, args.json, out)
+}
+
+async fn latest(args: &LatestArgs, out: &mut Out) -> Result<(), Failure> {
+    let store = open(&load_state(&args.state)?)?;
+    let newest = HandoffFilter {
+        limit: 1,
+        ..HandoffFilter::default()
+    };
+    let newest = store.handoffs(&newest).await.map_err(unanswered)?.pop();
+    let Some(newest) = newest else {
+        return Err(Failure::new(Exit::NO_INPUT, "no handoffs yet"));
+    };
+    let whole = store.handoff(&newest.principal, newest.id).await;
+    print(&whole.map_err(unanswered)?.unwrap_or(newest), args.json, out)
+}
+
+async fn export(args: &ExportArgs, out: &mut Out) -> Result<(), Failure> {
+    let store = open(&load_state(&args.state)?)?;
+    let handoff = wanted(&store, &args.id).await?;
+    match args.format {
+        ExportFormat::Json => out.json(&Record::of(&handoff))?,
+        ExportFormat::Md => out.body(markdown(&handoff).as_bytes())?,
+        ExportFormat::Yaml => out.body(yaml(&handoff).as_bytes())?,
+    }
+    Ok(())
+}
+
+async fn archive(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
+    let store = open(&load_state(&args.state)?)?;
+    let handoff = wanted(&store, &args.id).await?;
+    let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
+    if !done.map_err(unanswered)? {
+        return Err(Failure::new(Exit::NO_INPUT, "it is no longer there"));
+    }
+    let what = if args.undo { "taken out again" } else { "archived" };
+    out.line(format_args!("{what}: {}", handoff.id))?;
+    Ok(())
+}
+
+/// The one handoff of an id, or of a beginning of one, with all of its prompt.
+async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
     };
     let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
-    let found = find(&handoffs, &args.id)?;
-    let whole = store
-        .handoff(&found.principal, found.id)
-        .await
-        .map_err(unanswered)?;
-    let handoff = whole.as_ref().unwrap_or(found);
-    if args.json {
+    let found = find(&handoffs, id)?;
+    let whole = store.handoff(&found.principal, found.id).await;
+    Ok(whole.map_err(unanswered)?.unwrap_or_else(|| found.clone()))
+}
+
+fn print(handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
+    if json {
         out.json(&Record::of(handoff))?;
     } else {
         out.line(format_args!("{}", described(handoff, now_ms())))?;
     }
     Ok(())
+}
+
+/// A handoff as YAML. A JSON string is a YAML string, so texts need no rules of their own.
+fn yaml(handoff: &Handoff) -> String {
+    let value = serde_json::to_value(Record::of(handoff)).unwrap_or_default();
+    let members = value.as_object().into_iter().flatten();
+    members
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .collect()
+}
+
+/// A handoff as Markdown: what is known of it as front matter, then the prompt as the model wrote it.
+fn markdown(handoff: &Handoff) -> String {
+    let head: String = yaml(handoff)
+        .lines()
+        .filter(|line| !line.starts_with("prompt: "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    format!("---\n{head}---\n\n{}\n", handoff.prompt)
 }
 
 fn open(config: &Config) -> Result<SharedStore, Failure> {
@@ -268,6 +332,15 @@ mod tests {
         assert_eq!(found("02"), Err(Exit::NO_INPUT));
         assert_eq!(found("x\u{1b}"), Err(Exit::USAGE));
         assert_eq!(found(""), Err(Exit::USAGE));
+    }
+
+    #[test]
+    fn a_document_has_a_head_and_the_prompt_as_it_is() {
+        let text = markdown(&handoff(A));
+        assert!(text.starts_with(&format!("---\nid: \"{A}\"\n")));
+        assert!(text.contains("\nreason: \"done\\u0007\"\n"));
+        assert!(text.ends_with("\n---\n\n\n# Task two\n\u{1b}[2JDo it.\n"));
+        assert!(yaml(&handoff(A)).contains("\nprompt: \"\\n# Task two\\n"));
     }
 
     #[test]

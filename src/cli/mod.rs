@@ -8,8 +8,11 @@ mod check;
 mod demo;
 mod exit;
 mod handoffs;
+mod log;
 mod output;
 mod serve;
+mod show;
+mod status;
 mod wiring;
 
 use std::ffi::OsString;
@@ -36,7 +39,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(args) => serve::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
+        Command::Log(args) => log::run(&args, &mut out),
+        Command::Show(args) => show::run(&args, &mut out),
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
+        Command::Status(args) => status::run(&args, &mut out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

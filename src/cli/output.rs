@@ -43,6 +43,23 @@ impl Out {
         self.line(format_args!("{}", escaped(&text)))
     }
 
+    /// Prints a value as JSON in one line.
+    pub(super) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(value)?;
+        self.line(format_args!("{}", escaped(&text)))
+    }
+
+    /// Prints bytes as they are; on a terminal what acts on it is made visible.
+    pub(super) fn body(&mut self, body: &[u8]) -> io::Result<()> {
+        match self.width {
+            Some(_) => self.line(format_args!("{}", visible(&String::from_utf8_lossy(body)))),
+            None => {
+                self.writer.write_all(body)?;
+                self.writer.flush()
+            }
+        }
+    }
+
     /// Columns that a line may take.
     pub(super) fn width(&self) -> Option<usize> {
         self.width

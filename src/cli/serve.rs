@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -14,9 +14,10 @@ use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
 use super::wiring::Data;
-use crate::admin::{self, AdminState, Ready};
+use crate::admin::{self, AdminState, Inspector, Ready};
 use crate::config::{Config, Flags};
 use crate::handoff::sentinel::SealKey;
+use crate::journal::{self, Tap};
 use crate::proxy::server;
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics};
@@ -27,6 +28,9 @@ const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Pause between two sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Time that what is noted by then has to be written at the end.
+const JOURNAL_TIME: Duration = Duration::from_secs(5);
 
 /// Time the store has to answer a readiness check.
 const PING_TIME: Duration = Duration::from_secs(2);
@@ -57,7 +61,17 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let swept = Arc::clone(&store);
     let seal = seal_key(&config)?;
     let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
-    let data = Data::new(bound, &config, &metrics, Arc::clone(&store), seal);
+    let journal = open_journal(&config);
+    let dropped = journal.clone();
+    metrics.count_dropped_by(move || dropped.dropped());
+    let data = Data::new(
+        bound,
+        &config,
+        &metrics,
+        Arc::clone(&store),
+        seal,
+        journal.clone(),
+    );
     let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     let listener = TcpListener::bind(config.admin.listen).await;
     let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
@@ -68,6 +82,13 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
         metrics,
         ready: readiness(store, Arc::clone(&draining)),
         token: config.admin.token.clone(),
+        inspector: Some(Inspector {
+            journal: journal.clone(),
+            dir: config.state_dir.clone(),
+            store: Arc::clone(&swept),
+            data_listener: data.addr(),
+            started: Instant::now(),
+        }),
     });
     let scheme = if config.server.tls.is_some() {
         "https"
@@ -90,7 +111,18 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let _ = drained.send(true);
     // Its answers are short, and all that matters has been served.
     let _ = admin.await;
+    let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
+    let _ = written.await;
     Ok(())
+}
+
+/// The journal, or none where its file cannot be had: the proxy does not depend on it.
+fn open_journal(config: &Config) -> Tap {
+    let tags = &config.handoff.preamble_tags;
+    journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
+        tracing::error!(%error, "no journal is kept");
+        Tap::off()
+    })
 }
 
 /// Drops, now and then, what no conversation has touched for long. Handoffs stay.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
+use crate::journal::Tap;
 use crate::proxy::App;
 use crate::proxy::server::Bound;
 use crate::store::SharedStore;
@@ -26,13 +27,17 @@ impl Data {
         metrics: &Arc<Metrics>,
         store: SharedStore,
         seal: SealKey,
+        journal: Tap,
     ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
+        let noted = journal.clone();
         let tap = move |event: ExchangeEvent| {
             event.log();
             counted.record(&event);
+            noted.end(event);
         };
-        let app = Arc::new(App::new(config.clone(), store, seal, Arc::new(tap))?);
+        let app = App::new(config.clone(), store, seal, Arc::new(tap))?.with_journal(journal);
+        let app = Arc::new(app);
         let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
         metrics.count_open_by(move || {
             asked

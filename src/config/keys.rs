@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
-    Admin, Client, Config, HandoffPolicy, Inject, Limits, Log, Mode, Preamble, Secret, Server, StoreKind,
-    Transcript, Upstream,
+    Admin, Client, Config, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Secret, Server,
+    StoreKind, Transcript, Upstream,
 };
 use crate::wire::WireId;
 
@@ -158,6 +158,27 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        name: "journal",
+        keys: &[
+            key("enabled", |d, v, _| put(&mut d.config.journal.enabled, v.flag())),
+            key("max_bytes", |d, v, _| {
+                put(&mut d.config.journal.max_bytes, v.count(1 << 20, 1 << 40))
+            }),
+            key("max_age_days", |d, v, _| {
+                put(&mut d.config.journal.max_age, v.days(0.01, 3650.0))
+            }),
+            key("redact", |d, v, _| {
+                put(&mut d.config.journal.redact, v.patterns())
+            }),
+            key("queue_bytes", |d, v, _| {
+                put(&mut d.config.journal.queue_bytes, v.count(64 << 10, 2 << 30))
+            }),
+            key("response_bytes", |d, v, _| {
+                put(&mut d.config.journal.response_bytes, v.count(1 << 10, 1 << 30))
+            }),
+        ],
+    },
+    Section {
         name: "limits",
         keys: &[
             key("body_bytes", |d, v, _| {
@@ -289,6 +310,14 @@ pub(super) fn blank() -> Draft {
                 level: String::new(),
                 json: false,
                 requests: false,
+            },
+            journal: Journal {
+                enabled: false,
+                max_bytes: 0,
+                max_age: Duration::ZERO,
+                redact: Vec::new(),
+                queue_bytes: 0,
+                response_bytes: 0,
             },
             limits: Limits {
                 body_bytes: 0,

@@ -42,6 +42,8 @@ pub struct Config {
     pub handoff: HandoffPolicy,
     /// Logging.
     pub log: Log,
+    /// The journal.
+    pub journal: Journal,
     /// Bounds.
     pub limits: Limits,
 }
@@ -173,6 +175,23 @@ pub struct Log {
     pub json: bool,
     /// Rewritten requests in the log, too.
     pub requests: bool,
+}
+
+/// The journal; each key is described in `config/baton.toml`.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    /// Whether anything is copied and written.
+    pub enabled: bool,
+    /// Most bytes of the file.
+    pub max_bytes: u64,
+    /// How long an exchange is kept.
+    pub max_age: Duration,
+    /// Regular expressions of texts that are never written down.
+    pub redact: Vec<String>,
+    /// Bytes that may wait to be written.
+    pub queue_bytes: usize,
+    /// Bytes kept of one answer.
+    pub response_bytes: usize,
 }
 
 /// Bounds, each with its reason in `config/baton.toml`.

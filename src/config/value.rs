@@ -81,6 +81,16 @@ impl Given {
         }
     }
 
+    /// Days from `min` to `max`, fractions allowed.
+    pub(super) fn days(&self, min: f64, max: f64) -> Checked<Duration> {
+        const DAY: f64 = 24.0 * 60.0 * 60.0;
+        let help = format!("write days from {min} to {max}, without quotes and unit");
+        match self.number(&help)?.parse::<f64>() {
+            Ok(days) if (min..=max).contains(&days) => Ok(Duration::from_secs_f64(days * DAY)),
+            _ => wrong(format!("{} is not a number of days in range", self.shown()), help),
+        }
+    }
+
     /// Digits: underscores, which TOML allows, are taken out.
     fn number(&self, help: &str) -> Checked<String> {
         match &self.raw {
@@ -256,6 +266,31 @@ impl Given {
                         format!("write at least {min} characters"),
                     ),
                 });
+            (&item.origin, checked)
+        }))
+    }
+
+    /// Regular expressions.
+    pub(super) fn patterns(&self) -> Checked<Vec<String>> {
+        let given = self.structured()?;
+        let Raw::List(items) = &given.raw else {
+            return wrong(
+                format!("expected a list of texts, found {}", given.raw.kind()),
+                "write ['one', 'two']",
+            );
+        };
+        collect(items.iter().map(|item| {
+            let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
+                Ok(pattern) if pattern.is_match("") => wrong(
+                    format!("{text:?} matches the empty text, so everywhere"),
+                    "write an expression that asks for at least one character",
+                ),
+                Ok(_) => Ok(text),
+                Err(error) => wrong(
+                    format!("{text:?} is not a regular expression: {error}"),
+                    "see the syntax of the regex crate",
+                ),
+            });
             (&item.origin, checked)
         }))
     }

@@ -90,7 +90,8 @@ pub enum Place {
     /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts behind the sibling
     /// (0: right behind it), `offset` < 0 that many in front of it (-1: right in front).
     Beside {
-        /// Id of a visible call of the same turn, as the agent echoes it.
+        /// Id of a visible call of the same turn, as the agent echoes it; where ids may be missing
+        /// (Gemini, Ollama) an anchor of that call, which only its wire can find again.
         sibling: String,
         /// Distance in visible parts, see above.
         offset: i32,

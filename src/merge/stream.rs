@@ -4,12 +4,16 @@ use bytes::Bytes;
 
 use super::verdict::{Circumstances, Verdict, judge};
 use crate::limits::LEG_LOG;
-use crate::wire::sse::{self, Framer};
+use crate::wire::framing::{ArrayWriter, Framing};
+use crate::wire::sse::{Framer, Oversize};
 use crate::wire::{Dialect, Ending, LegReport, Spoken};
 
 /// Frames in, what the agent may see out.
 pub struct StreamMerge {
+    framing: Framing,
     framer: Framer,
+    /// The array that goes out, where that is the framing.
+    array: ArrayWriter,
     dialect: Box<dyn Dialect>,
     /// What the present leg streamed, for asking again; `None` once it grew over its limit.
     log: Option<Vec<Bytes>>,
@@ -28,8 +32,11 @@ impl StreamMerge {
     /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
     /// hidden yet. `keep`: what a leg says is kept, so that the model can be asked again.
     pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
+        let framing = dialect.framing();
         Self {
-            framer: Framer::new(frame_limit),
+            framing,
+            framer: Framer::of(framing, frame_limit),
+            array: ArrayWriter::default(),
             dialect,
             log: keep.then(Vec::new),
             logged: 0,
@@ -38,6 +45,16 @@ impl StreamMerge {
             withholding: false,
             blind: false,
             frame_limit,
+        }
+    }
+
+    /// The same, where upstream frames its stream another way than the wire's usual one.
+    pub fn framed(mut dialect: Box<dyn Dialect>, framing: Framing, frame_limit: usize, keep: bool) -> Self {
+        dialect.frame_as(framing);
+        Self {
+            framing,
+            framer: Framer::of(framing, frame_limit),
+            ..Self::new(dialect, frame_limit, keep)
         }
     }
 
@@ -51,43 +68,65 @@ impl StreamMerge {
             Ok(batch) => {
                 let mut passed = Vec::new();
                 for range in &batch.frames {
-                    let raw = batch.buf.slice(range.clone());
-                    let data = sse::data(&raw);
-                    if data.is_empty() {
-                        passed.push(raw.clone())
-                    } else {
-                        self.dialect.frame(&raw, &data, &mut passed)
-                    }
+                    self.frame(batch.buf.slice(range.clone()), &mut passed);
                 }
                 if !batch.frames.is_empty() {
                     self.withholding = passed.is_empty();
                 }
                 self.remember(batch.buf.clone());
-                coalesce(&batch.buf, passed, out);
+                match self.framing {
+                    Framing::JsonArray => self.elements(passed, out),
+                    _ => coalesce(&batch.buf, passed, out),
+                }
             }
             // Behind a hidden call or in a later leg, unread frames would make the message invalid.
-            Err(sse::Oversize(_)) if self.withholding() || self.committed => self.failed = true,
-            Err(sse::Oversize(held)) => {
+            Err(Oversize(_)) if self.withholding() || self.committed => self.failed = true,
+            Err(Oversize(held)) => {
                 self.blind = true;
                 out.push(held);
             }
         }
     }
 
-    /// Upstream's stream is over: a last frame without its blank line counts where its data is whole JSON;
+    fn frame(&mut self, raw: Bytes, out: &mut Vec<Bytes>) {
+        let data = self.framing.data(&raw);
+        match self.framing {
+            _ if data.is_empty() => out.push(raw.clone()),
+            Framing::JsonArray => self.dialect.frame(&raw.slice_ref(&data), &data, out),
+            _ => self.dialect.frame(&raw, &data, out),
+        }
+    }
+
+    /// In an array every piece is an element.
+    fn elements(&mut self, pieces: Vec<Bytes>, out: &mut Vec<Bytes>) {
+        for piece in pieces {
+            self.array.element(piece, out);
+        }
+    }
+
+    /// Frames of the dialect's own making.
+    fn show(&mut self, made: Vec<Bytes>, out: &mut Vec<Bytes>) {
+        match self.framing {
+            Framing::JsonArray => self.elements(made, out),
+            _ => out.extend(made),
+        }
+    }
+
+    /// Upstream's stream is over: a last frame without its end counts where its data is whole JSON;
     /// anything else goes by as it came.
     pub fn finish_leg(&mut self, out: &mut Vec<Bytes>) {
         let rest = self.framer.finish();
         if rest.is_empty() {
             return;
         }
-        let data = sse::data(&rest);
+        let data = self.framing.data(&rest);
         if crate::json::whole(&data).is_ok() {
-            let framed = Bytes::from([&rest[..], b"\n\n"].concat());
-            let data = sse::data(&framed);
-            self.dialect.frame(&framed, &data, out);
-            self.remember(framed.clone());
-        } else {
+            let framed = Bytes::from([&rest[..], self.framing.terminator()].concat());
+            let mut passed = Vec::new();
+            self.frame(framed.clone(), &mut passed);
+            self.remember(framed);
+            self.show(passed, out);
+        } else if self.framing != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
             out.push(rest);
         }
     }
@@ -135,7 +174,7 @@ impl StreamMerge {
     /// What the model said in this leg; `None` where it was too much to keep.
     pub fn spoken(&self) -> Option<Spoken> {
         let log = self.log.as_ref()?;
-        let mut framer = Framer::new(self.frame_limit);
+        let mut framer = Framer::of(self.framing, self.frame_limit);
         let mut frames = Vec::new();
         for chunk in log {
             if let Ok(batch) = framer.push(chunk.clone()) {
@@ -147,7 +186,7 @@ impl StreamMerge {
 
     /// The bytes that follow belong to another leg.
     pub fn next_leg(&mut self) {
-        self.framer = Framer::new(self.frame_limit);
+        self.framer = Framer::of(self.framing, self.frame_limit);
         self.committed = true;
         self.log = Some(Vec::new());
         self.logged = 0;
@@ -163,17 +202,26 @@ impl StreamMerge {
 
     /// Assistant text of our own.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        self.dialect.say(text, out);
+        let mut made = Vec::new();
+        self.dialect.say(text, &mut made);
+        self.show(made, out);
     }
 
-    /// A keep-alive.
+    /// A keep-alive; none where bytes go by unread, since that may be in the middle of a frame.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
-        self.dialect.keepalive(out);
+        if !self.blind {
+            self.dialect.keepalive(out);
+        }
     }
 
     /// The response's end.
     pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
-        self.dialect.close(ending, out);
+        let mut made = Vec::new();
+        self.dialect.close(ending, &mut made);
+        self.show(made, out);
+        if self.framing == Framing::JsonArray && !self.blind {
+            self.array.end(out);
+        }
     }
 }
 

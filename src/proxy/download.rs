@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::coding::Coding;
+use crate::journal::Gather;
 
 /// How a response body failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +44,11 @@ impl std::fmt::Display for StreamFault {
 impl std::error::Error for StreamFault {}
 
 /// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
-pub struct UpstreamBody(Source);
+pub struct UpstreamBody {
+    source: Source,
+    /// Boxed, since most bodies are relayed and have none.
+    copy: Option<Box<Gather>>,
+}
 
 enum Source {
     Plain(IdleBody),
@@ -58,7 +63,7 @@ const DECODED_CHUNK: usize = 16 * 1024;
 
 impl UpstreamBody {
     pub(super) fn new(body: Incoming, idle: Duration) -> Self {
-        Self(Source::Plain(IdleBody {
+        Self::of(Source::Plain(IdleBody {
             body,
             idle,
             waiting: None,
@@ -66,9 +71,25 @@ impl UpstreamBody {
         }))
     }
 
+    fn of(source: Source) -> Self {
+        Self { source, copy: None }
+    }
+
+    /// The same, copying what comes into `copy`.
+    pub(super) fn copied(self, copy: Gather) -> Self {
+        Self {
+            copy: Some(Box::new(copy)),
+            ..self
+        }
+    }
+
     /// What is left is read and thrown away in the background, for a moment: a body read to its end gives its
     /// connection back to the pool, one that is dropped before closes it.
     pub fn drained(mut self) {
+        // The last event was seen. The exchange may be over before what is left has come.
+        if let Some(mut copy) = self.copy.take() {
+            copy.ended();
+        }
         if self.is_end_stream() {
             return;
         }
@@ -81,18 +102,18 @@ impl UpstreamBody {
     /// The body as plain text, whatever upstream coded it with; or, where that coding is unknown, the body as
     /// it is, to be relayed. Streams stay streams: what one flush of upstream's coder completes comes out at once.
     pub fn decoded(self, headers: &HeaderMap) -> Result<Self, Self> {
-        match (Coding::of(headers), self.0) {
-            (Coding::Identity, source) => Ok(Self(source)),
-            (Coding::Opaque, source) => Err(Self(source)),
+        match (Coding::of(headers), self.source) {
+            (Coding::Identity, source) => Ok(Self::of(source)),
+            (Coding::Opaque, source) => Err(Self::of(source)),
             (coding, Source::Plain(body)) => {
                 let bytes = body.into_data_stream().map_err(io::Error::other);
                 let decoder = coding.decoder(StreamReader::new(bytes));
-                Ok(Self(Source::Decoded(ReaderStream::with_capacity(
+                Ok(Self::of(Source::Decoded(ReaderStream::with_capacity(
                     decoder,
                     DECODED_CHUNK,
                 ))))
             }
-            (_, decoded) => Ok(Self(decoded)),
+            (_, decoded) => Ok(Self::of(decoded)),
         }
     }
 }
@@ -132,23 +153,39 @@ impl Body for UpstreamBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
-        match &mut self.0 {
+        let polled = match &mut self.source {
             Source::Plain(body) => Pin::new(body).poll_frame(cx),
             Source::Decoded(reader) => Pin::new(reader)
                 .poll_next(cx)
                 .map(|item| item.map(|read| read.map(Frame::data).map_err(as_fault))),
+        };
+        let ended = self.is_end_stream();
+        if let Some(copy) = &mut self.copy {
+            match &polled {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Some(data) = frame.data_ref() {
+                        copy.push(data);
+                    }
+                    if ended {
+                        copy.ended();
+                    }
+                }
+                Poll::Ready(None) => copy.ended(),
+                Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+            }
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.source {
             Source::Plain(body) => body.is_end_stream(),
             Source::Decoded(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.source {
             Source::Plain(body) => body.size_hint(),
             Source::Decoded(_) => SizeHint::default(),
         }

@@ -47,6 +47,7 @@ use self::route::{Call, Route};
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
+use crate::journal::{Recording, Tap};
 use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Outcome;
@@ -70,6 +71,8 @@ pub struct App {
     pub seal: SealKey,
     /// Gets one event for each exchange.
     pub events: EventHook,
+    /// Gets a copy of what goes by.
+    pub journal: Tap,
     clients: Keyring,
     exchanges: Arc<Semaphore>,
 }
@@ -88,9 +91,15 @@ impl App {
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seal,
             events,
+            journal: Tap::off(),
             clients,
             exchanges,
         })
+    }
+
+    /// The same, with a copy of what goes by for the journal.
+    pub fn with_journal(self, journal: Tap) -> Self {
+        Self { journal, ..self }
     }
 
     /// Exchanges that could still be begun.
@@ -120,6 +129,8 @@ pub struct RequestContext {
     pub headers: HeaderMap,
     /// Takes notes for the exchange's event.
     pub meter: ExchangeMeter,
+    /// Takes copies for the journal.
+    pub recording: Recording,
     /// The header that carried the proxy's own client key.
     key_header: Option<HeaderName>,
 }
@@ -154,6 +165,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);
     let meter = start_meter(&app, &parts, &route, &id);
+    let recording = app.journal.exchange(&id);
     let mut permit = app.exchanges.clone().try_acquire_owned().ok();
     let shape = route.shape();
     let mut response = match admit(&app, &parts, &route, permit.is_some()) {
@@ -169,6 +181,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
                 method: parts.method,
                 headers: parts.headers,
                 meter: meter.clone(),
+                recording: recording.clone(),
             };
             answer(app, ctx, body).await
         }
@@ -185,7 +198,8 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
             .insert(HeaderName::from_static("x-baton-exchange"), id);
     }
     meter.note(|e| e.status = response.status().as_u16());
-    response.map(|body| body.guarded(meter, permit))
+    let shown = recording.gather_shown(response.headers());
+    response.map(|body| body.guarded(meter, shown, permit))
 }
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.

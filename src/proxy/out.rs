@@ -10,6 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::download::{StreamFault, UpstreamBody};
 use super::meter::ExchangeMeter;
+use crate::journal::Gather;
 use crate::telemetry::Outcome;
 
 /// A merged or otherwise computed stream.
@@ -47,10 +48,16 @@ impl OutBody {
         Self { source, guard: None }
     }
 
-    /// Counts into `meter` and holds `permit` until the body is dropped.
-    pub(super) fn guarded(self, meter: ExchangeMeter, permit: Option<OwnedSemaphorePermit>) -> Self {
+    /// Counts into `meter`, copies into `shown` and holds `permit` until the body is dropped.
+    pub(super) fn guarded(
+        self,
+        meter: ExchangeMeter,
+        shown: Gather,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Self {
         let ended = self.is_end_stream();
         let guard = Guard {
+            shown,
             meter,
             _permit: permit,
             sent: 0,
@@ -109,6 +116,8 @@ impl Body for OutBody {
 
 /// Lives as long as the body does.
 struct Guard {
+    /// Dropped before the meter, so that the exchange's end is noted last.
+    shown: Gather,
     meter: ExchangeMeter,
     _permit: Option<OwnedSemaphorePermit>,
     sent: u64,
@@ -118,7 +127,12 @@ struct Guard {
 impl Guard {
     fn saw(&mut self, frame: Option<&Result<Frame<Bytes>, StreamFault>>, ended: bool) {
         match frame {
-            Some(Ok(frame)) => self.sent += frame.data_ref().map_or(0, |d| d.len() as u64),
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.sent += data.len() as u64;
+                    self.shown.push(data);
+                }
+            }
             Some(Err(_)) => self.meter.decide(Outcome::Truncated),
             None => {}
         }
@@ -130,6 +144,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         self.meter.note(|e| e.response_bytes = self.sent);
         if self.ended {
+            self.shown.ended();
             self.meter.decide(Outcome::Complete);
         }
     }

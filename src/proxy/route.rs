@@ -216,6 +216,20 @@ fn unprefixed(
     }
 }
 
+/// The model that a path names: `…/models/NAME:method` (Gemini, Vertex).
+pub fn model(target: &str) -> Option<&str> {
+    let path = target.split('?').next().unwrap_or(target);
+    let (place, _) = path.rsplit_once(':')?;
+    let (_, name) = place.rsplit_once("/models/")?;
+    (!name.is_empty() && !name.contains('/')).then_some(name)
+}
+
+/// Whether the answer is one JSON array that comes element by element: Gemini's stream without `alt=sse`.
+pub fn streams_array(target: &str) -> bool {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    path.ends_with(":streamGenerateContent") && !query.split('&').any(|q| q == "alt=sse")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +309,27 @@ mod tests {
             ("/v1/files/a:b", "/v1/files/a:b"),
         ] {
             assert_eq!(route(path, None).target, target, "{path}");
+        }
+    }
+
+    #[test]
+    fn gemini_paths_name_model_and_framing() {
+        for (target, name, array) in [
+            ("/v1beta/models/g-3:generateContent?key=a:b", Some("g-3"), false),
+            ("/v1beta/models/g-3:streamGenerateContent", Some("g-3"), true),
+            (
+                "/v1/projects/p/publishers/google/models/g:streamGenerateContent?x=1&alt=sse",
+                Some("g"),
+                false,
+            ),
+            (
+                "/v1beta/models/g-3:streamGenerateContent?key=k",
+                Some("g-3"),
+                true,
+            ),
+            ("/v1/messages", None, false),
+        ] {
+            assert_eq!((model(target), streams_array(target)), (name, array), "{target}");
         }
     }
 }

@@ -60,6 +60,14 @@ pub(crate) fn config(base_url: &str) -> Config {
             json: false,
             requests: false,
         },
+        journal: Journal {
+            enabled: false,
+            max_bytes: 1 << 30,
+            max_age: Duration::from_secs(86_400),
+            redact: Vec::new(),
+            queue_bytes: 64 << 20,
+            response_bytes: 8 << 20,
+        },
         limits: Limits {
             body_bytes: 1 << 20,
             header_bytes: 64 << 10,

@@ -147,7 +147,7 @@ fn now_ms() -> u64 {
 }
 
 /// Makes the state directory, closed to other users: carry-over prompts hold what the agent saw.
-fn make_dir(dir: &Path) -> Result<(), StoreError> {
+pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -161,7 +161,7 @@ fn make_dir(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// How a private file is made: for its owner alone.
-fn private_file() -> fs::OpenOptions {
+pub(crate) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);
     #[cfg(unix)]

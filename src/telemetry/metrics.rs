@@ -66,6 +66,7 @@ struct ByCachedTokenType {
     kind: &'static str,
 }
 
+type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type WireCounter = Family<ByWire, Counter>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -82,6 +83,8 @@ pub struct Metrics {
     tokens: Family<ByCachedTokenType, Counter>,
     open: Gauge,
     count_open: OnceLock<CountOpen>,
+    journal_dropped: Counter,
+    count_dropped: OnceLock<CountDropped>,
     handoffs: WireCounter,
     legs: WireCounter,
     leg_retries: WireCounter,
@@ -114,6 +117,8 @@ impl Metrics {
             tokens: Family::default(),
             open: Gauge::default(),
             count_open: OnceLock::new(),
+            journal_dropped: Counter::default(),
+            count_dropped: OnceLock::new(),
             handoffs: Family::default(),
             legs: Family::default(),
             leg_retries: Family::default(),
@@ -164,6 +169,11 @@ impl Metrics {
             "baton_tokens",
             "Tokens by how they are billed",
             self.tokens.clone(),
+        );
+        r.register(
+            "baton_journal_dropped",
+            "Copies that the journal's full queue did not take",
+            self.journal_dropped.clone(),
         );
         for (name, help, counter) in [
             ("baton_handoffs", "Handoffs that fired", &self.handoffs),
@@ -245,6 +255,12 @@ impl Metrics {
         let _ = self.count_open.set(Box::new(count));
     }
 
+    /// Says how the journal's dropped copies are counted when somebody asks; the first answer holds.
+    pub fn count_dropped_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        // A second proxy in one process has metrics of its own.
+        let _ = self.count_dropped.set(Box::new(count));
+    }
+
     /// All metrics in the OpenMetrics text format.
     ///
     /// # Errors
@@ -252,6 +268,10 @@ impl Metrics {
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         if let Some(count) = self.count_open.get() {
             self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));
+        }
+        if let Some(count) = self.count_dropped.get() {
+            let known = self.journal_dropped.get();
+            self.journal_dropped.inc_by(count().saturating_sub(known));
         }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
@@ -364,6 +384,7 @@ mod tests {
             "baton_open_exchanges gauge",
             "baton_exchanges counter",
             "baton_tokens counter",
+            "baton_journal_dropped counter",
             "baton_handoffs counter",
             "baton_legs counter",
             "baton_leg_retries counter",
@@ -394,5 +415,9 @@ mod tests {
         assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
         metrics.count_open_by(|| 3);
         assert!(metrics.text().unwrap().contains("baton_open_exchanges 3"));
+        metrics.count_dropped_by(|| 2);
+        for _ in 0..2 {
+            assert!(metrics.text().unwrap().contains("baton_journal_dropped_total 2"));
+        }
     }
 }

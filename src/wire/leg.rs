@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Ending;
+use super::{Ending, Framing};
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl HiddenCall {
 pub struct LegReport {
     /// Hidden calls, in order.
     pub hidden: Vec<HiddenCall>,
-    /// Ids of the visible calls, each with its place among the leg's visible parts.
+    /// Ids (or anchors) of the visible calls, each with its place among the leg's visible parts.
     pub calls: Vec<(String, usize)>,
     /// Visible parts.
     pub parts: usize,
@@ -111,6 +111,14 @@ impl LegReport {
 /// Nothing visible is held. The terminal frames of a leg wait inside when a hidden call was seen or
 /// `hold_ends` was asked for; `close` sends them (or their replacement), `next_leg` forgets them.
 pub trait Dialect: Send {
+    /// How the frames are told apart.
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    /// Upstream frames this stream another way than the wire's usual one.
+    fn frame_as(&mut self, _framing: Framing) {}
+
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 

@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use bytes::Bytes;
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::record::HiddenPair;
@@ -14,13 +15,18 @@ use crate::handoff::sentinel;
 use crate::json::Span;
 use crate::splice::Edit;
 
+mod anchor;
 pub mod anthropic;
+pub mod framing;
+pub mod gemini;
 pub mod leg;
+pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod sse;
 pub mod view;
 
+pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
 pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
 
@@ -98,6 +104,8 @@ pub const WIRES: &[&dyn Wire] = &[
     &anthropic::Anthropic,
     &openai_chat::OpenaiChat,
     &openai_responses::OpenaiResponses,
+    &gemini::Gemini,
+    &ollama::Ollama,
 ];
 
 /// Name of the tool.
@@ -116,6 +124,36 @@ pub trait Wire: Send + Sync + 'static {
 
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
+
+    /// What a hidden pair may name a visible call of this turn by: its id, where the wire has nothing better.
+    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
+        let calls = self
+            .anatomy(view, turn)
+            .parts
+            .into_iter()
+            .filter(|p| p.kind == PartKind::Call);
+        calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
+    }
+
+    /// The call that a hidden pair names as its sibling: its turn at or behind offset `from`, what that is
+    /// made of, and which part it is.
+    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+        let region = view.body.get(from..)?;
+        memmem::find_iter(region, sibling).find_map(|hit| {
+            let turn = view
+                .turn_at(from + hit)
+                .filter(|&t| view.turns[t].role == Role::Assistant)?;
+            let anatomy = self.anatomy(view, turn);
+            let part = anatomy.call(&view.body, sibling)?;
+            Some((turn, anatomy, part))
+        })
+    }
+
+    /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
+    /// would otherwise be refused for. Turns before `from` do not go out.
+    fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
+        Vec::new()
+    }
 
     /// The edit that adds the tool; `None` where there is no list to add it to.
     fn tool(&self, view: &View, description: &str) -> Option<Edit>;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
+use super::framing::{Framing, Scanner};
 use crate::json::Span;
 use crate::splice::{self, Edit};
 
@@ -30,16 +31,17 @@ pub struct Oversize(pub Bytes);
 pub struct Framer {
     held: Vec<Bytes>,
     held_len: usize,
-    scan: Scan,
+    scan: Scanner,
     limit: usize,
 }
 
 /// What the last bytes seen say about a frame's end; it survives from one read to the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scan {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Scan {
     /// Inside a line.
     Line,
     /// At the start of a line: a line break here ends the frame.
+    #[default]
     LineStart,
     /// Behind a carriage return that ended a line; a line feed may belong to it.
     Return,
@@ -50,17 +52,22 @@ enum Scan {
 impl Framer {
     /// A framer that holds at most `limit` bytes of an unfinished frame.
     pub fn new(limit: usize) -> Self {
+        Self::of(Framing::Sse, limit)
+    }
+
+    /// The same for streams of another framing.
+    pub fn of(framing: Framing, limit: usize) -> Self {
         Self {
             held: Vec::new(),
             held_len: 0,
-            scan: Scan::LineStart,
+            scan: Scanner::new(framing),
             limit,
         }
     }
 
     /// Takes the next bytes and returns the frames that are whole now.
     pub fn push(&mut self, chunk: Bytes) -> Result<Batch, Oversize> {
-        let ends = self.ends_in(&chunk);
+        let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {
             self.held_len += chunk.len();
             self.held.push(chunk);
@@ -108,28 +115,30 @@ impl Framer {
         }
         all.freeze()
     }
+}
 
+impl Scan {
     /// Offsets in `chunk` behind each frame's end.
-    fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
+    pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
         while at < chunk.len() {
-            if self.scan == Scan::Line {
+            if *self == Scan::Line {
                 match memchr2(b'\n', b'\r', &chunk[at..]) {
                     Some(hit) => at += hit,
                     None => break,
                 }
             }
-            let (next, ended) = step(self.scan, chunk[at]);
+            let (next, ended) = step(*self, chunk[at]);
             if ended {
                 // Behind this byte; a frame ended by a lone return ends before the byte that shows it.
-                ends.push(if self.scan == Scan::EndReturn && chunk[at] != b'\n' {
+                ends.push(if *self == Scan::EndReturn && chunk[at] != b'\n' {
                     at
                 } else {
                     at + 1
                 });
             }
-            self.scan = next;
+            *self = next;
             at += 1;
         }
         ends

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::json::Span;
+use crate::json::{self, Span};
+use crate::splice::{self, Edit};
 
 /// An agent's request, indexed.
 #[derive(Debug, Clone)]
@@ -239,13 +240,64 @@ pub enum PartKind {
 }
 
 /// The edit that puts a hidden call `raw` back `offset` parts behind (or in front of) `parts[part]`.
-pub fn beside(parts: &[Part], part: usize, offset: i32, raw: &str) -> crate::splice::Edit {
+pub fn beside(parts: &[Part], part: usize, offset: i32, raw: &str) -> Edit {
     let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {
         let at = parts[part.saturating_sub(away - 1)].span.start;
-        crate::splice::Edit::insert(at, format!("{raw},"))
+        Edit::insert(at, format!("{raw},"))
     } else {
         let at = parts[(part + away).min(parts.len() - 1)].span.end;
-        crate::splice::Edit::insert(at, format!(",{raw}"))
+        Edit::insert(at, format!(",{raw}"))
     }
+}
+
+/// Edits that take the lost ones out of a list of members or elements, with the commas between; `None` where
+/// nothing would be left.
+pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
+    let first = lost.iter().position(|l| !l)?;
+    let mut edits = Vec::new();
+    if first > 0 {
+        edits.push(Edit::delete(Span::new(items[0].start, items[first].start)));
+    }
+    for i in first + 1..items.len() {
+        if lost[i] {
+            edits.push(Edit::delete(Span::new(items[i - 1].end, items[i].end)));
+        }
+    }
+    Some(edits)
+}
+
+/// The edit that takes the member `key` out of the object at `object`; `None` where it is not there.
+pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
+    let members = json::members(text, object);
+    let items: Vec<_> = members
+        .iter()
+        .map(|(k, v)| Span::new(k.start - 1, v.end))
+        .collect();
+    let lost: Vec<_> = members
+        .iter()
+        .map(|(k, _)| k.of(text) == key.as_bytes())
+        .collect();
+    if !lost.contains(&true) {
+        return None;
+    }
+    match kept(&items, &lost) {
+        Some(edits) => edits.into_iter().next(),
+        None => Some(Edit::delete(object.inner())),
+    }
+}
+
+/// The text of `span` with those edits made that lie in it.
+pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
+    let within = edits
+        .iter()
+        .filter(|e| span.start <= e.span.start && e.span.end <= span.end);
+    let moved = within
+        .map(|e| {
+            let at = Span::new(e.span.start - span.start, e.span.end - span.start);
+            Edit::replace(at, e.with.clone())
+        })
+        .collect();
+    let part = splice::flat(splice::splice(&Bytes::copy_from_slice(span.of(data)), moved));
+    String::from_utf8_lossy(&part).into_owned()
 }

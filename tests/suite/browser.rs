@@ -28,7 +28,6 @@ fn with_canned_answers() {
 }
 
 #[test]
-#[ignore = "the API it asks is not here yet"]
 fn on_the_running_program() {
     if ready() {
         let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -9,7 +9,7 @@ use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::{preamble, tool};
 use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
 use baton_proxy::splice;
-use baton_proxy::wire::{Call, Ending, Leg, Watch, Wire, WireId};
+use baton_proxy::wire::{Call, Ending, Framing, Leg, Watch, Wire, WireId};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -33,6 +33,12 @@ impl Folder {
         std::fs::read(&path)
             .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
             .into()
+    }
+
+    /// A stream, under the extension of its framing.
+    fn stream(&self, name: &str) -> Bytes {
+        let lines = self.0.id() == WireId::Ollama;
+        self.bytes(&format!("{name}.{}", if lines { "ndjson" } else { "sse" }))
     }
 
     fn json(&self, name: &str) -> Value {
@@ -78,7 +84,10 @@ fn value(rope: Vec<Bytes>) -> Value {
 /// Every event's data, as values.
 fn events(stream: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(stream);
-    let data = text.lines().filter_map(|l| l.strip_prefix("data: "));
+    let data = text.lines().filter_map(|l| {
+        l.strip_prefix("data: ")
+            .or(Some(l).filter(|l| l.starts_with('{')))
+    });
     data.map(|d| {
         if d == "[DONE]" {
             Value::from("[DONE]")
@@ -128,7 +137,7 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
     let request = f.reading("00_request_agent.json");
     let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
     let mut out = Vec::new();
-    let (leg1, leg2) = (f.bytes("03_leg1.sse"), f.bytes("04_leg2.sse"));
+    let (leg1, leg2) = (f.stream("03_leg1"), f.stream("04_leg2"));
     merge.feed(leg1.slice(..first), &mut out);
     merge.feed(leg1.slice(first..), &mut out);
     merge.finish_leg(&mut out);
@@ -158,8 +167,8 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
 
 fn stream_merges(f: &Folder) {
     // Pings are upstream's own to send or not: leg 2's goes by as it came.
-    let wanted = events(&f.bytes("05_merged.sse"));
-    let (one, two) = (f.bytes("03_leg1.sse").len(), f.bytes("04_leg2.sse").len());
+    let wanted = events(&f.stream("05_merged"));
+    let (one, two) = (f.stream("03_leg1").len(), f.stream("04_leg2").len());
     let whole = merged(f, one, two);
     assert_eq!(events(&whole), wanted);
     for cut in 0..one.max(two) {
@@ -199,8 +208,8 @@ fn reply_merges(f: &Folder) {
 
 fn mixed_batch(f: &Folder) {
     let request = f.reading("00_request_agent.json");
-    let stream = f.bytes("20_mixed_upstream.sse");
-    let wanted = f.bytes("21_mixed_to_agent.sse");
+    let stream = f.stream("20_mixed_upstream");
+    let wanted = f.stream("21_mixed_to_agent");
     for cut in 0..stream.len() {
         let mut merge = StreamMerge::new(f.0.dialect(&request.view, WATCH), 1 << 20, true);
         let mut out = Vec::new();
@@ -328,7 +337,95 @@ golden!(
     openai_responses,
     baton_proxy::wire::openai_responses::OpenaiResponses
 );
+golden!(gemini, baton_proxy::wire::gemini::Gemini);
+golden!(ollama, baton_proxy::wire::ollama::Ollama);
 
+/// Damaged bytes are refused or go by; nothing panics, and what is not changed is not lost.
+fn damage_never_panics(f: &Folder) {
+    let legs = [f.stream("03_leg1"), f.stream("20_mixed_upstream")];
+    let requests = [
+        f.bytes("07_next_request_agent.json"),
+        f.bytes("22_mixed_next_agent.json"),
+    ];
+    let view = f.reading("00_request_agent.json").view;
+    for (n, byte) in [(0, b'"'), (1, b'{'), (2, b']'), (3, b'7'), (4, b'\\')] {
+        for at in (n..requests[0].len().max(legs[0].len())).step_by(5) {
+            for request in &requests {
+                let mut damaged = request.to_vec();
+                let at = at % damaged.len();
+                damaged[at] = byte;
+                if let Ok(reading) = Reading::new(f.0, &damaged.into(), Call::Generate) {
+                    let _ = (
+                        f.0.bound(&reading.view),
+                        reading.call_ids(f.0),
+                        reading.candidates(f.0),
+                    );
+                    rewrite(f.0, &reading, &plain());
+                }
+            }
+            for leg in &legs {
+                let mut damaged = leg.to_vec();
+                let at = at % damaged.len();
+                damaged[at] = byte;
+                let mut merge = StreamMerge::new(f.0.dialect(&view, WATCH), 1 << 20, true);
+                let mut out = Vec::new();
+                merge.feed(damaged.clone().into(), &mut out);
+                merge.finish_leg(&mut out);
+                merge.say("mark", &mut out);
+                merge.close(Ending::WithoutCall, &mut out);
+                let _ = f.0.reply(&damaged.into(), WATCH);
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_gemini_never_panics() {
+    damage_never_panics(&Folder(&baton_proxy::wire::gemini::Gemini));
+}
+
+#[test]
+fn damaged_ollama_never_panics() {
+    damage_never_panics(&Folder(&baton_proxy::wire::ollama::Ollama));
+}
+
+/// A stream's events as the elements of one JSON array.
+fn as_array(stream: &[u8]) -> Bytes {
+    let all: Vec<String> = events(stream).iter().map(Value::to_string).collect();
+    Bytes::from(format!("[{}]\n", all.join("\n,\r\n")))
+}
+
+#[test]
+fn gemini_json_array_merges_at_every_split() {
+    let f = Folder(&baton_proxy::wire::gemini::Gemini);
+    let request = f.reading("00_request_agent.json");
+    let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
+    for cut in 0..leg1.len().max(leg2.len()) {
+        let mut merge = StreamMerge::framed(
+            f.0.dialect(&request.view, WATCH),
+            Framing::JsonArray,
+            1 << 20,
+            true,
+        );
+        let mut out = Vec::new();
+        merge.keepalive(&mut out);
+        for (n, leg) in [&leg1, &leg2].into_iter().enumerate() {
+            let cut = cut.min(leg.len());
+            merge.feed(leg.slice(..cut), &mut out);
+            merge.keepalive(&mut out);
+            merge.feed(leg.slice(cut..), &mut out);
+            merge.finish_leg(&mut out);
+            assert!(merge.leg_ended());
+            if n == 0 {
+                merge.say(&shown(f.0), &mut out);
+                merge.next_leg();
+            }
+        }
+        merge.close(Ending::Own, &mut out);
+        let told: Value = serde_json::from_slice(&out.concat()).unwrap();
+        assert_eq!(told, f.json("05_merged_jsonarray.json"), "cut at {cut}");
+    }
+}
 #[test]
 fn every_wire_has_its_name_back() {
     for id in [

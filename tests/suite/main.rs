@@ -4,6 +4,9 @@
 mod bad_input;
 mod browser;
 mod conversations;
+mod crash;
+mod failures;
 mod golden;
 mod harness;
+mod journal;
 mod sdk;

@@ -49,10 +49,10 @@ export class Chart {
   }
 
   draw() {
+    // Before it is measured: what is hidden has no width.
+    this.node.hidden = this.points.length < 2;
     const width = Math.floor(this.holder.clientWidth);
     if (!width) return;
-    this.node.hidden = this.points.length < 2;
-    if (this.node.hidden) return;
     const most = Math.max(...this.points.map((p) => Math.max(p.received, ...p.sent)), 1);
     const span = Math.max(1, this.points.length - 1);
     this.x = (at) => PAD.left + (at / span) * (width - PAD.left - PAD.right);

@@ -1,6 +1,6 @@
 //! `baton demo`: a scripted agent and a scripted provider on loopback, with the real proxy between them.
 //!
-//! `script` holds what is said and read, `agent` speaks a wire, `story` plays it all and measures, `show` and
+//! `script` holds what is said and read, `agent` says it in the `wardrobe`'s way of a wire, `story` plays it all and measures, `show` and
 //! `picture` draw what was measured. Nothing leaves the machine and nothing is kept.
 
 mod agent;
@@ -8,15 +8,16 @@ mod picture;
 mod script;
 mod show;
 mod story;
+mod wardrobe;
 
 #[cfg(test)]
 mod tests;
 
 use std::path::Path;
 
-use self::agent::{Dress, WARDROBE};
 pub(super) use self::script::MOST_TASKS;
 use self::story::Story;
+use self::wardrobe::{Dress, WARDROBE};
 use super::args::DemoArgs;
 use super::exit::{Exit, Failure};
 use super::output::Out;

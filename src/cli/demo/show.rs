@@ -16,6 +16,9 @@ const LEAST_BAR: usize = 12;
 /// Columns in front of a bar.
 const BEFORE_BAR: usize = 36;
 
+/// Columns from which on the bars are explained in their heading.
+const LEGEND_COLUMNS: usize = 76;
+
 /// Parts of a long outline that are shown at its beginning and at its end.
 const OUTLINE_ENDS: (usize, usize) = (5, 4);
 
@@ -52,20 +55,39 @@ fn chart(story: &Story, columns: usize) -> Vec<String> {
         most: most.max().unwrap_or(1),
         room,
     };
-    let mut lines = vec![
-        format!(
-            "{BOLD}A scripted agent and a scripted provider{BOLD:#}, the real proxy between them. Wire: {}.",
-            story.wire
-        ),
-        "Each request of the agent holds its whole history; the solid bar is what the model gets to see."
-            .to_owned(),
-        String::new(),
-        format!(
-            "{DIM} turn  agent sends      goes on  {DIM:#}  {SENT}█{SENT:#} goes on  {DIM}░{DIM:#} history that stays behind"
-        ),
-    ];
+    let intro = format!(
+        "A scripted agent and a scripted provider, the real proxy between them. Wire: {}. Each request of the agent \
+         holds its whole history; the solid bar is what the model gets to see.",
+        story.wire
+    );
+    let mut lines = wrapped(&intro, columns);
+    let legend = format!("{SENT}█{SENT:#} goes on  {DIM}░ history that stays behind{DIM:#}");
+    let legend = if columns >= LEGEND_COLUMNS {
+        legend
+    } else {
+        String::new()
+    };
+    lines.push(String::new());
+    lines.push(format!("{DIM} turn  agent sends      goes on    {DIM:#}{legend}"));
     for turn in &story.turns {
         lines.extend(turn_lines(story, turn, &scale));
+    }
+    lines
+}
+
+/// The text in lines of at most so many columns, where its words allow it.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let taken = lines.last().map_or(0, |line| line.chars().count());
+        match lines.last_mut() {
+            Some(line) if taken == 0 => line.push_str(word),
+            Some(line) if taken + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
     lines
 }
@@ -235,6 +257,12 @@ mod tests {
         assert_eq!(plain(20, 80), "██▌░░░░░░░");
         assert_eq!(plain(41, 40), "█████▏");
         assert_eq!(plain(0, 0), "");
+    }
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrapped("ab cd efg", 5), ["ab cd", "efg"]);
+        assert_eq!(wrapped("longer", 3), ["longer"]);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::agent::{Agent, Asked, Dress};
+use super::agent::{Agent, Asked};
 use super::script::Script;
+use super::wardrobe::Dress;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::first_line;
 use crate::config::{Config, Environment, Flags};

@@ -1,7 +1,9 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::cli::demo::agent::Agent;
 use crate::cli::demo::script::Script;
+use crate::strict::{Options, Strict};
 
 fn played(dress: &'static Dress, script: Script) -> Story {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -32,6 +34,22 @@ fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
             assert_eq!(turn.sent_bytes.len(), 1 + usize::from(turn.fired.is_some()));
             assert_eq!(turn.pinned.is_some(), turn.turn > first);
         }
+    }
+}
+
+/// Without the proxy: what goes wrong with it is then not the agent's fault.
+#[tokio::test]
+async fn the_agent_keeps_the_rules_of_every_wire() {
+    let script = Script { tasks: 1, turns: 6 };
+    for dress in WARDROBE {
+        let provider = Strict::start(script, Options::default()).await.unwrap();
+        let mut agent = Agent::start(dress, script, provider.addr()).await.unwrap();
+        for turn in 1..=7 {
+            let asked = agent.ask().await;
+            let asked = asked.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", dress.wire));
+            assert_eq!(asked.done, turn == 7, "{:?}", dress.wire);
+        }
+        assert_eq!(provider.complaints(), [], "{:?}", dress.wire);
     }
 }
 

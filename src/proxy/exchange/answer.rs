@@ -12,6 +12,7 @@ use crate::config::Mode;
 use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HandoffId};
 use crate::handoff::sentinel;
+use crate::journal::Begun;
 use crate::merge::Circumstances;
 use crate::proxy::body::Collected;
 use crate::proxy::download::UpstreamBody;
@@ -19,12 +20,12 @@ use crate::proxy::headers::{self, Sending};
 use crate::proxy::out::OutBody;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
-use crate::proxy::{App, RequestContext, relay};
+use crate::proxy::{App, RequestContext, relay, route};
 use crate::session::Live;
 use crate::splice;
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
-use crate::wire::{Usage, Watch};
+use crate::wire::{Framing, LegReport, Watch, WireId};
 
 /// Bytes of an error answer that are read to see whether it is about the prefix.
 const ERROR_BODY: usize = 256 << 10;
@@ -64,11 +65,31 @@ impl Exchange {
             e.tooled = prepared.tooled;
             e.unpinned = prepared.unpinned;
         });
+        self.ctx.recording.begin(|| self.begun());
         if prepared.unpinned {
             tracing::warn!(
                 exchange = self.ctx.id,
                 "no sentinel in the transcript of a conversation that had one: sent on whole"
             );
+        }
+    }
+
+    /// The request for the journal.
+    fn begun(&self) -> Begun {
+        let ctx = &self.ctx;
+        let path = ctx.target.split('?').next().unwrap_or_default();
+        Begun {
+            id: ctx.id.clone(),
+            at_ms: super::now_ms(),
+            principal: ctx.principal.clone(),
+            conversation: self.prepared.live.as_ref().map(|live| live.record().key),
+            wire: self.prepared.wire.id(),
+            call: super::prepare::wire_call(ctx.call),
+            upstream: ctx.place.name.clone(),
+            route: format!("{} {path}", ctx.method),
+            model: self.prepared.reading.view.facts.model.clone(),
+            headers: ctx.headers.clone(),
+            received: self.text.clone(),
         }
     }
 
@@ -100,7 +121,7 @@ impl Exchange {
     /// Sends the first leg and takes its answer.
     pub(super) async fn begin(self) -> Response<OutBody> {
         let first = self.prepared.first(&self.app, self.prepared.tooled);
-        let sent = self.send_first(first.rope.clone()).await;
+        let sent = self.send_first(&first).await;
         let response = match sent {
             Ok(response) => response,
             Err(fault) => return self.ctx.refuse(fault.into()),
@@ -124,8 +145,8 @@ impl Exchange {
         let Some(handoff) = found else {
             return self.begin().await;
         };
-        let rope = self.fresh(&handoff.head);
-        let response = match self.send_leg(rope).await {
+        let fresh = self.fresh(&handoff.head);
+        let response = match self.send_leg(&fresh).await {
             Ok(response) => response,
             Err(fault) => {
                 self.remember(&handoff);
@@ -160,7 +181,9 @@ impl Exchange {
         }
     }
 
-    async fn send_first(&self, rope: Vec<Bytes>) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    async fn send_first(&self, first: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let rope = first.rope.clone();
+        self.ctx.recording.sent(&rope, &first.changes);
         // Nothing to change: the body goes out as it came, compressed where it was.
         let same =
             rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
@@ -187,9 +210,10 @@ impl Exchange {
     }
 
     /// Sends a later leg, once.
-    pub(super) async fn send_leg(&self, rope: Vec<Bytes>) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        self.ctx.recording.sent(&leg.rope, &leg.changes);
         self.send(
-            rope,
+            leg.rope.clone(),
             Sending {
                 read: true,
                 plain: true,
@@ -211,16 +235,26 @@ impl Exchange {
         let body = RopeBody::new(rope);
         self.ctx.meter.leg_sent(body.left());
         let headers = self.ctx.onward(sending);
-        self.ctx
-            .place
-            .send(&self.ctx.method, &self.ctx.target, headers, body)
-            .await
+        let (method, target) = (&self.ctx.method, &self.ctx.target);
+        let sent = self.ctx.place.send(method, target, headers, body).await;
+        if let Ok(response) = &sent {
+            self.ctx
+                .recording
+                .answered(response.status().as_u16(), response.headers());
+        }
+        sent
+    }
+
+    /// The body as plain text, copied for the journal; or as it is where its coding is unknown.
+    pub(super) fn readable(&self, parts: &Parts, body: UpstreamBody) -> Result<UpstreamBody, UpstreamBody> {
+        let body = body.decoded(&parts.headers)?;
+        Ok(body.copied(self.ctx.recording.gather_leg()))
     }
 
     /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
     async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
         let (parts, body) = response.into_parts();
-        let read = match body.decoded(&parts.headers) {
+        let read = match self.readable(&parts, body) {
             Ok(body) => Limited::new(body, ERROR_BODY)
                 .collect()
                 .await
@@ -240,7 +274,7 @@ impl Exchange {
                 "the prefix does not match: tried the other way round"
             );
             let again = self.prepared.first(&self.app, tooled);
-            if let Ok(response) = self.send_first(again.rope.clone()).await
+            if let Ok(response) = self.send_first(&again).await
                 && response.status().is_success()
             {
                 if let Some(live) = &self.prepared.live
@@ -278,11 +312,11 @@ impl Exchange {
         now: Circumstances,
         opening: Option<Arc<Handoff>>,
     ) -> Response<OutBody> {
-        let body = match body.decoded(&parts.headers) {
+        let body = match self.readable(&parts, body) {
             Ok(body) => body,
             Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
         };
-        if headers::is_stream(&parts.headers) {
+        if self.is_stream(&parts) {
             self.ctx.meter.note(|e| e.streamed = true);
             let source = stream::Driver::new(self, body, now, opening);
             return shaped(parts.status, &parts.headers, OutBody::stream(source));
@@ -291,6 +325,17 @@ impl Exchange {
             return whole::answer(self, parts, body, now, opening).await;
         }
         relay::answer(&self.ctx, Ok(Response::from_parts(parts, body)))
+    }
+
+    /// Whether an answer is a stream: by its content type, or the array that was asked for.
+    pub(super) fn is_stream(&self, parts: &Parts) -> bool {
+        headers::is_stream(&parts.headers) || self.framing() == Some(Framing::JsonArray) && is_json(parts)
+    }
+
+    /// The framing that the request's path asks for, where it is not the wire's usual one.
+    pub(super) fn framing(&self) -> Option<Framing> {
+        let array = self.ctx.wire == Some(WireId::Gemini) && route::streams_array(&self.ctx.target);
+        array.then_some(Framing::JsonArray)
     }
 
     /// What is looked for in the response.
@@ -313,15 +358,13 @@ impl Exchange {
     }
 
     /// The request of a leg that starts afresh behind `head`.
-    pub(super) fn fresh(&self, head: &str) -> Vec<Bytes> {
-        self.prepared
-            .rewritten(&self.app, Cut::Fresh { head }, true, &[])
-            .rope
+    pub(super) fn fresh(&self, head: &str) -> Rewritten {
+        self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[])
     }
 
     /// About how many tokens the next request of this conversation will have.
     pub(super) fn next_input(&self, handoff: &Handoff) -> u64 {
-        splice::len(&self.fresh(&handoff.head)) as u64 / crate::limits::BYTES_PER_TOKEN
+        splice::len(&self.fresh(&handoff.head).rope) as u64 / crate::limits::BYTES_PER_TOKEN
     }
 
     /// The sentinel as it is shown.
@@ -338,7 +381,9 @@ impl Exchange {
     }
 
     /// Counts a leg that has ended.
-    pub(super) fn count(&self, usage: Usage, broken_up: usize) {
+    pub(super) fn count(&self, report: &LegReport) {
+        let (usage, broken_up) = (report.usage, report.broken_up);
+        self.ctx.recording.counted(usage, report.stop);
         self.ctx.meter.note(|e| {
             e.tokens.push(Tokens {
                 input: usage.input,
@@ -351,8 +396,8 @@ impl Exchange {
     }
 
     /// Sends a leg until it is answered well or may not be tried any more.
-    pub(super) async fn persist(&self, rope: Vec<Bytes>, streamed: bool) -> Option<(Parts, UpstreamBody)> {
-        legs::persist(self, rope, streamed).await
+    pub(super) async fn persist(&self, leg: &Rewritten, streamed: bool) -> Option<(Parts, UpstreamBody)> {
+        legs::persist(self, leg, streamed).await
     }
 }
 

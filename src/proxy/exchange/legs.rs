@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 
 use super::answer::{Exchange, is_json};
+use crate::handoff::plan::Rewritten;
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::headers;
 
 /// The first pause; it doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -19,12 +18,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(super) async fn persist(
     exchange: &Exchange,
-    rope: Vec<Bytes>,
+    leg: &Rewritten,
     streamed: bool,
 ) -> Option<(Parts, UpstreamBody)> {
     let tries = exchange.app.config.handoff.retries;
     for attempt in 0..=tries {
-        let pause = match exchange.send_leg(rope.clone()).await {
+        let pause = match exchange.send_leg(leg).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
                 return readable(exchange, parts, body, streamed);
@@ -79,11 +78,11 @@ fn readable(
     streamed: bool,
 ) -> Option<(Parts, UpstreamBody)> {
     let right = if streamed {
-        headers::is_stream(&parts.headers)
+        exchange.is_stream(&parts)
     } else {
         is_json(&parts)
     };
-    let body = body.decoded(&parts.headers).ok().filter(|_| right);
+    let body = exchange.readable(&parts, body).ok().filter(|_| right);
     if body.is_none() {
         tracing::error!(
             exchange = exchange.ctx.id,

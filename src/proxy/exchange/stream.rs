@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::answer::Exchange;
 use super::legs;
-use crate::handoff::plan::Cut;
+use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HiddenPair};
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, StreamMerge, Verdict};
@@ -81,7 +81,11 @@ impl Driver {
             .wire
             .dialect(&exchange.prepared.reading.view, exchange.watch());
         let limit = exchange.app.config.limits.frame_bytes;
-        let mut merge = StreamMerge::new(dialect, limit, exchange.tooled);
+        let keep = exchange.tooled;
+        let mut merge = match exchange.framing() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, keep),
+            None => StreamMerge::new(dialect, limit, keep),
+        };
         let mut base = Base::default();
         if let Some(handoff) = &opening {
             merge.open_with(exchange.sentinel(handoff));
@@ -114,7 +118,7 @@ impl Driver {
     /// The leg has ended: what it came to decides what comes next.
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
-        self.exchange.count(report.usage, report.broken_up);
+        self.exchange.count(&report);
         self.first_id.get_or_insert_with(|| report.id.clone());
         if report.stop == Stop::Error && report.ended {
             return self.failed_early();
@@ -235,8 +239,8 @@ impl Driver {
         let (exchange, base) = (self.exchange.clone(), self.base.clone());
         self.work(async move {
             tokio::time::sleep(pause).await;
-            let rope = exchange.leg_rope(base.head.as_deref(), &base.more);
-            Next::Leg(exchange.persist(rope, true).await.map(|(_, body)| body))
+            let leg = exchange.leg(base.head.as_deref(), &base.more);
+            Next::Leg(exchange.persist(&leg, true).await.map(|(_, body)| body))
         });
     }
 
@@ -342,7 +346,7 @@ impl Driver {
                 "the stream ended before its last event".to_owned(),
             ));
         } else {
-            self.exchange.count(report.usage, report.broken_up);
+            self.exchange.count(report);
             if report.stop == Stop::Open {
                 self.exchange.ctx.meter.decide(Outcome::Truncated);
             }
@@ -399,9 +403,9 @@ async fn aside(
 
 impl Exchange {
     /// The request of a later leg: afresh behind `head`, or the first one's, with `more` behind it.
-    pub(super) fn leg_rope(&self, head: Option<&str>, more: &[String]) -> Vec<Bytes> {
+    pub(super) fn leg(&self, head: Option<&str>, more: &[String]) -> Rewritten {
         let cut = head.map_or_else(|| self.prepared.cut(), |head| Cut::Fresh { head });
-        self.prepared.rewritten(&self.app, cut, true, more).rope
+        self.prepared.rewritten(&self.app, cut, true, more)
     }
 }
 

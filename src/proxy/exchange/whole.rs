@@ -83,7 +83,7 @@ impl Course {
     /// Runs leg after leg. Returns how the reply ends, and what the last leg came to.
     async fn run(&mut self, mut body: Bytes, mut report: LegReport) -> (Ending, LegReport) {
         loop {
-            self.exchange.count(report.usage, report.broken_up);
+            self.exchange.count(&report);
             let verdict = judge(&report, &self.now);
             let leg = Leg {
                 body: body.clone(),
@@ -168,8 +168,8 @@ impl Course {
     }
 
     async fn next(&self) -> Option<(Bytes, LegReport)> {
-        let rope = self.exchange.leg_rope(self.head.as_deref(), &self.more);
-        let (_, body) = self.exchange.persist(rope, false).await?;
+        let leg = self.exchange.leg(self.head.as_deref(), &self.more);
+        let (_, body) = self.exchange.persist(&leg, false).await?;
         let body = collect(&self.exchange, body).await.ok()?;
         let report = self.exchange.prepared.wire.reply(&body, self.exchange.watch())?;
         Some((body, report))

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use baton_proxy::config::Config;
 use baton_proxy::handoff::sentinel::SealKey;
+use baton_proxy::journal::Tap;
 use baton_proxy::proxy::{App, server};
 use baton_proxy::store::SharedStore;
 use baton_proxy::store::memory::MemoryStore;
@@ -116,7 +117,6 @@ pub fn sqlite(dir: &Path) -> SharedStore {
 /// The proxy, listening. Dropped, it is gone with all its connections.
 pub struct Baton {
     pub addr: SocketAddr,
-    pub app: Arc<App>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     task: JoinHandle<()>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -128,16 +128,24 @@ impl Baton {
     }
 
     pub fn with_key(config: Config, store: SharedStore, key: &[u8]) -> Self {
+        Self::journaled(config, store, key, Tap::off())
+    }
+
+    pub fn journaled(config: Config, store: SharedStore, key: &[u8], journal: Tap) -> Self {
         let bound = server::bind(&config).unwrap();
         let addr = bound.addr();
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
-        let tap = Arc::new(move |event| sink.lock().unwrap().push(event));
-        let app = Arc::new(App::new(config, store, SealKey::new(key), tap).unwrap());
-        let task = tokio::spawn(bound.run(Arc::clone(&app), std::future::pending()));
+        let noted = journal.clone();
+        let tap = Arc::new(move |event: ExchangeEvent| {
+            sink.lock().unwrap().push(event.clone());
+            noted.end(event);
+        });
+        let app = App::new(config, store, SealKey::new(key), tap).unwrap();
+        let app = Arc::new(app.with_journal(journal));
+        let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {
             addr,
-            app,
             events,
             task,
             client: client(),
@@ -185,7 +193,7 @@ impl Drop for Baton {
     }
 }
 
-fn client() -> Client<HttpConnector, Full<Bytes>> {
+pub fn client() -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new()).build(connector)

@@ -1,0 +1,271 @@
+//! The inspector's JSON: `docs/inspector-api.md` has the shapes. Everything is read, nothing is changed.
+
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::routes::{Answer, JSON, TEXT, error, respond};
+use super::{Inspector, api_handoffs};
+use crate::journal::{Filter, JournalError, Query, Side};
+
+/// Rows of a list where nothing else is asked for.
+const ROWS: usize = 100;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// There is no such thing.
+    NotFound(&'static str),
+    /// The question is wrong.
+    Bad(String),
+    /// The journal or the store cannot be read.
+    Unavailable(String),
+}
+
+/// What a question comes to.
+pub(super) type Told = Result<Answer, Unanswered>;
+
+impl From<JournalError> for Unanswered {
+    fn from(error: JournalError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+/// Answers `/api/{path}?{query}`.
+pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> Answer {
+    let asked = Asked::of(query.unwrap_or_default());
+    let told = match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["status"] => status(inspector).await,
+        ["conversations"] => conversations(inspector, &asked).await,
+        ["conversations", key] => conversation(inspector, key).await,
+        ["exchanges"] => exchanges(inspector, &asked).await,
+        ["exchanges", id] => exchange(inspector, id).await,
+        ["exchanges", id, "message"] => message(inspector, id, &asked).await,
+        ["exchanges", id, "har"] => har(inspector, id).await,
+        ["exchanges", id, side] => body(inspector, id, side, &asked).await,
+        ["handoffs"] => api_handoffs::list(inspector, &asked).await,
+        ["handoffs", id] => api_handoffs::one(inspector, id).await,
+        ["search"] => search(inspector, &asked).await,
+        _ => Err(Unanswered::NotFound("there is nothing at this path")),
+    };
+    told.unwrap_or_else(|why| match why {
+        Unanswered::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
+        Unanswered::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
+        Unanswered::Unavailable(message) => {
+            tracing::warn!(target: "baton", message, "the inspector cannot answer");
+            error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
+        }
+    })
+}
+
+/// The parameters of a question.
+pub(super) struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    fn of(query: &str) -> Self {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        Self(pairs.map(|(name, value)| (plain(name), plain(value))).collect())
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found
+            .map(|(_, value)| value.clone())
+            .filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, Unanswered> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number = text.parse();
+        number
+            .map(Some)
+            .map_err(|_| Unanswered::Bad(format!("{name} is not a whole number")))
+    }
+
+    pub(super) fn limit(&self) -> Result<usize, Unanswered> {
+        Ok(self.number("limit")?.unwrap_or(ROWS))
+    }
+
+    fn leg(&self) -> Result<u32, Unanswered> {
+        let leg = self.number("leg")?.unwrap_or(0);
+        u32::try_from(leg).map_err(|_| Unanswered::Bad("there is no such leg".to_owned()))
+    }
+}
+
+/// Text of a query without its escapes (WHATWG URL, `application/x-www-form-urlencoded`).
+fn plain(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digits: Vec<u8> = bytes.by_ref().take(2).collect();
+                let value = std::str::from_utf8(&digits).ok();
+                out.push(value.and_then(|v| u8::from_str_radix(v, 16).ok()).unwrap_or(b'?'));
+            }
+            byte => out.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Reads the journal on a thread that may wait; `None` where nothing was ever written.
+pub(super) async fn read<T: Send + 'static>(
+    inspector: &Inspector,
+    ask: impl FnOnce(&Query) -> Result<T, JournalError> + Send + 'static,
+) -> Result<Option<T>, Unanswered> {
+    let dir = inspector.dir.clone();
+    let read = tokio::task::spawn_blocking(move || match Query::open(&dir)? {
+        Some(query) => ask(&query).map(Some),
+        None => Ok(None),
+    });
+    match read.await {
+        Ok(answer) => Ok(answer?),
+        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
+    }
+}
+
+pub(super) fn shown(value: &impl Serialize) -> Told {
+    match serde_json::to_vec(value) {
+        Ok(body) => Ok(respond(StatusCode::OK, JSON, body)),
+        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
+    }
+}
+
+async fn status(inspector: &Inspector) -> Told {
+    let totals = read(inspector, Query::totals).await?.unwrap_or_default();
+    let handoffs = api_handoffs::all(inspector, None, 0).await?;
+    shown(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": inspector.started.elapsed().as_secs(),
+        "store": inspector.store.kind(),
+        "journal": {
+            "enabled": inspector.journal.is_on(),
+            "exchanges": totals.exchanges,
+            "bytes": totals.bytes,
+            "dropped": inspector.journal.dropped(),
+        },
+        "data_listener": inspector.data_listener.to_string(),
+        "conversations": totals.conversations,
+        "handoffs": handoffs.len(),
+    }))
+}
+
+async fn conversations(inspector: &Inspector, asked: &Asked) -> Told {
+    let limit = asked.limit()?;
+    let all = read(inspector, move |q| q.conversations(None, limit)).await?;
+    shown(&json!({"conversations": all.unwrap_or_default()}))
+}
+
+async fn conversation(inspector: &Inspector, key: &str) -> Told {
+    let wanted = key.to_owned();
+    let found = read(inspector, move |q| {
+        let filter = Filter {
+            conversation: Some(wanted.clone()),
+            ..Filter::default()
+        };
+        Ok((q.conversations(Some(&wanted), 1)?.pop(), q.list(&filter)?))
+    });
+    let Some((Some(conversation), mut exchanges)) = found.await? else {
+        return Err(Unanswered::NotFound(
+            "there is no such conversation in the journal",
+        ));
+    };
+    exchanges.reverse();
+    let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
+    shown(&json!({"conversation": conversation, "exchanges": exchanges, "handoffs": handoffs}))
+}
+
+async fn exchanges(inspector: &Inspector, asked: &Asked) -> Told {
+    let filter = Filter {
+        conversation: asked.text("conversation"),
+        before: asked.text("before"),
+        limit: asked.limit()?,
+    };
+    let rows = read(inspector, move |q| q.list(&filter)).await?;
+    shown(&json!({"exchanges": rows.unwrap_or_default()}))
+}
+
+/// What is said of an exchange that is not there.
+const NO_EXCHANGE: Unanswered = Unanswered::NotFound("there is no such exchange in the journal");
+
+async fn exchange(inspector: &Inspector, id: &str) -> Told {
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.exchange(&wanted)).await?.flatten();
+    let exchange = found.ok_or(NO_EXCHANGE)?;
+    let event = &exchange.exchange.event;
+    let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
+    let handoffs = api_handoffs::named(inspector, &ids).await?;
+    let mut value = serde_json::to_value(&exchange).map_err(|e| Unanswered::Unavailable(e.to_string()))?;
+    if let Value::Object(members) = &mut value {
+        members.insert("handoffs".to_owned(), json!(handoffs));
+    }
+    shown(&value)
+}
+
+async fn message(inspector: &Inspector, id: &str, asked: &Asked) -> Told {
+    let side = match asked.text("side").as_deref() {
+        Some("received") => Side::Received,
+        Some("sent") => Side::Sent(asked.leg()?),
+        _ => return Err(Unanswered::Bad("side is received or sent".to_owned())),
+    };
+    let i = asked
+        .number("i")?
+        .ok_or_else(|| Unanswered::Bad("i is missing".to_owned()))?;
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.message(&wanted, side, i))
+        .await?
+        .flatten();
+    shown(&found.ok_or(Unanswered::NotFound("there is no such message in the journal"))?)
+}
+
+async fn body(inspector: &Inspector, id: &str, side: &str, asked: &Asked) -> Told {
+    let side = match side {
+        "received" => Side::Received,
+        "sent" => Side::Sent(asked.leg()?),
+        "response" => Side::Response(asked.leg()?),
+        "shown" => Side::Shown,
+        _ => return Err(Unanswered::NotFound("there is nothing at this path")),
+    };
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.body(&wanted, side)).await?.flatten();
+    let body = found.ok_or(Unanswered::NotFound("the journal has no such body"))?;
+    Ok(respond(StatusCode::OK, TEXT, body))
+}
+
+async fn har(inspector: &Inspector, id: &str) -> Told {
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.har(&wanted)).await?.flatten();
+    let mut answer = shown(&found.ok_or(NO_EXCHANGE)?)?;
+    // Not with the id in it: that is whatever the path said.
+    let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
+    answer.headers_mut().insert(CONTENT_DISPOSITION, file);
+    Ok(answer)
+}
+
+async fn search(inspector: &Inspector, asked: &Asked) -> Told {
+    let Some(wanted) = asked.text("q") else {
+        return Err(Unanswered::Bad("q is missing".to_owned()));
+    };
+    let limit = asked.limit()?;
+    let hits = read(inspector, move |q| q.search(&wanted, limit)).await?;
+    shown(&json!({"hits": hits.unwrap_or_default()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_unescaped() {
+        let asked = Asked::of("q=a+b%20%C3%A4%zz&limit=7&x=");
+        assert_eq!(asked.text("q").as_deref(), Some("a b ä?"));
+        assert_eq!(asked.limit().unwrap(), 7);
+        assert_eq!(asked.text("x"), None);
+        assert!(Asked::of("limit=-1").limit().is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! What is written to the journal, as it is written: server-sent events.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame};
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{mpsc, watch};
+
+use super::Inspector;
+use super::routes::{AnyAnswer, boxed, error};
+use crate::journal::{Live, Query};
+
+/// A comment goes out when nothing else did for so long, so that nobody in between closes the line.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// Events that wait for a slow reader before the next is waited with.
+const WAITING: usize = 64;
+
+/// Streams events until the reader leaves or the listener closes.
+pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> AnyAnswer {
+    let Some(live) = inspector.journal.watch() else {
+        return boxed(error(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "journal_off",
+            "the journal is not kept (journal.enabled)",
+        ));
+    };
+    let (out, events) = mpsc::channel(WAITING);
+    tokio::spawn(tell(live, inspector.dir.clone(), out, closing));
+    let mut answer = Response::new(Events(events).boxed_unsync());
+    let kind = HeaderValue::from_static("text/event-stream");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+async fn tell(
+    mut live: tokio::sync::broadcast::Receiver<Live>,
+    dir: PathBuf,
+    out: mpsc::Sender<Bytes>,
+    mut closing: watch::Receiver<bool>,
+) {
+    // At once, so that the reader knows that it is connected.
+    let mut next = Some(Bytes::from_static(b": hello\n\n"));
+    loop {
+        if let Some(event) = next.take()
+            && out.send(event).await.is_err()
+        {
+            return;
+        }
+        tokio::select! {
+            () = out.closed() => return,
+            () = closed(&mut closing) => return,
+            news = live.recv() => match news {
+                Ok(news) => next = event(news, dir.clone()).await,
+                // Some were missed: the page asks for the list when it sees this.
+                Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
+                Err(RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(QUIET) => next = Some(Bytes::from_static(b": still here\n\n")),
+        }
+    }
+}
+
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closed| *closed).await;
+}
+
+async fn event(news: Live, dir: PathBuf) -> Option<Bytes> {
+    let (name, data) = match news {
+        Live::Begun {
+            id,
+            conversation,
+            at_ms,
+        } => (
+            "begun",
+            json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
+        ),
+        Live::Ended { id } => {
+            let row = tokio::task::spawn_blocking(move || Query::open(&dir).ok()??.row(&id).ok()?);
+            ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
+        }
+    };
+    Some(format!("event: {name}\ndata: {data}\n\n").into())
+}
+
+/// The events that wait, as a body.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .poll_recv(cx)
+            .map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

@@ -1,0 +1,221 @@
+//! How the agent speaks each wire: one row a wire. There is no streaming here: a reply in one piece shows the same
+//! cut.
+
+use serde_json::{Value, json};
+
+use super::script::{PREAMBLE, SYSTEM, Script, TOOLS, wish};
+use crate::wire::WireId;
+
+/// One row.
+pub(super) struct Dress {
+    /// The wire.
+    pub(super) wire: WireId,
+    /// The name of its list of messages.
+    pub(super) list: &'static str,
+    pub(super) path: &'static str,
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// The history at the start.
+    pub(super) opening: fn(Script) -> Vec<Value>,
+    /// A request of this history.
+    pub(super) body: fn(&[Value]) -> Value,
+    /// What a reply adds to the history, and its calls.
+    pub(super) reply: fn(Value) -> Option<Replied>,
+    /// What the calls' results add to it.
+    pub(super) results: fn(&[(Call, String)]) -> Vec<Value>,
+}
+
+/// A reply: the messages to keep, and the calls in them.
+type Replied = (Vec<Value>, Vec<Call>);
+
+/// A call that the agent answers. On some wires calls have no id.
+pub(super) struct Call {
+    pub(super) id: Value,
+    pub(super) name: String,
+    pub(super) arguments: Value,
+}
+
+impl Call {
+    fn new(id: &Value, name: &Value, arguments: &Value) -> Self {
+        // Some wires spell arguments as an object, some as its text.
+        let arguments = match arguments.as_str() {
+            Some(text) => serde_json::from_str(text).unwrap_or_default(),
+            None => arguments.clone(),
+        };
+        Self {
+            id: id.clone(),
+            name: name.as_str().unwrap_or_default().to_owned(),
+            arguments,
+        }
+    }
+}
+
+/// The wires that the agent can speak. Those that the proxy does not read yet are not offered.
+pub(super) const WARDROBE: &[Dress] = &[
+    Dress {
+        wire: WireId::Anthropic,
+        list: "messages",
+        path: "/v1/messages",
+        headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-demo")],
+        opening: |script| {
+            let blocks = opening_texts(script).map(|text| json!({"type": "text", "text": text}));
+            vec![json!({"role": "user", "content": blocks})]
+        },
+        body: |history| {
+            json!({
+                "model": "claude-demo", "max_tokens": 8192, "thinking": {"type": "enabled", "budget_tokens": 4096},
+                "system": SYSTEM, "tools": tools("input_schema"), "messages": history,
+            })
+        },
+        reply: |reply| {
+            let content = reply.get("content")?.as_array()?;
+            let calls = content.iter().filter(|block| block["type"] == "tool_use");
+            let calls = calls.map(|block| Call::new(&block["id"], &block["name"], &block["input"]));
+            let calls = calls.collect();
+            Some((vec![json!({"role": "assistant", "content": content})], calls))
+        },
+        results: |results| {
+            let block = |(call, text): &(Call, String)| json!({"type": "tool_result", "tool_use_id": call.id, "content": text});
+            let blocks: Vec<_> = results.iter().map(block).collect();
+            vec![json!({"role": "user", "content": blocks})]
+        },
+    },
+    Dress {
+        wire: WireId::OpenaiChat,
+        list: "messages",
+        path: "/v1/chat/completions",
+        headers: &[("authorization", "Bearer sk-demo")],
+        opening: messages,
+        body: |history| json!({"model": "gpt-demo", "messages": history, "tools": functions()}),
+        reply: |reply| {
+            let message = reply.pointer("/choices/0/message")?;
+            Some((vec![message.clone()], function_calls(message)))
+        },
+        results: |results| {
+            let message = |(call, text): &(Call, String)| json!({"role": "tool", "tool_call_id": call.id, "content": text});
+            results.iter().map(message).collect()
+        },
+    },
+    Dress {
+        wire: WireId::OpenaiResponses,
+        list: "input",
+        path: "/v1/responses",
+        headers: &[("authorization", "Bearer sk-demo")],
+        opening: |script| messages(script).split_off(1),
+        body: |history| {
+            let tools = tools("parameters").into_iter().map(|mut tool| {
+                tool["type"] = json!("function");
+                tool["strict"] = json!(false);
+                tool
+            });
+            json!({
+                "model": "gpt-demo", "instructions": SYSTEM, "input": history, "tools": tools.collect::<Vec<_>>(),
+                "store": false, "include": ["reasoning.encrypted_content"],
+            })
+        },
+        reply: |reply| {
+            let items = reply.get("output")?.as_array()?;
+            let calls = items.iter().filter(|item| item["type"] == "function_call");
+            let calls = calls.map(|item| Call::new(&item["call_id"], &item["name"], &item["arguments"]));
+            Some((items.clone(), calls.collect()))
+        },
+        results: |results| {
+            let item = |(call, text): &(Call, String)| json!({"type": "function_call_output", "call_id": call.id, "output": text});
+            results.iter().map(item).collect()
+        },
+    },
+    Dress {
+        wire: WireId::Gemini,
+        list: "contents",
+        path: "/v1beta/models/gemini-demo:generateContent",
+        headers: &[("x-goog-api-key", "sk-demo")],
+        opening: |script| {
+            let parts = opening_texts(script).map(|text| json!({"text": text}));
+            vec![json!({"role": "user", "parts": parts})]
+        },
+        body: |history| {
+            json!({
+                "systemInstruction": {"parts": [{"text": SYSTEM}]}, "contents": history,
+                "tools": [{"functionDeclarations": tools("parametersJsonSchema")}],
+            })
+        },
+        reply: |reply| {
+            let content = reply.pointer("/candidates/0/content")?;
+            let calls = content["parts"]
+                .as_array()?
+                .iter()
+                .filter_map(|part| part.get("functionCall"));
+            let calls = calls.map(|call| Call::new(&call["id"], &call["name"], &call["args"]));
+            Some((vec![content.clone()], calls.collect()))
+        },
+        results: |results| {
+            let part = |(call, text): &(Call, String)| {
+                let mut response = json!({"name": call.name, "response": {"output": text}});
+                if !call.id.is_null() {
+                    response["id"] = call.id.clone();
+                }
+                json!({"functionResponse": response})
+            };
+            let parts: Vec<_> = results.iter().map(part).collect();
+            vec![json!({"role": "user", "parts": parts})]
+        },
+    },
+    Dress {
+        wire: WireId::Ollama,
+        list: "messages",
+        path: "/api/chat",
+        headers: &[],
+        opening: messages,
+        body: |history| json!({"model": "demo", "stream": false, "messages": history, "tools": functions()}),
+        reply: |reply| {
+            let message = reply.get("message")?;
+            Some((vec![message.clone()], function_calls(message)))
+        },
+        results: |results| {
+            let message = |(call, text): &(Call, String)| json!({"role": "tool", "tool_name": call.name, "content": text});
+            results.iter().map(message).collect()
+        },
+    },
+];
+
+/// What the harness puts in front, and what the person says.
+fn opening_texts(script: Script) -> [String; 2] {
+    [PREAMBLE.to_owned(), wish(script)]
+}
+
+/// The same as messages of their own, behind the system prompt.
+fn messages(script: Script) -> Vec<Value> {
+    let [preamble, wish] = opening_texts(script).map(|text| json!({"role": "user", "content": text}));
+    vec![json!({"role": "system", "content": SYSTEM}), preamble, wish]
+}
+
+/// The tools, their schemas under the name that the wire has for them.
+fn tools(schema: &str) -> Vec<Value> {
+    let tool = |(name, text, keys): &(&str, &str, &[&str])| {
+        let properties: serde_json::Map<_, _> = keys
+            .iter()
+            .map(|key| ((*key).to_owned(), json!({"type": "string"})))
+            .collect();
+        let arguments = json!({"type": "object", "properties": properties, "required": keys});
+        json!({"name": name, "description": text, schema: arguments})
+    };
+    TOOLS.iter().map(tool).collect()
+}
+
+fn functions() -> Vec<Value> {
+    let function = |tool| json!({"type": "function", "function": tool});
+    tools("parameters").into_iter().map(function).collect()
+}
+
+fn function_calls(message: &Value) -> Vec<Call> {
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    let calls = calls.into_iter().flatten();
+    calls
+        .map(|call| {
+            Call::new(
+                &call["id"],
+                &call["function"]["name"],
+                &call["function"]["arguments"],
+            )
+        })
+        .collect()
+}

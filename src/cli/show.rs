@@ -1,0 +1,260 @@
+//! `baton show`: what became of one exchange, as a person reads it.
+
+use anstyle::{AnsiColor, Style};
+
+use super::args::ShowExchangeArgs;
+use super::exit::{Exit, Failure};
+use super::load_state;
+use super::log::{open, unread};
+use super::output::{Out, first_line, size, visible};
+use crate::journal::{Exchange, Leg, Message, Query, Side, State, date_time};
+
+/// Kept messages in a row beyond which only the first and the last are shown.
+const FEW: usize = 4;
+
+/// The same for messages that were cut.
+const MANY: usize = 24;
+
+/// Room for a message's first line where the width is not known.
+const LINE: usize = 100;
+
+/// Columns in front of a first line.
+const MARGIN: usize = 40;
+
+pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let Some(query) = open(&config.state_dir)? else {
+        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+    };
+    let id = find(&query, &args.exchange)?;
+    let what = &args.what;
+    // Legs are counted from 1 for people, and from 0 in the file.
+    let leg = args.leg.map(|leg| leg - 1);
+    if what.har {
+        let har = query.har(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
+        return Ok(out.json(&har)?);
+    }
+    let side = match (what.received, what.sent, what.response) {
+        (true, ..) => Some(Side::Received),
+        (_, true, _) => Some(Side::Sent(leg.unwrap_or(0))),
+        (.., true) => Some(leg.map_or(Side::Shown, Side::Response)),
+        _ => None,
+    };
+    if let Some(side) = side {
+        let body = query.body(&id, side).map_err(unread)?;
+        let body = body.ok_or_else(|| Failure::new(Exit::NO_INPUT, "the journal has no such body"))?;
+        return Ok(out.body(&body)?);
+    }
+    let exchange = query.exchange(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
+    if args.json {
+        return Ok(out.json(&exchange)?);
+    }
+    for line in told(&exchange, leg, out.width()) {
+        out.line(format_args!("{line}"))?;
+    }
+    Ok(())
+}
+
+/// The exchange of an id, or of a beginning of one.
+fn find(query: &Query, wanted: &str) -> Result<String, Failure> {
+    let wanted = wanted.trim().to_lowercase();
+    let mut ids = query.ids(&wanted).map_err(unread)?;
+    match (wanted.is_empty(), ids.len()) {
+        (false, 1) => Ok(ids.remove(0)),
+        (false, 0) => Err(gone(&wanted)),
+        _ => Err(Failure::new(
+            Exit::USAGE,
+            format!("more than one exchange begins with {}", visible(&wanted)),
+        )
+        .help("give more of the id")),
+    }
+}
+
+fn gone(id: &str) -> Failure {
+    let message = format!("there is no exchange {} in the journal", visible(id));
+    Failure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
+}
+
+/// The whole story in lines.
+fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
+    let bold = Style::new().bold();
+    let row = &exchange.exchange;
+    let mut out = vec![format!("{bold}exchange {}{bold:#}", row.id)];
+    let text = |text: &Option<String>| first_line(text.as_deref().unwrap_or("-"), Some(60));
+    out.push(format!(
+        "  {}  {}  {}  {}  status {} {}",
+        date_time(row.at_ms),
+        text(&row.wire),
+        text(&row.route),
+        text(&row.model),
+        row.event.status,
+        first_line(&row.event.outcome, None),
+    ));
+    if let Some(conversation) = &row.conversation {
+        out.push(format!("  conversation {}", first_line(conversation, None)));
+    }
+    out.push(format!(
+        "  received {} messages, {}; answered {} in {:.0} ms ({:.1} ms added)",
+        row.received_messages,
+        size(row.event.received_bytes),
+        size(exchange.shown.bytes),
+        row.event.total_ms,
+        row.event.added_ms,
+    ));
+    out.extend(
+        exchange
+            .notes
+            .iter()
+            .map(|note| format!("  - {}", first_line(note, None))),
+    );
+    let legs = exchange.legs.iter().filter(|l| leg.is_none_or(|n| n == l.n));
+    for leg in legs {
+        out.push(String::new());
+        out.extend(leg_lines(exchange, leg, width));
+    }
+    out
+}
+
+fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String> {
+    let bold = Style::new().bold();
+    let sent = exchange.exchange.event.sent_bytes.get(leg.n as usize);
+    let stop = leg.response.stop.as_deref().unwrap_or("-");
+    let mut out = vec![format!(
+        "{bold}leg {}{bold:#}  sent {} messages, {}; answered {} (stop: {})",
+        leg.n + 1,
+        leg.sent.messages.len(),
+        size(sent.copied().unwrap_or_default()),
+        size(leg.response.bytes),
+        first_line(stop, None),
+    )];
+    let room = width.map_or(LINE, |width| width.saturating_sub(MARGIN).max(20));
+    let story = merged(
+        &exchange.received.messages,
+        &leg.received_states,
+        &leg.sent.messages,
+    );
+    let mut at = 0;
+    while at < story.len() {
+        let mark = story[at].mark;
+        let run = story[at..].iter().take_while(|line| line.mark == mark).count();
+        out.extend(shortened(&story[at..at + run], room));
+        at += run;
+    }
+    let changes = leg.sent.envelope_changes.iter();
+    out.extend(changes.map(|c| {
+        format!(
+            "  ~ {}: {}",
+            first_line(&c.key, Some(40)),
+            first_line(&c.what, None)
+        )
+    }));
+    out
+}
+
+/// A run of one mark, its middle left out where it is long.
+fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
+    let (most, ends) = match run[0].mark {
+        Mark::Kept => (FEW, 1),
+        Mark::Gone => (MANY, MANY / 4),
+        Mark::Come => (usize::MAX, 0),
+    };
+    if run.len() <= most {
+        return run.iter().map(|line| line.line(room)).collect();
+    }
+    let middle = &run[ends..run.len() - ends];
+    let bytes = size(middle.iter().map(|line| line.message.bytes).sum());
+    let told = match run[0].mark {
+        Mark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
+        _ => format!("    … {} more messages, {bytes}, as they were", middle.len()),
+    };
+    let lines = |some: &[Line<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
+    let dimmed = Style::new().dimmed();
+    let mut out = lines(&run[..ends]);
+    out.push(format!("{dimmed}{told}{dimmed:#}"));
+    out.extend(lines(&run[run.len() - ends..]));
+    out
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Kept,
+    Gone,
+    Come,
+}
+
+struct Line<'a> {
+    mark: Mark,
+    message: &'a Message,
+    why: Option<&'static str>,
+}
+
+/// Both sides in one order: what went, then what came in its place.
+fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) -> Vec<Line<'a>> {
+    let mut out = Vec::new();
+    let mut theirs = received.iter().zip(states).peekable();
+    let gone = |message, state: &State| Line {
+        mark: Mark::Gone,
+        message,
+        why: Some(if *state == State::Changed {
+            "changed"
+        } else {
+            "cut"
+        }),
+    };
+    for ours in sent {
+        while let Some((message, state)) = theirs.next_if(|(_, state)| **state != State::Kept) {
+            out.push(gone(message, state));
+        }
+        if ours.state == State::Kept {
+            theirs.next();
+        }
+        out.push(Line {
+            mark: if ours.state == State::Kept {
+                Mark::Kept
+            } else {
+                Mark::Come
+            },
+            message: ours,
+            why: ours.why.map(why),
+        });
+    }
+    out.extend(
+        theirs
+            .filter(|(_, state)| **state != State::Kept)
+            .map(|(m, s)| gone(m, s)),
+    );
+    out
+}
+
+fn why(why: crate::handoff::plan::Why) -> &'static str {
+    use crate::handoff::plan::Why;
+    match why {
+        Why::Cut => "carry-over",
+        Why::Pair => "hidden call put back",
+        Why::GivenBack => "given back as written",
+        Why::Tool => "tool",
+        Why::AskAgain => "asked again",
+        Why::Reference => "reference",
+        Why::Previous => "previous response",
+    }
+}
+
+impl Line<'_> {
+    fn line(&self, room: usize) -> String {
+        let (sign, style) = match self.mark {
+            Mark::Kept => (' ', Style::new()),
+            Mark::Gone => ('-', Style::new().dimmed()),
+            Mark::Come => ('+', Style::new().fg_color(Some(AnsiColor::Green.into()))),
+        };
+        let message = self.message;
+        let why = self.why.map(|why| format!("  ({why})")).unwrap_or_default();
+        let kind = if message.kind == "text" { "" } else { &message.kind };
+        format!(
+            "{style}  {sign} {:<9} {:<11} {:>9}  {}{why}{style:#}",
+            first_line(&message.role, Some(9)),
+            first_line(kind, Some(11)),
+            size(message.bytes),
+            first_line(&message.first_line, Some(room)),
+        )
+    }
+}

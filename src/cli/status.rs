@@ -1,0 +1,142 @@
+//! `baton status`: what the state directory holds, in short. Reads the files, beside a running proxy or without.
+
+use serde::Serialize;
+
+use super::args::StatusArgs;
+use super::exit::{Exit, Failure};
+use super::load_state;
+use super::log::{open, unread};
+use super::output::{Out, age, first_line, size};
+use crate::config::StoreKind;
+use crate::handoff::record::Handoff;
+use crate::journal::{Filter, Row, Totals};
+use crate::store::{self, HandoffFilter};
+
+/// What there is. The names are API.
+#[derive(Serialize)]
+struct Status {
+    version: &'static str,
+    state_dir: String,
+    listen: String,
+    admin: String,
+    journal: Totals,
+    last_exchange: Option<Row>,
+    handoffs: usize,
+    last_handoff: Option<String>,
+    saved_tokens: u64,
+    #[serde(skip)]
+    newest: Option<Handoff>,
+}
+
+pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let handoffs = match config.store {
+        // Those live inside the running proxy alone.
+        StoreKind::Memory => Vec::new(),
+        _ => handoffs(&config)?,
+    };
+    let query = open(&config.state_dir)?;
+    let (mut journal, mut last, mut saved) = (Totals::default(), None, 0);
+    if let Some(query) = &query {
+        journal = query.totals().map_err(unread)?;
+        let newest = Filter {
+            limit: 1,
+            ..Filter::default()
+        };
+        last = query.list(&newest).map_err(unread)?.pop();
+        let all = query.conversations(None, 0).map_err(unread)?;
+        saved = all.iter().map(|c| c.saved_tokens).sum();
+    }
+    let status = Status {
+        version: env!("CARGO_PKG_VERSION"),
+        state_dir: config.state_dir.display().to_string(),
+        listen: config.server.listen.to_string(),
+        admin: config.admin.listen.to_string(),
+        journal,
+        last_exchange: last,
+        handoffs: handoffs.len(),
+        last_handoff: handoffs.first().map(|h| h.id.to_string()),
+        saved_tokens: saved,
+        newest: handoffs.into_iter().next(),
+    };
+    match (args.json, args.line) {
+        (true, _) => out.json(&status)?,
+        (_, true) => out.line(format_args!("{}", line(&status)))?,
+        _ => {
+            for row in rows(&status) {
+                out.line(format_args!("{row}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn handoffs(config: &crate::config::Config) -> Result<Vec<Handoff>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let store = store::open_for_reading(&config.store, &config.state_dir);
+    let read =
+        store.and_then(|store| runtime.block_on(async { store.handoffs(&HandoffFilter::default()).await }));
+    read.map_err(|error| Failure::new(Exit::UNAVAILABLE, error.to_string()))
+}
+
+/// For a prompt: short, and of one shape.
+fn line(status: &Status) -> String {
+    let now = crate::journal::now_ms();
+    let last = status
+        .last_exchange
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |row| age(row.at_ms, now));
+    format!(
+        "baton: {} exchanges, {} handoffs, {} tokens saved, last {last}",
+        status.journal.exchanges, status.handoffs, status.saved_tokens
+    )
+}
+
+fn ago(then_ms: u64, now_ms: u64) -> String {
+    match age(then_ms, now_ms).as_str() {
+        "now" => "just now".to_owned(),
+        age => format!("{age} ago"),
+    }
+}
+
+fn rows(status: &Status) -> Vec<String> {
+    let now = crate::journal::now_ms();
+    let last = status.last_exchange.as_ref().map_or_else(
+        || "none yet".to_owned(),
+        |row| format!("{}, {}", ago(row.at_ms, now), row.id),
+    );
+    let handoff = status.newest.as_ref().map_or_else(
+        || "none yet".to_owned(),
+        |h| {
+            format!(
+                "{}, {}  {}",
+                ago(h.created_ms, now),
+                h.id,
+                first_line(&h.prompt, Some(60))
+            )
+        },
+    );
+    [
+        ("version", status.version.to_owned()),
+        ("state", first_line(&status.state_dir, None)),
+        ("agents at", format!("http://{}", status.listen)),
+        ("inspector", format!("http://{}", status.admin)),
+        (
+            "journal",
+            format!(
+                "{} exchanges, {} conversations, {}",
+                status.journal.exchanges,
+                status.journal.conversations,
+                size(status.journal.bytes)
+            ),
+        ),
+        ("last exchange", last),
+        ("handoffs", status.handoffs.to_string()),
+        ("last handoff", handoff),
+        ("saved", format!("about {} input tokens", status.saved_tokens)),
+    ]
+    .iter()
+    .map(|(name, value)| format!("{name:<14} {value}"))
+    .collect()
+}

@@ -1,0 +1,436 @@
+//! One exchange in full: its messages on both sides, what became of each, and why in plain words.
+
+use bytes::Bytes;
+use rusqlite::{OptionalExtension, params};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diff::{Fate, Item, State, compare};
+use super::explain;
+use super::gist::{self, ShownPart};
+use super::query::{Query, Side};
+use super::row::Row;
+use super::schema::JournalError;
+use crate::handoff::plan::{Change, Why};
+use crate::json::{self, Span};
+use crate::wire::{self, WireId};
+
+/// An exchange in full, bodies left out: those are asked for one by one.
+#[derive(Debug, Serialize)]
+pub struct Exchange {
+    /// In short.
+    pub exchange: Row,
+    /// Headers of both directions, redacted.
+    pub headers: Headers,
+    /// The agent's request.
+    pub received: Messages,
+    /// The legs, in order.
+    pub legs: Vec<Leg>,
+    /// What the agent was shown.
+    pub shown: Body,
+    /// Each edit in a plain sentence.
+    pub notes: Vec<String>,
+}
+
+/// Headers as name and value.
+#[derive(Debug, Default, Serialize)]
+pub struct Headers {
+    /// The agent's.
+    pub received: Vec<(String, String)>,
+    /// Those of the response to the agent.
+    pub response: Vec<(String, String)>,
+}
+
+/// The messages of one side.
+#[derive(Debug, Default, Serialize)]
+pub struct Messages {
+    /// In order.
+    pub messages: Vec<Message>,
+}
+
+/// A message in short.
+#[derive(Debug, Clone, Serialize)]
+pub struct Message {
+    /// Its place, from 0.
+    pub i: usize,
+    /// `system`, `user`, `assistant`, `tool`, `tools`, `other`.
+    pub role: String,
+    /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `mixed`, `other`.
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+    /// How it begins.
+    pub first_line: String,
+    /// What became of it; for the agent's messages in the first leg.
+    pub state: State,
+    /// The reason.
+    pub why: Option<Why>,
+    #[serde(skip)]
+    pub(super) piece: i64,
+}
+
+/// A leg: an upstream request and its response.
+#[derive(Debug, Serialize)]
+pub struct Leg {
+    /// Its number, from 0.
+    pub n: u32,
+    /// When it went out.
+    pub at_ms: u64,
+    /// Its request.
+    pub sent: Sent,
+    /// What became of each of the agent's messages in this leg.
+    pub received_states: Vec<State>,
+    /// Its response.
+    pub response: Response,
+}
+
+/// A leg's request.
+#[derive(Debug, Serialize)]
+pub struct Sent {
+    /// Its messages.
+    pub messages: Vec<Message>,
+    /// What differs outside of the messages.
+    pub envelope_changes: Vec<EnvelopeChange>,
+}
+
+/// A difference outside of the messages.
+#[derive(Debug, Serialize)]
+pub struct EnvelopeChange {
+    /// The member of the request.
+    pub key: String,
+    /// What happened to it, in words.
+    pub what: String,
+}
+
+/// A leg's response.
+#[derive(Debug, Serialize)]
+pub struct Response {
+    /// Upstream's status, where it answered.
+    pub status: Option<u16>,
+    /// Bytes of its body in the journal's copy.
+    pub bytes: u64,
+    /// Why it ended: `done`, `calls`, `truncated`, `refused`, `paused`, `error`, `open`.
+    pub stop: Option<String>,
+    /// Its usage.
+    pub usage: Option<Value>,
+    /// Whether the copy lacks its end.
+    pub truncated: bool,
+    /// Upstream's headers, redacted.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A body's size.
+#[derive(Debug, Serialize)]
+pub struct Body {
+    /// Bytes of the journal's copy.
+    pub bytes: u64,
+    /// Whether the copy lacks its end.
+    pub truncated: bool,
+}
+
+/// One message in full.
+#[derive(Debug, Serialize)]
+pub struct FullMessage {
+    /// Whose it is.
+    pub role: String,
+    /// Its parts.
+    pub parts: Vec<ShownPart>,
+}
+
+/// What the file says of an exchange beside its row.
+struct Stored {
+    seq: i64,
+    body: [i64; 3],
+    headers: i64,
+    shown: i64,
+    shown_cut: bool,
+    shown_headers: i64,
+}
+
+struct StoredLeg {
+    n: u32,
+    at_ms: u64,
+    body: [i64; 3],
+    changes: Vec<Change>,
+    response: Response,
+    headers: i64,
+}
+
+impl Query {
+    /// One exchange in full.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn exchange(&self, id: &str) -> Result<Option<Exchange>, JournalError> {
+        let (Some(row), Some(stored)) = (self.row(id)?, self.stored(id)?) else {
+            return Ok(None);
+        };
+        let mut received = self.messages(stored.body[1])?;
+        let mut legs = Vec::new();
+        for leg in self.legs(stored.seq)? {
+            let leg = self.leg(leg, &stored, &mut received, legs.is_empty())?;
+            legs.push(leg);
+        }
+        let headers = Headers {
+            received: self.headers(stored.headers)?,
+            response: self.headers(stored.shown_headers)?,
+        };
+        let mut exchange = Exchange {
+            headers,
+            received: Messages { messages: received },
+            legs,
+            shown: Body {
+                bytes: self.size(stored.shown)?,
+                truncated: stored.shown_cut,
+            },
+            notes: Vec::new(),
+            exchange: row,
+        };
+        exchange.notes = explain::notes(&exchange);
+        Ok(Some(exchange))
+    }
+
+    /// One message in full.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn message(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
+        let (Some(row), Some(stored)) = (self.row(id)?, self.stored(id)?) else {
+            return Ok(None);
+        };
+        let list = match side {
+            Side::Received => stored.body[1],
+            Side::Sent(n) => match self.legs(stored.seq)?.into_iter().find(|leg| leg.n == n) {
+                Some(leg) => leg.body[1],
+                None => return Ok(None),
+            },
+            Side::Response(_) | Side::Shown => return Ok(None),
+        };
+        let wire = row.wire.as_deref().and_then(WireId::named).and_then(wire::wire);
+        let messages = self.messages(list)?;
+        let (Some(wire), Some(message)) = (wire, messages.get(i)) else {
+            return Ok(None);
+        };
+        let text = Bytes::from(self.text(message.piece)?);
+        let parts = gist::parts(wire, &text, gist::role_named(&message.role));
+        Ok(Some(FullMessage {
+            role: message.role.clone(),
+            parts,
+        }))
+    }
+
+    fn leg(
+        &self,
+        leg: StoredLeg,
+        stored: &Stored,
+        received: &mut [Message],
+        first: bool,
+    ) -> Result<Leg, JournalError> {
+        let mut sent = self.messages(leg.body[1])?;
+        let whys: Vec<Why> = leg.changes.iter().map(|change| change.why).collect();
+        let text = |piece| {
+            let text = self.text(piece).unwrap_or_default();
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        let (theirs, ours) = compare(&items(received), &items(&sent), &whys, &text);
+        mark(&mut sent, &ours);
+        if first {
+            mark(received, &theirs);
+        }
+        let mut response = leg.response;
+        response.headers = self.headers(leg.headers)?;
+        Ok(Leg {
+            n: leg.n,
+            at_ms: leg.at_ms,
+            sent: Sent {
+                messages: sent,
+                envelope_changes: self.envelope_changes(stored.body, leg.body)?,
+            },
+            received_states: theirs.into_iter().map(|(state, _)| state).collect(),
+            response,
+        })
+    }
+
+    fn stored(&self, id: &str) -> Result<Option<Stored>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT seq, head, list, tail, headers, shown, shown_cut, shown_headers FROM exchanges WHERE id = ?1",
+        )?;
+        let found = ask.query_row([id], |row| {
+            Ok(Stored {
+                seq: row.get(0)?,
+                body: [row.get(1)?, row.get(2)?, row.get(3)?],
+                headers: row.get(4)?,
+                shown: row.get(5)?,
+                shown_cut: row.get(6)?,
+                shown_headers: row.get(7)?,
+            })
+        });
+        Ok(found.optional()?)
+    }
+
+    fn legs(&self, seq: i64) -> Result<Vec<StoredLeg>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT n, at_ms, head, list, tail, changes, status, response_bytes, stop, usage, response_cut, headers
+             FROM legs WHERE exchange = ?1 ORDER BY n",
+        )?;
+        let legs = ask.query_map(params![seq], |row| {
+            let changes: String = row.get(5)?;
+            let usage: Option<String> = row.get(9)?;
+            Ok(StoredLeg {
+                n: row.get(0)?,
+                at_ms: row.get(1)?,
+                body: [row.get(2)?, row.get(3)?, row.get(4)?],
+                changes: serde_json::from_str(&changes).unwrap_or_default(),
+                response: Response {
+                    status: row.get(6)?,
+                    bytes: row.get(7)?,
+                    stop: row.get(8)?,
+                    usage: usage.and_then(|usage| serde_json::from_str(&usage).ok()),
+                    truncated: row.get(10)?,
+                    headers: Vec::new(),
+                },
+                headers: row.get(11)?,
+            })
+        })?;
+        Ok(legs.collect::<Result<_, _>>()?)
+    }
+
+    /// The messages of a list, in short and without their texts.
+    fn messages(&self, list: i64) -> Result<Vec<Message>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "WITH RECURSIVE chain (parent, piece, depth) AS (
+                SELECT parent, piece, 0 FROM nodes WHERE id = ?1
+                UNION ALL
+                SELECT n.parent, n.piece, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
+             ) SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece
+             ORDER BY depth DESC",
+        )?;
+        let all = ask.query_map([list], |row| {
+            let word = |column| row.get::<_, Option<String>>(column);
+            Ok(Message {
+                i: 0,
+                piece: row.get(0)?,
+                bytes: row.get(1)?,
+                role: word(2)?.unwrap_or_else(|| "other".to_owned()),
+                kind: word(3)?.unwrap_or_else(|| "other".to_owned()),
+                first_line: word(4)?.unwrap_or_default(),
+                state: State::Kept,
+                why: None,
+            })
+        })?;
+        let mut all: Vec<Message> = all.collect::<Result<_, _>>()?;
+        for (i, message) in all.iter_mut().enumerate() {
+            message.i = i;
+        }
+        Ok(all)
+    }
+
+    fn headers(&self, piece: i64) -> Result<Vec<(String, String)>, JournalError> {
+        match piece {
+            0 => Ok(Vec::new()),
+            piece => Ok(serde_json::from_slice(&self.text(piece)?).unwrap_or_default()),
+        }
+    }
+
+    fn size(&self, piece: i64) -> Result<u64, JournalError> {
+        let mut ask = self
+            .conn
+            .prepare_cached("SELECT size FROM pieces WHERE id = ?1")?;
+        Ok(ask
+            .query_row([piece], |row| row.get(0))
+            .optional()?
+            .unwrap_or_default())
+    }
+
+    /// What differs between two requests outside of their messages.
+    fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> Result<Vec<EnvelopeChange>, JournalError> {
+        if ours[0] == sent[0] && ours[2] == sent[2] {
+            return Ok(Vec::new());
+        }
+        let envelope = |[head, _, tail]: [i64; 3]| {
+            let mut text = Vec::new();
+            self.join(head, &mut text)?;
+            self.join(tail, &mut text)?;
+            Ok::<_, JournalError>(text)
+        };
+        Ok(differences(&envelope(ours)?, &envelope(sent)?))
+    }
+}
+
+fn items(messages: &[Message]) -> Vec<Item> {
+    let item = |m: &Message| Item {
+        piece: m.piece,
+        role: m.role.clone(),
+    };
+    messages.iter().map(item).collect()
+}
+
+fn mark(messages: &mut [Message], fates: &[Fate]) {
+    for (message, (state, why)) in messages.iter_mut().zip(fates) {
+        message.state = *state;
+        message.why = *why;
+    }
+}
+
+fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
+    let members = |text: &[u8]| {
+        let whole = json::whole(text).unwrap_or_default();
+        let all = json::members(text, whole).into_iter();
+        all.map(|(key, value)| (String::from_utf8_lossy(key.of(text)).into_owned(), value))
+            .collect::<Vec<_>>()
+    };
+    let (before, after) = (members(received), members(sent));
+    let find = |all: &[(String, Span)], key: &str| all.iter().find(|(k, _)| k == key).map(|(_, v)| *v);
+    let mut out = Vec::new();
+    for (key, value) in &after {
+        let what = match find(&before, key) {
+            None => "added".to_owned(),
+            Some(old) if old.of(received) == value.of(sent) => continue,
+            Some(old) => told(received, old, sent, *value),
+        };
+        out.push(EnvelopeChange {
+            key: key.clone(),
+            what,
+        });
+    }
+    let gone = before.iter().filter(|(key, _)| find(&after, key).is_none());
+    out.extend(gone.map(|(key, _)| EnvelopeChange {
+        key: key.clone(),
+        what: "removed".to_owned(),
+    }));
+    out
+}
+
+fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
+    let (before, after) = (
+        json::elements(received, old).len(),
+        json::elements(sent, new).len(),
+    );
+    if after == before + 1 && memchr::memmem::find(new.of(sent), wire::TOOL_NAME.as_bytes()).is_some() {
+        return format!("{} added ({before} → {after})", wire::TOOL_NAME);
+    }
+    format!("changed ({} → {} bytes)", old.len(), new.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_envelope_tells_what_differs() {
+        let before = br#"{"model":"m","tools":[{"name":"a"}],"old":1}"#;
+        let after = br#"{"model":"m","tools":[{"name":"a"},{"name":"session_handoff"}],"stream_options":{}}"#;
+        let told: Vec<_> = differences(before, after)
+            .into_iter()
+            .map(|c| format!("{} {}", c.key, c.what))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "tools session_handoff added (1 → 2)",
+                "stream_options added",
+                "old removed"
+            ]
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! An exchange as HAR 1.2, which browsers and proxies' viewers open: the agent's request and what it was shown,
+//! then each leg.
+
+use serde_json::{Value, json};
+
+use super::exchange::{Exchange, Leg};
+use super::query::{Query, Side};
+use super::schema::JournalError;
+
+/// Where the agent's own request went, as far as a viewer cares.
+const PROXY: &str = "http://baton";
+
+impl Query {
+    /// The exchange as HAR.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn har(&self, id: &str) -> Result<Option<Value>, JournalError> {
+        let Some(exchange) = self.exchange(id)? else {
+            return Ok(None);
+        };
+        let mut entries = vec![self.agents_entry(id, &exchange)?];
+        for leg in &exchange.legs {
+            entries.push(self.leg_entry(id, &exchange, leg)?);
+        }
+        Ok(Some(json!({"log": {
+            "version": "1.2",
+            "creator": {"name": "baton", "version": env!("CARGO_PKG_VERSION")},
+            "entries": entries,
+        }})))
+    }
+
+    fn agents_entry(&self, id: &str, exchange: &Exchange) -> Result<Value, JournalError> {
+        let event = &exchange.exchange.event;
+        let wait = event.first_byte_ms.unwrap_or(0.0);
+        let parts = Entry {
+            at_ms: exchange.exchange.at_ms,
+            time: event.total_ms,
+            wait,
+            url: format!("{PROXY}{}", path(exchange)),
+            headers: &exchange.headers.received,
+            body: self.body_text(id, Side::Received)?,
+            status: event.status,
+            back_headers: &exchange.headers.response,
+            back: self.body_text(id, Side::Shown)?,
+            comment: "the agent's request, and what it was shown".to_owned(),
+        };
+        Ok(parts.json(method(exchange)))
+    }
+
+    fn leg_entry(&self, id: &str, exchange: &Exchange, leg: &Leg) -> Result<Value, JournalError> {
+        let upstream = exchange.exchange.upstream.as_deref().unwrap_or("upstream");
+        let parts = Entry {
+            at_ms: leg.at_ms,
+            time: 0.0,
+            wait: 0.0,
+            url: format!("https://{upstream}{}", path(exchange)),
+            headers: &[],
+            body: self.body_text(id, Side::Sent(leg.n))?,
+            status: leg.response.status.unwrap_or(0),
+            back_headers: &leg.response.headers,
+            back: self.body_text(id, Side::Response(leg.n))?,
+            comment: format!("leg {}: as sent to upstream, and its answer", leg.n + 1),
+        };
+        Ok(parts.json(method(exchange)))
+    }
+
+    fn body_text(&self, id: &str, side: Side) -> Result<String, JournalError> {
+        let body = self.body(id, side)?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+fn route(exchange: &Exchange) -> (&str, &str) {
+    let route = exchange.exchange.route.as_deref().unwrap_or("POST /");
+    route.split_once(' ').unwrap_or(("POST", route))
+}
+
+fn method(exchange: &Exchange) -> &str {
+    route(exchange).0
+}
+
+fn path(exchange: &Exchange) -> &str {
+    route(exchange).1
+}
+
+struct Entry<'a> {
+    at_ms: u64,
+    time: f64,
+    wait: f64,
+    url: String,
+    headers: &'a [(String, String)],
+    body: String,
+    status: u16,
+    back_headers: &'a [(String, String)],
+    back: String,
+    comment: String,
+}
+
+impl Entry<'_> {
+    fn json(&self, method: &str) -> Value {
+        let named = |headers: &[(String, String)]| {
+            let all = headers
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}));
+            all.collect::<Vec<_>>()
+        };
+        let kind = self.back_headers.iter().find(|(name, _)| name == "content-type");
+        let kind = kind.map_or("application/json", |(_, value)| value.as_str());
+        json!({
+            "startedDateTime": date_time(self.at_ms),
+            "time": self.time,
+            "request": {
+                "method": method, "url": self.url, "httpVersion": "HTTP/1.1", "cookies": [],
+                "headers": named(self.headers), "queryString": [], "headersSize": -1, "bodySize": self.body.len(),
+                "postData": {"mimeType": "application/json", "params": [], "text": self.body},
+            },
+            "response": {
+                "status": self.status, "statusText": "", "httpVersion": "HTTP/1.1", "cookies": [],
+                "headers": named(self.back_headers), "redirectURL": "", "headersSize": -1,
+                "bodySize": self.back.len(),
+                "content": {"size": self.back.len(), "mimeType": kind, "text": self.back},
+            },
+            "cache": {},
+            "timings": {"send": 0, "wait": self.wait, "receive": (self.time - self.wait).max(0.0)},
+            "comment": self.comment,
+        })
+    }
+}
+
+/// ISO 8601 in UTC. The calendar is Howard Hinnant's `civil_from_days`
+/// (<https://howardhinnant.github.io/date_algorithms.html>).
+pub fn date_time(ms: u64) -> String {
+    let (secs, millis) = (ms / 1000, ms % 1000);
+    let (days, in_day) = (secs / 86_400, secs % 86_400);
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (in_day / 3600, in_day / 60 % 60, in_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date_time;
+
+    #[test]
+    fn dates_are_right() {
+        assert_eq!(date_time(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(date_time(951_782_400_123), "2000-02-29T00:00:00.123Z");
+        assert_eq!(date_time(1_795_478_399_999), "2026-11-23T23:59:59.999Z");
+    }
+}

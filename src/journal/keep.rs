@@ -1,0 +1,148 @@
+//! How much is kept: the oldest exchanges go first, and what only they pointed to goes with them, in small steps.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::archive::Archive;
+
+/// Exchanges dropped in one step.
+const DROPPED: usize = 8;
+
+/// Nodes and pieces collected in one step: some milliseconds of work, so that notes never wait long.
+const COLLECTED: usize = 512;
+
+/// Pages given back to the file system in one step.
+const GIVEN_BACK: usize = 256;
+
+/// The bounds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) max_bytes: u64,
+    pub(super) max_age_ms: u64,
+}
+
+/// One step of tidying. Returns whether there is more to do.
+pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64) -> rusqlite::Result<bool> {
+    let tx = archive.conn.unchecked_transaction()?;
+    let collected = collect(&tx)?;
+    let dropped = if collected == 0 {
+        drop_oldest(&tx, archive, bounds, now_ms)?
+    } else {
+        0
+    };
+    tx.commit()?;
+    if collected + dropped > 0 {
+        // An id in memory may be that of a piece that is gone.
+        archive.pool.forget();
+        return Ok(true);
+    }
+    let free: i64 = archive
+        .conn
+        .pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+    if free == 0 {
+        return Ok(false);
+    }
+    archive
+        .conn
+        .execute_batch(&format!("PRAGMA incremental_vacuum({GIVEN_BACK});"))?;
+    let left: i64 = archive
+        .conn
+        .pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+    Ok(left > 0 && left < free)
+}
+
+/// Bytes of the file that hold something.
+pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
+    let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
+}
+
+fn drop_oldest(conn: &Connection, archive: &Archive, bounds: Bounds, now_ms: u64) -> rusqlite::Result<usize> {
+    let over = used(conn)? > bounds.max_bytes;
+    let oldest = now_ms.saturating_sub(bounds.max_age_ms);
+    let mut ask = conn.prepare_cached("SELECT seq, id, at_ms FROM exchanges ORDER BY seq LIMIT ?1")?;
+    let all = ask.query_map([DROPPED], |row| {
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, u64>(2)?,
+        ))
+    })?;
+    let mut dropped = 0;
+    for one in all {
+        let (seq, id, at_ms) = one?;
+        if (over || at_ms < oldest) && !archive.is_open(&id) {
+            drop_exchange(conn, seq)?;
+            dropped += 1;
+        }
+    }
+    if dropped > 0 {
+        conn.execute(
+            "DELETE FROM titles WHERE conversation NOT IN
+             (SELECT conversation FROM exchanges WHERE conversation IS NOT NULL)",
+            [],
+        )?;
+    }
+    Ok(dropped)
+}
+
+fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
+    let mut nodes = Vec::new();
+    let mut pieces = Vec::new();
+    let own = conn
+        .prepare_cached(
+            "SELECT head, list, tail, headers, shown, shown_headers FROM exchanges WHERE seq = ?1",
+        )?
+        .query_row([seq], six)
+        .optional()?;
+    let mut legs =
+        conn.prepare_cached("SELECT head, list, tail, headers, response, 0 FROM legs WHERE exchange = ?1")?;
+    let legs: Vec<[i64; 6]> = legs.query_map([seq], six)?.collect::<Result<_, _>>()?;
+    for [head, list, tail, a, b, c] in own.into_iter().chain(legs) {
+        nodes.extend([head, list, tail]);
+        pieces.extend([a, b, c]);
+    }
+    leave(conn, "nodes", &nodes)?;
+    leave(conn, "pieces", &pieces)?;
+    conn.prepare_cached("DELETE FROM legs WHERE exchange = ?1")?
+        .execute([seq])?;
+    conn.prepare_cached("DELETE FROM exchanges WHERE seq = ?1")?
+        .execute([seq])?;
+    Ok(())
+}
+
+fn six(row: &rusqlite::Row<'_>) -> rusqlite::Result<[i64; 6]> {
+    let mut all = [0; 6];
+    for (i, one) in all.iter_mut().enumerate() {
+        *one = row.get(i)?;
+    }
+    Ok(all)
+}
+
+/// Points to these no longer.
+fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
+    let mut update = conn.prepare_cached(&format!(
+        "UPDATE {table} SET refs = refs - 1 WHERE id = ?1 AND refs > 0"
+    ))?;
+    for id in ids.iter().filter(|id| **id != 0) {
+        update.execute([id])?;
+    }
+    Ok(())
+}
+
+/// Drops what nobody points to. A chain is taken up from its end, one node a time.
+fn collect(conn: &Connection) -> rusqlite::Result<usize> {
+    let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
+    let nodes: Vec<(i64, i64, i64)> = ask
+        .query_map([COLLECTED], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    for (id, parent, piece) in &nodes {
+        conn.prepare_cached("DELETE FROM nodes WHERE id = ?1")?
+            .execute([id])?;
+        leave(conn, "nodes", &[*parent])?;
+        leave(conn, "pieces", &[*piece])?;
+    }
+    let pieces = conn
+        .prepare_cached("DELETE FROM pieces WHERE id IN (SELECT id FROM pieces WHERE refs = 0 LIMIT ?1)")?
+        .execute(params![COLLECTED])?;
+    Ok(nodes.len() + pieces)
+}

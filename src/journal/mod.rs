@@ -1,0 +1,82 @@
+//! The journal: what was received, sent, answered and shown in each exchange, written down beside the stream.
+//!
+//! ```text
+//! exchange ─► tap (shared slices, bounded) ─► keeper (one thread) ─► archive ─► pool ─► journal.db
+//!                                                        query ◄──────────────────────────┘
+//! ```
+//! The hot path knows `Tap`, `Recording` and `Gather` alone, and none of them waits: over a bound the copy is
+//! dropped. A request body is kept as pieces, each message once, in chains that bodies share as far as they
+//! begin alike. Credentials are taken out before anything is written. A broken journal never stops the proxy.
+
+mod archive;
+mod diff;
+mod exchange;
+mod explain;
+mod gist;
+mod har;
+mod keep;
+mod keeper;
+mod note;
+mod pieces;
+mod pool;
+mod query;
+mod redact;
+mod row;
+mod schema;
+mod search;
+mod tap;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::thread;
+
+pub use diff::State;
+pub use exchange::{
+    Body, EnvelopeChange, Exchange, FullMessage, Headers, Leg, Message, Messages, Response, Sent,
+};
+pub use gist::ShownPart;
+pub use har::date_time;
+pub use note::{Begun, Copied};
+pub use query::{Conversation, Filter, Query, Side, Totals};
+pub use redact::Redactor;
+pub use row::{Event, LegChange, LegTokens, Row};
+pub use schema::{FILE, JournalError};
+pub use search::Hit;
+pub(crate) use tap::now_ms;
+pub use tap::{Gather, Live, Recording, Tap};
+
+use self::archive::Archive;
+use self::keep::Bounds;
+use self::keeper::Keeper;
+use crate::config::Journal as Settings;
+
+/// Starts the journal of a state directory. `tags` tell a harness's texts from a person's, for titles. The thread
+/// ends when the last clone of the tap is gone.
+///
+/// # Errors
+/// The file cannot be opened or made; whoever asks goes on with [`Tap::off`].
+pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, JournalError> {
+    if !settings.enabled {
+        return Ok(Tap::off());
+    }
+    let conn = schema::open(dir)?;
+    let archive = Archive::new(conn, Redactor::new(&settings.redact), tags.to_vec())?;
+    let (tap, notes, load) = Tap::new(settings.queue_bytes, settings.response_bytes);
+    let bounds = Bounds {
+        max_bytes: settings.max_bytes,
+        max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
+    };
+    let keeper = Keeper {
+        archive,
+        notes,
+        load,
+        live: tap.teller(),
+        bounds,
+    };
+    thread::Builder::new()
+        .name("baton-journal".to_owned())
+        .spawn(move || keeper.run())?;
+    Ok(tap)
+}

@@ -1,0 +1,120 @@
+//! What the hot path hands over: shared slices and small values, nothing read, nothing copied.
+
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::handoff::plan::Change;
+use crate::telemetry::ExchangeEvent;
+use crate::wire::{Call, Stop, Usage, WireId};
+
+/// One thing that happened in an exchange.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// A request with a transcript was understood.
+    Begin(Box<Begun>),
+    /// A leg goes out.
+    Sent {
+        id: String,
+        leg: u32,
+        at_ms: u64,
+        rope: Vec<Bytes>,
+        changes: Vec<Change>,
+    },
+    /// Upstream has answered a leg: its status and headers.
+    Answered {
+        id: String,
+        leg: u32,
+        status: u16,
+        headers: HeaderMap,
+    },
+    /// Upstream's body has ended, or was left.
+    Received { id: String, leg: u32, body: Copied },
+    /// How a leg's answer came out.
+    Counted {
+        id: String,
+        leg: u32,
+        usage: Usage,
+        stop: Stop,
+    },
+    /// What the agent was shown.
+    Shown {
+        id: String,
+        headers: HeaderMap,
+        body: Copied,
+    },
+    /// The exchange is over.
+    End {
+        event: Box<ExchangeEvent>,
+        partial: bool,
+    },
+    /// Somebody waits until everything before this is written.
+    Flush(mpsc::Sender<()>),
+}
+
+/// A request as the agent sent it.
+#[derive(Debug)]
+pub struct Begun {
+    /// Id of the exchange.
+    pub id: String,
+    /// When its transcript was read, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Whose it is.
+    pub principal: String,
+    /// Key of the conversation.
+    pub conversation: Option<String>,
+    /// Its wire.
+    pub wire: WireId,
+    /// What it asks for.
+    pub call: Call,
+    /// Name of the upstream.
+    pub upstream: String,
+    /// Method and path.
+    pub route: String,
+    /// Model as requested.
+    pub model: Option<String>,
+    /// The agent's headers.
+    pub headers: HeaderMap,
+    /// The body, decoded.
+    pub received: Bytes,
+}
+
+/// A body that went by.
+#[derive(Debug, Default)]
+pub struct Copied {
+    /// Its pieces as they came.
+    pub chunks: Vec<Bytes>,
+    /// Whether there was more than the journal takes.
+    pub truncated: bool,
+    /// Whether it was seen to its end.
+    pub ended: bool,
+}
+
+impl Copied {
+    /// Bytes held.
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether nothing came.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+}
+
+/// What a note takes of the queue beside its bodies: headers and the event are some kilobytes at most.
+const SMALL: usize = 4096;
+
+impl Note {
+    /// Bytes that it keeps in memory while it waits. Slices of one body are counted each: too high, never too low.
+    pub(super) fn weight(&self) -> usize {
+        SMALL
+            + match self {
+                Self::Begin(begun) => begun.received.len(),
+                Self::Sent { rope, .. } => rope.iter().map(Bytes::len).sum(),
+                Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
+                Self::Answered { .. } | Self::Counted { .. } | Self::End { .. } | Self::Flush(_) => 0,
+            }
+    }
+}

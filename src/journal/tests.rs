@@ -1,0 +1,545 @@
+use std::slice::from_ref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::handoff::plan::{Change, Why};
+use crate::telemetry::{ExchangeEvent, Outcome};
+use crate::wire::{Call, Stop, Usage, WireId};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn settings() -> Settings {
+    Settings {
+        enabled: true,
+        max_bytes: 1 << 40,
+        max_age: Duration::from_secs(86_400 * 36_500),
+        redact: vec!["hunter[0-9]".to_owned()],
+        queue_bytes: 64 << 20,
+        response_bytes: 1 << 20,
+    }
+}
+
+fn started(dir: &Path) -> Tap {
+    start(&settings(), dir, &[]).unwrap()
+}
+
+fn id(n: u32) -> String {
+    uuid::Uuid::from_u128(0x0199_a3c2_0000_7000_8000_0000_0000_0000 + u128::from(n)).to_string()
+}
+
+fn begun(id: &str, conversation: &str, received: &Bytes) -> Begun {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-api-key", "sk-ant-REAL0123456789".parse().unwrap());
+    headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
+    Begun {
+        id: id.to_owned(),
+        at_ms: tap::now_ms(),
+        principal: "local".to_owned(),
+        conversation: Some(conversation.to_owned()),
+        wire: WireId::Anthropic,
+        call: Call::Generate,
+        upstream: "anthropic".to_owned(),
+        route: "POST /v1/messages".to_owned(),
+        model: Some("m".to_owned()),
+        headers,
+        received: received.clone(),
+    }
+}
+
+fn over(id: &str, conversation: &str, received: usize, sent: &[usize]) -> ExchangeEvent {
+    ExchangeEvent {
+        wire: Some(WireId::Anthropic),
+        conversation: Some(conversation.to_owned()),
+        status: 200,
+        received_bytes: received as u64,
+        sent_bytes: sent.iter().map(|n| *n as u64).collect(),
+        outcome: Outcome::Complete,
+        ..ExchangeEvent::new(id, "anthropic", "POST /v1/messages")
+    }
+}
+
+/// One exchange with one leg, noted as the proxy does it.
+fn note(tap: &Tap, n: u32, received: &Bytes, sent: &[Bytes], changes: &[Change], answer: &Bytes) -> String {
+    let id = id(n);
+    let recording = tap.exchange(&id);
+    recording.begin(|| begun(&id, "c", received));
+    recording.sent(sent, changes);
+    recording.answered(200, &HeaderMap::new());
+    let mut leg = recording.gather_leg();
+    let mut shown = recording.gather_shown(&HeaderMap::new());
+    for chunk in [answer.slice(..answer.len() / 2), answer.slice(answer.len() / 2..)] {
+        leg.push(&chunk);
+        shown.push(&chunk);
+    }
+    leg.ended();
+    shown.ended();
+    recording.counted(Usage::default(), Stop::Done);
+    drop((leg, shown));
+    let bytes = sent.iter().map(Bytes::len).sum();
+    tap.end(over(&id, "c", received.len(), &[bytes]));
+    id
+}
+
+fn body(messages: &[Value]) -> Bytes {
+    let body = json!({"model": "m", "max_tokens": 4096, "system": "s".repeat(2000), "messages": messages,
+        "tools": [{"name": "read", "description": "d".repeat(900), "input_schema": {}}]});
+    body.to_string().into()
+}
+
+fn said(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": text})
+}
+
+fn query(dir: &Path) -> Query {
+    Query::open(dir).unwrap().unwrap()
+}
+
+#[test]
+fn what_went_by_is_read_back_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let received = Bytes::from_static(br#" {"messages" : [ {"role":"user","content":"a\u00e4"} , {"role":"assistant","content":"b"},{"role":"user","content":"c"} ],"x":1.50 } "#);
+    let second = memchr::memmem::find(&received, b" , {\"role\":\"assistant").unwrap();
+    let sent = [
+        received.slice(..16),
+        Bytes::from_static(b"{\"role\":\"user\",\"content\":\"P\"}"),
+        received.slice(second..),
+    ];
+    let cut = Change {
+        why: Why::Cut,
+        removed: 61,
+        added: 30,
+    };
+    let answer = Bytes::from_static(br#"{"content":[{"type":"text","text":"ok"}]}"#);
+    let id = note(&tap, 1, &received, &sent, &[cut], &answer);
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), received);
+    assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), sent.concat());
+    assert_eq!(query.body(&id, Side::Response(0)).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, Side::Sent(1)).unwrap(), None);
+    let exchange = query.exchange(&id).unwrap().unwrap();
+    let states = |messages: &[Message]| {
+        messages
+            .iter()
+            .map(|m| format!("{:?}", m.state))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(&exchange.received.messages), ["Cut", "Kept", "Kept"]);
+    assert_eq!(states(&exchange.legs[0].sent.messages), ["New", "Kept", "Kept"]);
+    assert!(
+        exchange.notes[0].contains("1 of 3 messages"),
+        "{:?}",
+        exchange.notes
+    );
+    assert_eq!(
+        exchange.headers.received[0],
+        ("x-api-key".into(), "[redacted:credential]".into())
+    );
+    assert_eq!(query.ids(&id[..30]).unwrap(), *from_ref(&id));
+    let har = query.har(&id).unwrap().unwrap();
+    assert_eq!(har["log"]["entries"].as_array().unwrap().len(), 2);
+}
+
+/// A conversation whose turns each say something new, as long as `words` words.
+fn talk(turns: usize, words: usize) -> Vec<Value> {
+    let text = |turn: usize| {
+        let words = (0..words).map(|i| format!("w{:x}", (turn * 7919 + i * 104_729) % 50_021));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    (0..turns)
+        .flat_map(|turn| {
+            [
+                said("user", &format!("{turn} {}", text(2 * turn))),
+                said("assistant", &text(2 * turn + 1)),
+            ]
+        })
+        .collect()
+}
+
+#[test]
+fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let turns = 200;
+    let all = talk(turns, 300);
+    let (mut naive, mut text) = (0, 0);
+    let mut checked = Vec::new();
+    for turn in 0..turns {
+        let mut history = all[..=2 * turn].to_vec();
+        // As agents do: the last message carries the cache breakpoint, and loses it a turn later.
+        let last = &mut history[2 * turn];
+        *last = json!({"role": "user", "content": [
+            {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]});
+        let received = body(&history);
+        let answer: Bytes = all[2 * turn + 1].to_string().into();
+        let sent = [
+            received.slice(..received.len() - 2),
+            Bytes::from_static(b",{\"name\":\"session_handoff\"}]}"),
+        ];
+        naive += received.len() + sent.iter().map(Bytes::len).sum::<usize>() + 2 * answer.len();
+        text = received.len() + answer.len();
+        let id = note(&tap, turn as u32, &received, &sent, &[], &answer);
+        assert!(tap.flush(LONG));
+        checked.push((id, received));
+    }
+    let query = query(dir.path());
+    let stored = query.totals().unwrap().bytes as usize;
+    println!("{turns} turns: stored {stored} bytes, text {text}, every body by itself {naive}");
+    assert!(stored < 2 * text, "stored {stored}, text {text}");
+    assert!(stored * 50 < naive, "stored {stored}, all bodies {naive}");
+    for (id, received) in checked.iter().step_by(37) {
+        assert_eq!(query.body(id, Side::Received).unwrap().unwrap(), *received);
+    }
+    assert_eq!(tap.dropped(), 0);
+}
+
+#[test]
+fn no_secret_is_in_the_file_in_any_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let secrets = [
+        format!("sk-ant-api03-{}", "x1Y_".repeat(12)),
+        format!("ghp_{}", "q7W8".repeat(9)),
+        format!("AKIA{}", "QWER5678TYUI0000"),
+        format!("AIza{}", "kL3_".repeat(9)),
+        format!("xoxp-{}", "998877665544-abcdefgh"),
+        format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----",
+            "QUJD".repeat(30)
+        ),
+        "hunter7".to_owned(),
+    ];
+    let all = secrets.join(" and ");
+    let received = body(&[
+        said("user", &all),
+        said("assistant", "ok"),
+        said("user", &format!("again {all}")),
+    ]);
+    let mut stream = String::new();
+    for piece in all.as_bytes().chunks(5) {
+        let text = String::from_utf8_lossy(piece);
+        stream.push_str(&format!(
+            "event: d\ndata: {}\n\n",
+            json!({"type": "d", "delta": {"text": text}})
+        ));
+    }
+    let id = note(&tap, 1, &received, from_ref(&received), &[], &stream.into());
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    let mut ask = query
+        .conn
+        .prepare("SELECT body, packed, size, COALESCE(line, '') FROM pieces")
+        .unwrap();
+    let texts = ask
+        .query_map([], |row| {
+            let line: String = row.get(3)?;
+            let mut text = pool::unpack(row.get(0)?, row.get(1)?, row.get(2)?);
+            text.extend_from_slice(line.as_bytes());
+            Ok(text)
+        })
+        .unwrap();
+    let mut held: Vec<u8> = texts.flat_map(Result::unwrap).collect();
+    for side in [Side::Received, Side::Response(0)] {
+        held.extend(query.body(&id, side).unwrap().unwrap());
+    }
+    let titles: String = query
+        .conn
+        .query_row("SELECT title FROM titles", [], |row| row.get(0))
+        .unwrap();
+    held.extend_from_slice(titles.as_bytes());
+    for name in ["journal.db", "journal.db-wal"] {
+        held.extend(std::fs::read(dir.path().join(name)).unwrap());
+    }
+    for secret in secrets
+        .iter()
+        .map(|s| &s[..])
+        .chain(["sk-ant-REAL0123456789", "QUJDQUJD"])
+    {
+        let inner = &secret[secret.len() / 3..];
+        assert!(
+            memchr::memmem::find(&held, inner.as_bytes()).is_none(),
+            "{secret}"
+        );
+    }
+    let shown = String::from_utf8(query.body(&id, Side::Shown).unwrap().unwrap()).unwrap();
+    assert!(shown.contains("[redacted:github-token]"), "{shown}");
+    serde_json::from_slice::<Value>(&query.body(&id, Side::Received).unwrap().unwrap()).unwrap();
+}
+
+#[test]
+fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Settings {
+        queue_bytes: 64 << 10,
+        ..settings()
+    };
+    let tap = start(&small, dir.path(), &[]).unwrap();
+    let received = body(&[said("user", &"x".repeat(100 << 10))]);
+    let id = note(
+        &tap,
+        1,
+        &received,
+        from_ref(&received),
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    let other = note(
+        &tap,
+        2,
+        &body(&[said("user", "y")]),
+        &[body(&[said("user", "y")])],
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    assert!(tap.flush(LONG));
+    assert_eq!(tap.dropped(), 1);
+    let query = query(dir.path());
+    let row = query.row(&id).unwrap().unwrap();
+    assert!(row.partial && row.event.received_bytes > 100 << 10);
+    assert_eq!(query.body(&id, Side::Received).unwrap(), None);
+    assert!(!query.row(&other).unwrap().unwrap().partial);
+}
+
+#[test]
+fn a_long_answer_is_cut_off_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = Settings {
+        response_bytes: 10,
+        ..settings()
+    };
+    let tap = start(&short, dir.path(), &[]).unwrap();
+    let one = body(&[said("user", "y")]);
+    let id = note(
+        &tap,
+        1,
+        &one,
+        from_ref(&one),
+        &[],
+        &Bytes::from_static(b"0123456789abcdef"),
+    );
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), b"0123456789");
+    let exchange = query.exchange(&id).unwrap().unwrap();
+    assert!(exchange.shown.truncated && exchange.legs[0].response.truncated);
+}
+
+#[test]
+fn switched_off_there_is_no_file_and_no_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let off = Settings {
+        enabled: false,
+        ..settings()
+    };
+    let tap = start(&off, dir.path(), &[]).unwrap();
+    let recording = tap.exchange("x");
+    recording.begin(|| panic!("nobody asks for it"));
+    assert!(!tap.is_on() && !recording.is_on() && tap.watch().is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert!(Query::open(dir.path()).unwrap().is_none());
+}
+
+fn settled(dir: &Path, most: u64) -> Query {
+    for _ in 0..400 {
+        let query = query(dir);
+        if query.totals().unwrap().exchanges <= most {
+            return query;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("not tidied: {:?}", query(dir).totals());
+}
+
+#[test]
+fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = talk(60, 400);
+    {
+        let tap = started(dir.path());
+        for turn in 0..60 {
+            let received = body(&all[..=2 * turn]);
+            note(
+                &tap,
+                turn as u32,
+                &received,
+                from_ref(&received),
+                &[],
+                &Bytes::from_static(b"{}"),
+            );
+        }
+        assert!(tap.flush(LONG));
+    }
+    let before = query(dir.path()).totals().unwrap();
+    let tight = Settings {
+        max_age: Duration::ZERO,
+        ..settings()
+    };
+    std::thread::sleep(Duration::from_millis(5));
+    let tap = start(&tight, dir.path(), &[]).unwrap();
+    let query = settled(dir.path(), 0);
+    for _ in 0..400 {
+        let left: i64 = query
+            .conn
+            .query_row(
+                "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)",
+                [],
+                |r| r.get(0),
+            )
+            .unwrap();
+        if left == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let after = query.totals().unwrap();
+    let left: i64 = query
+        .conn
+        .query_row(
+            "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)",
+            [],
+            |r| r.get(0),
+        )
+        .unwrap();
+    assert_eq!(left, 0);
+    // What is left are the empty tables' own pages.
+    assert!(
+        after.bytes <= 64 << 10 && after.bytes < before.bytes,
+        "{before:?} {after:?}"
+    );
+    // What comes later finds no id of what is gone.
+    let received = body(&all[..3]);
+    let id = note(
+        &tap,
+        99,
+        &received,
+        from_ref(&received),
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    let read = || {
+        Query::open(dir.path())
+            .unwrap()
+            .unwrap()
+            .body(&id, Side::Received)
+            .unwrap()
+    };
+    assert!(tap.flush(LONG));
+    assert_eq!(read().unwrap_or_else(|| received.to_vec()), received);
+}
+
+#[test]
+fn shared_texts_outlive_the_exchange_that_brought_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let all = talk(10, 50);
+    let ids: Vec<_> = (0..10)
+        .map(|turn| {
+            let received = body(&all[..=2 * turn]);
+            note(
+                &tap,
+                turn as u32,
+                &received,
+                from_ref(&received),
+                &[],
+                &Bytes::from_static(b"{}"),
+            )
+        })
+        .collect();
+    assert!(tap.flush(LONG));
+    drop(tap);
+    let conn = schema::open(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let one_byte = Bounds {
+        max_bytes: 1,
+        max_age_ms: u64::MAX,
+    };
+    // One step drops eight; then what they alone had goes.
+    assert!(keep::step(&mut archive, one_byte, 0).unwrap());
+    let enough = Bounds {
+        max_bytes: u64::MAX,
+        max_age_ms: u64::MAX,
+    };
+    while keep::step(&mut archive, enough, 0).unwrap() {}
+    let query = query(dir.path());
+    assert_eq!(query.totals().unwrap().exchanges, 2);
+    assert_eq!(
+        query.body(&ids[9], Side::Received).unwrap().unwrap(),
+        body(&all[..19])
+    );
+    assert_eq!(query.body(&ids[0], Side::Received).unwrap(), None);
+}
+
+#[test]
+fn conversations_are_counted_titled_and_searched() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = start(&settings(), dir.path(), &["<system-reminder>".to_owned()]).unwrap();
+    let received = body(&[json!({"role": "user", "content": [
+        {"type": "text", "text": "<system-reminder>rules</system-reminder>"},
+        {"type": "text", "text": "Mend the \"roof\" ä\nnow"}]})]);
+    let id = note(
+        &tap,
+        1,
+        &received,
+        from_ref(&received),
+        &[],
+        &Bytes::from_static(b"{\"t\":\"Needle here\"}"),
+    );
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    let all = query.conversations(None, 10).unwrap();
+    assert_eq!(
+        (all.len(), all[0].title.as_str(), all[0].exchanges),
+        (1, "Mend the \"roof\" ä", 1)
+    );
+    let hits = query.search("needle", 10).unwrap();
+    assert_eq!(
+        (hits.len(), hits[0].exchange.as_str(), hits[0].side.as_str()),
+        (1, id.as_str(), "response")
+    );
+    assert_eq!(query.search("the \"ROOF\"", 10).unwrap().len(), 1);
+    assert!(query.search("nowhere to be found", 10).unwrap().is_empty());
+    let message = query.message(&id, Side::Received, 0).unwrap().unwrap();
+    assert_eq!(message.parts[1].text.as_deref(), Some("Mend the \"roof\" ä\nnow"));
+    assert_eq!(query.ended_after(0, 10).unwrap().len(), 1);
+    assert!(query.message(&id, Side::Received, 1).unwrap().is_none());
+}
+
+#[test]
+fn what_a_killed_process_left_is_read_and_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = body(&[said("user", "y")]);
+    {
+        let tap = started(dir.path());
+        let recording = tap.exchange(&id(1));
+        recording.begin(|| begun(&id(1), "c", &one));
+        assert!(tap.flush(LONG));
+        assert!(query(dir.path()).row(&id(1)).unwrap().unwrap().open);
+    }
+    // Another process, later.
+    let tap = started(dir.path());
+    assert!(tap.flush(LONG));
+    let row = query(dir.path()).row(&id(1)).unwrap().unwrap();
+    assert!(!row.open && row.partial);
+    assert_eq!(
+        query(dir.path()).body(&id(1), Side::Received).unwrap().unwrap(),
+        one
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_had_is_an_error_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join(FILE),
+        b"this is not a database, whatever it says it is....",
+    )
+    .unwrap();
+    assert!(start(&settings(), dir.path(), &[]).is_err());
+}

@@ -1,0 +1,242 @@
+//! How the events of a stream are told apart: one of three framings, whatever the events mean.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use memchr::{memchr_iter, memchr2};
+
+use super::sse;
+
+/// A framing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// Server-sent events.
+    #[default]
+    Sse,
+    /// The elements of one JSON array (Gemini without `alt=sse`).
+    JsonArray,
+    /// One JSON text a line (Ollama).
+    Lines,
+}
+
+impl Framing {
+    /// The framing of a streamed body with this content type; `None` where it is none of them.
+    pub fn of(content_type: &str) -> Option<Self> {
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        let known = [
+            ("text/event-stream", Self::Sse),
+            ("application/json", Self::JsonArray),
+            ("application/x-ndjson", Self::Lines),
+        ];
+        known
+            .into_iter()
+            .find_map(|(name, framing)| kind.eq_ignore_ascii_case(name).then_some(framing))
+    }
+
+    /// The payload of a frame; empty where it has none.
+    pub fn data(self, frame: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::Sse => sse::data(frame),
+            Self::Lines => Cow::Borrowed(frame.trim_ascii()),
+            Self::JsonArray => Cow::Borrowed(element(frame)),
+        }
+    }
+
+    /// What ends a last frame that upstream left open.
+    pub fn terminator(self) -> &'static [u8] {
+        match self {
+            Self::Sse => b"\n\n",
+            Self::Lines => b"\n",
+            Self::JsonArray => b"",
+        }
+    }
+}
+
+/// The payload of a frame whose framing is not known: an event's data, a line, an array's element.
+pub fn payload(frame: &[u8]) -> Cow<'_, [u8]> {
+    let data = sse::data(frame);
+    if data.is_empty() {
+        Cow::Borrowed(element(frame))
+    } else {
+        data
+    }
+}
+
+/// An element without the bracket or comma in front of it.
+fn element(frame: &[u8]) -> &[u8] {
+    let lead = frame
+        .iter()
+        .take_while(|b| matches!(b, b'[' | b',' | b' ' | b'\n' | b'\r' | b'\t'));
+    frame[lead.count()..].trim_ascii_end()
+}
+
+/// The elements of one array, on their way out.
+#[derive(Debug, Default)]
+pub struct ArrayWriter {
+    opened: bool,
+}
+
+impl ArrayWriter {
+    /// Puts an element's separator in front of it.
+    pub fn element(&mut self, element: Bytes, out: &mut Vec<Bytes>) {
+        let lead: &'static [u8] = if self.opened { b"\n,\n" } else { b"[" };
+        self.opened = true;
+        out.push(Bytes::from_static(lead));
+        out.push(element);
+    }
+
+    /// Ends the array.
+    pub fn end(&mut self, out: &mut Vec<Bytes>) {
+        out.push(Bytes::from_static(if self.opened { b"\n]\n" } else { b"[]\n" }));
+    }
+}
+
+/// Finds where frames end; what it knows survives from one read to the next.
+#[derive(Debug)]
+pub(super) enum Scanner {
+    Sse(sse::Scan),
+    Lines,
+    Elements(Elements),
+}
+
+impl Scanner {
+    pub(super) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Sse => Self::Sse(sse::Scan::default()),
+            Framing::Lines => Self::Lines,
+            Framing::JsonArray => Self::Elements(Elements::default()),
+        }
+    }
+
+    /// Offsets in `chunk` behind each frame's end.
+    pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
+        match self {
+            Self::Sse(scan) => scan.ends_in(chunk),
+            Self::Lines => memchr_iter(b'\n', chunk).map(|at| at + 1).collect(),
+            Self::Elements(elements) => elements.ends_in(chunk),
+        }
+    }
+}
+
+/// Objects in an array, or one behind another without one.
+#[derive(Debug, Default)]
+pub(super) struct Elements {
+    depth: usize,
+    /// Depth at which the elements stand: 1 inside an array.
+    base: usize,
+    text: Text,
+}
+
+/// Whether a byte belongs to a string.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Text {
+    #[default]
+    Outside,
+    Inside,
+    Escape,
+}
+
+impl Elements {
+    fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
+        let mut ends = Vec::new();
+        let mut at = 0;
+        while at < chunk.len() {
+            match self.text {
+                Text::Inside => match memchr2(b'"', b'\\', &chunk[at..]) {
+                    Some(hit) => {
+                        at += hit;
+                        self.text = if chunk[at] == b'"' {
+                            Text::Outside
+                        } else {
+                            Text::Escape
+                        };
+                    }
+                    None => break,
+                },
+                Text::Escape => self.text = Text::Inside,
+                Text::Outside => {
+                    if self.structure(chunk[at]) {
+                        ends.push(at + 1);
+                    }
+                }
+            }
+            at += 1;
+        }
+        ends
+    }
+
+    /// One byte outside of strings; whether it ends an element.
+    fn structure(&mut self, byte: u8) -> bool {
+        match byte {
+            b'"' => self.text = Text::Inside,
+            b'[' if self.depth == 0 => (self.depth, self.base) = (1, 1),
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                return byte == b'}' && self.depth == self.base;
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::sse::Framer;
+
+    fn frames(framing: Framing, pieces: &[&'static [u8]]) -> Vec<Vec<u8>> {
+        let mut framer = Framer::of(framing, 1 << 20);
+        let mut out = Vec::new();
+        for piece in pieces {
+            let batch = framer.push(Bytes::from_static(piece)).unwrap();
+            out.extend(
+                batch
+                    .frames
+                    .iter()
+                    .map(|r| framing.data(&batch.buf[r.clone()]).into_owned()),
+            );
+        }
+        out
+    }
+
+    #[test]
+    fn elements_and_lines_are_found_at_every_split() {
+        const ARRAY: &[u8] = b" [{\"a\":\"]}\\\"\",\"b\":[{}]}\r\n,\n{\"c\":{}},{}\n]\n";
+        const LINES: &[u8] = b"{\"a\":1}\r\n{\"b\":\"\\n\"}\n";
+        for (framing, stream, wanted) in [
+            (
+                Framing::JsonArray,
+                ARRAY,
+                vec!["{\"a\":\"]}\\\"\",\"b\":[{}]}", "{\"c\":{}}", "{}"],
+            ),
+            (Framing::Lines, LINES, vec!["{\"a\":1}", "{\"b\":\"\\n\"}"]),
+        ] {
+            for cut in 0..=stream.len() {
+                let found = frames(framing, &[&stream[..cut], &stream[cut..]]);
+                let wanted: Vec<_> = wanted.iter().map(|w| w.as_bytes().to_vec()).collect();
+                assert_eq!(found, wanted, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn objects_without_an_array_are_elements_too() {
+        assert_eq!(
+            frames(Framing::JsonArray, &[b"{\"error\":{}}"]),
+            [b"{\"error\":{}}".to_vec()]
+        );
+    }
+
+    #[test]
+    fn content_types_name_their_framing() {
+        assert_eq!(
+            Framing::of("Text/Event-Stream; charset=utf-8"),
+            Some(Framing::Sse)
+        );
+        assert_eq!(Framing::of("application/json"), Some(Framing::JsonArray));
+        assert_eq!(Framing::of("application/x-ndjson"), Some(Framing::Lines));
+        assert_eq!(Framing::of("text/html"), None);
+    }
+}

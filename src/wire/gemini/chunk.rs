@@ -1,0 +1,180 @@
+//! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
+
+use super::part::{self, Piece};
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::leg::Stop;
+use crate::wire::view::{self, PartKind};
+
+/// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
+pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
+
+/// Members of a response and its candidate that say nothing where there are no parts.
+const PLAIN: [&str; 10] = [
+    "candidates",
+    "usageMetadata",
+    "modelVersion",
+    "responseId",
+    "createTime",
+    "content",
+    "index",
+    "safetyRatings",
+    "finishReason",
+    "avgLogprobs",
+];
+
+/// Where things stand in a response.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Chunk {
+    /// Members of the response: keys and values.
+    pub(super) members: Vec<(Span, Span)>,
+    /// The response itself.
+    pub(super) root: Span,
+    /// Whether it stands in an envelope (Code Assist), and the envelope's trace id.
+    pub(super) envelope: Option<Option<Span>>,
+    /// The first candidate.
+    pub(super) candidate: Option<Span>,
+    /// Its content.
+    pub(super) content: Option<Span>,
+    /// Its list of parts, or the single part in that place.
+    pub(super) parts: Option<Span>,
+    /// Why it finished, a literal.
+    pub(super) finish: Option<Span>,
+}
+
+impl Chunk {
+    /// Reads a response; `None` where it is no JSON object.
+    pub(super) fn read(data: &[u8]) -> Option<Self> {
+        let mut root = json::whole(data).ok()?;
+        let mut envelope = None;
+        if let Some(inside) = json::get(data, root, "response").filter(|s| data[s.start] == b'{') {
+            envelope = Some(json::get(data, root, "traceId"));
+            root = inside;
+        }
+        let mut chunk = Self {
+            members: json::members(data, root),
+            root,
+            envelope,
+            ..Self::default()
+        };
+        if data.get(root.start) != Some(&b'{') {
+            return None;
+        }
+        chunk.candidate = chunk
+            .get(data, "candidates")
+            .and_then(|c| part::list(data, c).into_iter().next());
+        if let Some(candidate) = chunk.candidate {
+            chunk.content = json::get(data, candidate, "content").filter(|c| data[c.start] == b'{');
+            chunk.parts = chunk.content.and_then(|c| json::get(data, c, "parts"));
+            chunk.finish = json::get(data, candidate, "finishReason")
+                .filter(|f| !matches!(f.of(data), b"null" | b"\"\"" | b"\"FINISH_REASON_UNSPECIFIED\""));
+        }
+        Some(chunk)
+    }
+
+    /// A member of the response.
+    pub(super) fn get(&self, data: &[u8], key: &str) -> Option<Span> {
+        let found = self
+            .members
+            .iter()
+            .rev()
+            .find(|(k, _)| k.of(data) == key.as_bytes());
+        found.map(|(_, value)| *value)
+    }
+
+    /// The parts.
+    pub(super) fn pieces(&self, data: &[u8]) -> Vec<Piece> {
+        self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
+    }
+
+    /// What the reason to finish means, the prompt's refusal included.
+    pub(super) fn stop(&self, data: &[u8], calls: bool) -> Stop {
+        let blocked = self
+            .get(data, "promptFeedback")
+            .and_then(|f| json::get(data, f, "blockReason"));
+        match self.finish.and_then(|f| json::string(data, f)).as_deref() {
+            Some("STOP") if calls => Stop::Calls,
+            Some("STOP") => Stop::Done,
+            Some("MAX_TOKENS") => Stop::Truncated,
+            Some("CONTINUATION") => Stop::Paused,
+            Some(_) => Stop::Refused,
+            None if blocked.is_some() => Stop::Refused,
+            None => Stop::Open,
+        }
+    }
+
+    /// Whether it says anything beside parts, tokens and names.
+    pub(super) fn says_more(&self, data: &[u8]) -> bool {
+        let other = |(key, _): &(Span, Span)| !PLAIN.iter().any(|p| p.as_bytes() == key.of(data));
+        let inside = self.candidate.map_or(Vec::new(), |c| json::members(data, c));
+        self.members.iter().chain(&inside).any(other)
+    }
+
+    /// The edit that takes a member of the response out.
+    pub(super) fn without(&self, data: &[u8], key: &str) -> Option<Edit> {
+        view::without_member(data, self.root, key)
+    }
+
+    /// The edit that gives a member of the response this value.
+    pub(super) fn with(&self, data: &[u8], key: &str, value: String) -> Option<Edit> {
+        match self.get(data, key) {
+            Some(span) if span.of(data) == value.as_bytes() => None,
+            Some(span) => Some(Edit::replace(span, value)),
+            None => Some(added(self.root, self.members.is_empty(), key, &value)),
+        }
+    }
+
+    /// The edit that puts this list in the place of the parts, wherever that is.
+    pub(super) fn with_parts(&self, data: &[u8], list: &str) -> Edit {
+        if let Some(parts) = self.parts {
+            return Edit::replace(parts, list.to_owned());
+        }
+        if let Some(content) = self.content {
+            return added(content, json::members(data, content).is_empty(), "parts", list);
+        }
+        let content = format!(r#"{{"parts":{list},"role":"model"}}"#);
+        if let Some(candidate) = self.candidate {
+            return match json::get(data, candidate, "content") {
+                Some(null) => Edit::replace(null, content),
+                None => added(
+                    candidate,
+                    json::members(data, candidate).is_empty(),
+                    "content",
+                    &content,
+                ),
+            };
+        }
+        // A refused prompt has no candidate; a client that has seen one in this response waits for its end.
+        let candidates = format!(r#"[{{"content":{content},"finishReason":"OTHER","index":0}}]"#);
+        match self.get(data, "candidates") {
+            Some(empty) => Edit::replace(empty, candidates),
+            None => added(self.root, self.members.is_empty(), "candidates", &candidates),
+        }
+    }
+}
+
+fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
+    let comma = if empty { "" } else { "," };
+    Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#))
+}
+
+/// Breaks up what looks like a sentinel in a text part; a call ends the text that agents join.
+pub(super) fn breaks(data: &[u8], piece: &Piece, breaker: &mut Breaker) -> Vec<Edit> {
+    if piece.part.kind == PartKind::Call {
+        *breaker = Breaker::default();
+    }
+    let Some(inside) = piece.part.text else {
+        return Vec::new();
+    };
+    let found = breaker.follow(inside.of(data));
+    found
+        .into_iter()
+        .map(|at| Edit::insert(inside.start + at, r"\\"))
+        .collect()
+}
+
+/// The text of a span.
+pub(super) fn raw(data: &[u8], span: Span) -> String {
+    String::from_utf8_lossy(span.of(data)).into_owned()
+}

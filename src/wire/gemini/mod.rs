@@ -1,0 +1,113 @@
+//! Gemini generateContent (`:generateContent`, `:streamGenerateContent`, `:countTokens`), also one level down
+//! in the envelopes of Code Assist. Facts: WIRE.md, section 5.
+//!
+//! Model and streaming are said by the path: whoever calls sets `facts.model` and `facts.stream`.
+
+mod chunk;
+mod pairs;
+mod part;
+mod reply;
+mod request;
+mod run;
+mod seen;
+mod stream;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId};
+use crate::handoff::record::HiddenPair;
+use crate::json::Span;
+use crate::splice::Edit;
+use crate::wire::Ending;
+
+/// The wire.
+pub struct Gemini;
+
+impl Wire for Gemini {
+    fn id(&self) -> WireId {
+        WireId::Gemini
+    }
+
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        request::read(body, call)
+    }
+
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        request::anatomy(view, turn)
+    }
+
+    fn bound(&self, view: &View) -> bool {
+        request::bound(view)
+    }
+
+    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
+        pairs::call_keys(view, turn)
+    }
+
+    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+        pairs::find_call(view, sibling, from)
+    }
+
+    fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
+        pairs::repairs(view, from, edits)
+    }
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        request::tool(view, description)
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        request::carry_over(blocks, prompt)
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        request::carry_over(&[], text)
+    }
+
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        pairs::hidden_call(call)
+    }
+
+    fn put_beside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        pairs::put_beside(view, turn, anatomy, part, pair)
+    }
+
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        pairs::put_aside(view, turn, anatomy, part, mark, pair)
+    }
+
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        reply::ask_again(spoken, pairs)
+    }
+
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(watch, request::place(view, view.turns.len())))
+    }
+
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
+    }
+
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
+    }
+}

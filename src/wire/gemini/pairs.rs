@@ -1,0 +1,318 @@
+//! Hidden calls and their results in Gemini's contents. What a model said in one response may come back as one
+//! content for each streamed chunk: a message is a run of neighbouring model contents here.
+
+use memchr::memmem;
+
+use super::part::Piece;
+use super::request::{current, pieces, place};
+use crate::handoff::record::{HiddenPair, Place};
+use crate::handoff::sentinel;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::anchor::{self, Anchor, Anchors};
+use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::{HiddenCall, TOOL_NAME};
+
+/// Stands for a signature that is lost; the API's own word for it.
+const NO_SIGNATURE: &str = r#""thoughtSignature":"skip_thought_signature_validator","#;
+
+/// Models that sign nothing, or do not insist on it.
+const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
+
+/// The call as it goes back: the part that upstream made where it is known. Arguments that are no JSON object
+/// become an empty one: the API takes no other.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    if let Some(raw) = &call.raw {
+        return raw.clone();
+    }
+    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+    let args = if object.is_ok() {
+        call.arguments.trim()
+    } else {
+        "{}"
+    };
+    let id = id_member(&call.id);
+    format!(r#"{{"functionCall":{{{id}"name":"{TOOL_NAME}","args":{args}}}}}"#)
+}
+
+fn id_member(id: &str) -> String {
+    if id.is_empty() {
+        String::new()
+    } else {
+        format!(r#""id":{},"#, json::quote(id))
+    }
+}
+
+/// The result of a hidden call, as a part.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    let key = if pair.answer.is_error() { "error" } else { "output" };
+    format!(
+        r#"{{"functionResponse":{{{}"name":"{TOOL_NAME}","response":{{"{key}":{}}}}}}}"#,
+        id_member(&pair.call_id),
+        json::quote(pair.answer.text())
+    )
+}
+
+/// The contents of the model's message that `turn` belongs to.
+fn message(view: &View, turn: usize) -> std::ops::Range<usize> {
+    let mine = |t: &usize| view.turns[*t].role == Role::Assistant;
+    let start = (0..turn).rev().take_while(mine).last().unwrap_or(turn);
+    let end = (turn..view.turns.len()).take_while(mine).last().unwrap_or(turn) + 1;
+    start..end
+}
+
+/// A part and the content it stands in.
+#[derive(Clone, Copy)]
+struct Placed {
+    turn: usize,
+    index: usize,
+    piece: Piece,
+}
+
+fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
+    turns
+        .flat_map(|turn| {
+            let all = pieces(view, turn).into_iter().enumerate();
+            all.map(move |(index, piece)| Placed { turn, index, piece })
+        })
+        .collect()
+}
+
+/// The calls of one message with what they can be known by.
+fn anchors(view: &View, turns: std::ops::Range<usize>) -> Vec<(Anchor, Placed)> {
+    let start = turns.start;
+    let mut anchors = Anchors::default();
+    let calls = placed(view, turns)
+        .into_iter()
+        .filter(|p| p.piece.part.kind == PartKind::Call);
+    calls
+        .map(|p| {
+            let anchor = anchors.next(&view.body, p.piece.traits(), || place(view, start));
+            (anchor, p)
+        })
+        .collect()
+}
+
+pub(super) fn call_keys(view: &View, turn: usize) -> Vec<String> {
+    if pieces(view, turn).iter().all(|p| p.part.kind != PartKind::Call) {
+        return Vec::new();
+    }
+    let all = anchors(view, message(view, turn)).into_iter();
+    all.filter(|(_, p)| p.turn == turn)
+        .map(|(anchor, _)| anchor.text())
+        .collect()
+}
+
+pub(super) fn find_call(view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+    let wanted = Anchor::read(sibling);
+    let mut turn = view.turns.partition_point(|t| t.span.end <= from);
+    let mut found = Vec::new();
+    while turn < view.turns.len() {
+        if view.turns[turn].role != Role::Assistant {
+            turn += 1;
+            continue;
+        }
+        let turns = message(view, turn);
+        turn = turns.end;
+        found.extend(anchors(view, turns));
+    }
+    let found = found.into_iter().filter(|(_, p)| p.piece.part.span.start >= from);
+    let hit = anchor::best(&wanted, found)?;
+    Some((hit.turn, super::request::anatomy(view, hit.turn), hit.index))
+}
+
+/// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
+/// texts are not counted, since agents drop them.
+fn units(all: &[Placed]) -> Vec<(usize, usize)> {
+    let mut units: Vec<(usize, usize)> = Vec::new();
+    let mut text = false;
+    for (i, p) in all.iter().enumerate() {
+        let is_text = p.piece.part.kind == PartKind::Text;
+        if p.piece.part.kind == PartKind::Thinking || p.piece.is_empty_text() {
+            continue;
+        }
+        match units.last_mut() {
+            Some(last) if text && is_text => last.1 = i,
+            _ => units.push((i, i)),
+        }
+        text = is_text;
+    }
+    units
+}
+
+pub(super) fn put_beside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let (Place::Beside { offset, .. }, Some(sibling)) = (&pair.place, anatomy.parts.get(part)) else {
+        return Vec::new();
+    };
+    let turns = message(view, turn);
+    let all = placed(view, turns.clone());
+    let units = units(&all);
+    let Some(unit) = units
+        .iter()
+        .position(|&(_, i)| all[i].piece.part.span == sibling.span)
+    else {
+        return Vec::new();
+    };
+    let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+    let (at, behind) = if *offset >= 0 {
+        (units[(unit + away).min(units.len() - 1)].1, true)
+    } else {
+        // What holds a sentinel belongs to an earlier leg as well: the call never goes in front of it.
+        let before = (0..away).take_while(|n| *n <= unit && !marked(view, &all[units[unit - n].0]));
+        let steps = before.last().unwrap_or_default();
+        (units[unit - steps].0, false)
+    };
+    let here = all[at];
+    if super::request::anatomy(view, here.turn).list.is_none() {
+        return Vec::new();
+    }
+    let span = here.piece.part.span;
+    let call = if behind {
+        Edit::insert(span.end, format!(",{}", pair.call))
+    } else {
+        Edit::insert(span.start, format!("{},", pair.call))
+    };
+    let before = all[..at + usize::from(behind)]
+        .iter()
+        .filter(|p| p.piece.part.kind == PartKind::Call);
+    match result_edit(view, turns.end, before.count(), &result(pair)) {
+        Some(result) => vec![call, result],
+        None => Vec::new(),
+    }
+}
+
+fn marked(view: &View, p: &Placed) -> bool {
+    let inside = p.piece.part.text.map(|t| view.text(t)).unwrap_or_default();
+    memmem::find(inside, b"[[handoff-").is_some()
+}
+
+/// The result at the same position among the results as the call has among the calls: their counts and order
+/// must agree. Where none has come yet it makes a content of its own.
+fn result_edit(view: &View, first: usize, position: usize, result: &str) -> Option<Edit> {
+    let answers = (first..view.turns.len())
+        .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
+        .map(|t| super::request::anatomy(view, t));
+    let mut last = None;
+    let mut listed = true;
+    let mut seen = 0;
+    for anatomy in answers {
+        for part in anatomy.parts.iter().filter(|p| p.kind == PartKind::Result) {
+            if seen == position && position == 0 {
+                return (anatomy.list.is_some()).then(|| Edit::insert(part.span.start, format!("{result},")));
+            }
+            if seen < position {
+                last = Some(part.span.end);
+                listed = anatomy.list.is_some();
+            }
+            seen += 1;
+        }
+    }
+    match last {
+        Some(end) => listed.then(|| Edit::insert(end, format!(",{result}"))),
+        None => Some(Edit::insert(
+            view.turns.get(first.checked_sub(1)?)?.span.end,
+            format!(r#",{{"role":"user","parts":[{result}]}}"#),
+        )),
+    }
+}
+
+/// The content is split at the aside's line: what was said before it with the call, the result, what was said
+/// after it.
+pub(super) fn put_aside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    mark: Span,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    let whole = view.turns[turn].span;
+    let Some(here) = anatomy.parts.get(part) else {
+        return Vec::new();
+    };
+    let Some(inside) = here.text else {
+        return Vec::new();
+    };
+    let list = anatomy.list.unwrap_or(here.span);
+    // The content up to its first part and behind its last one; a single part gets brackets.
+    let brackets = if anatomy.list.is_some() {
+        (list.start + 1, list.end - 1, "", "")
+    } else {
+        (list.start, list.end, "[", "]")
+    };
+    let head = format!("{}{}", view.str(Span::new(whole.start, brackets.0)), brackets.2);
+    let tail = format!("{}{}", brackets.3, view.str(Span::new(brackets.1, whole.end)));
+    let block = |from: usize, to: usize| {
+        let said = Span::new(from, to.max(from));
+        let blank = json::unescape(said.of(text)).trim().is_empty();
+        let open = view.str(Span::new(here.span.start, inside.start));
+        let close = view.str(Span::new(inside.end, here.span.end));
+        (!blank).then(|| format!("{open}{}{close}", view.str(said)))
+    };
+    let spans = |parts: &[crate::wire::Part]| -> Vec<String> {
+        parts.iter().map(|p| view.str(p.span).into_owned()).collect()
+    };
+    let mut before = spans(&anatomy.parts[..part]);
+    before.extend(block(
+        inside.start,
+        sentinel::before_gap(text, inside.start, mark.start),
+    ));
+    before.push(pair.call.clone());
+    let mut after: Vec<String> = block(sentinel::behind_gap(text, mark.end, inside.end), inside.end)
+        .into_iter()
+        .collect();
+    after.extend(spans(&anatomy.parts[part + 1..]));
+    let mut with = format!(
+        r#"{head}{}{tail},{{"role":"user","parts":[{}]}}"#,
+        before.join(","),
+        result(pair)
+    );
+    if !after.is_empty() {
+        with.push_str(&format!(",{head}{}{tail}", after.join(",")));
+    }
+    vec![Edit::replace(whole, with)]
+}
+
+/// The first call of each step of the current turn must be signed. One that is not had its signature on a
+/// hidden call that is lost: the word for that goes in, where the history shows that this model signs.
+pub(super) fn repairs(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
+    let history = &view.body[from.min(view.list.end)..view.list.end];
+    let signs = memmem::find(history, b"\"thoughtSignature\"").is_some()
+        || memmem::find(history, b"\"thought_signature\"").is_some();
+    let model = view.facts.model.as_deref().unwrap_or_default();
+    if !signs || UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
+        return Vec::new();
+    }
+    let mut repairs = Vec::new();
+    let mut turn = current(view);
+    while turn < view.turns.len() {
+        if view.turns[turn].role != Role::Assistant {
+            turn += 1;
+            continue;
+        }
+        let turns = message(view, turn);
+        let start = view.turns[turns.start].span.start;
+        turn = turns.end;
+        let first = placed(view, turns)
+            .into_iter()
+            .find(|p| p.piece.part.kind == PartKind::Call && p.piece.part.span.start >= from);
+        let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
+            continue;
+        };
+        let at = first.piece.part.span.start;
+        let restored = edits.iter().any(|e| {
+            (start..=at).contains(&e.span.start) && memmem::find(&e.with, b"\"functionCall\"").is_some()
+        });
+        if !restored {
+            repairs.push(Edit::insert(at + 1, NO_SIGNATURE));
+        }
+    }
+    repairs
+}

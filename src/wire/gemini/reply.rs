@@ -1,0 +1,226 @@
+//! Gemini's replies in one piece: read, joined, and told back to the model.
+
+use bytes::Bytes;
+
+use super::chunk::{self, Chunk, NO_PARTS, raw};
+use super::pairs;
+use super::part::Piece;
+use super::request::text_part;
+use super::run::{self, Run, Streamed};
+use super::usage::{self, Counters};
+use crate::handoff::breaker::Breaker;
+use crate::handoff::record::HiddenPair;
+use crate::json;
+use crate::splice::{self, Edit};
+use crate::wire::anchor::Anchors;
+use crate::wire::framing::payload;
+use crate::wire::leg::LegReport;
+use crate::wire::view::{self, PartKind};
+use crate::wire::{Ending, Leg, Spoken, Watch};
+
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
+    let text: &[u8] = body;
+    let chunk = Chunk::read(text)?;
+    if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
+        return None;
+    }
+    let id = chunk
+        .get(text, "responseId")
+        .and_then(|i| json::string(text, i))
+        .unwrap_or_default();
+    let mut report = LegReport {
+        id: id.into_owned(),
+        usage: counters(text, &chunk).usage(),
+        ended: true,
+        ..LegReport::default()
+    };
+    let mut anchors = Anchors::default();
+    let mut in_text = false;
+    for piece in chunk.pieces(text) {
+        let is_text = piece.part.kind == PartKind::Text;
+        if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
+            continue;
+        }
+        if watch.hide && piece.is_ours(text) {
+            let call = run::whole(text, &piece, report.parts, watch.held_bytes);
+            report.hidden.push(call);
+            continue;
+        }
+        if piece.part.kind == PartKind::Call {
+            let anchor = anchors.next(text, piece.traits(), || 0);
+            report.calls.push((anchor.text(), report.parts));
+        }
+        report.parts += usize::from(!(is_text && in_text));
+        in_text = is_text;
+    }
+    report.stop = chunk.stop(text, !report.calls.is_empty() || !report.hidden.is_empty());
+    Some(report)
+}
+
+fn counters(text: &[u8], chunk: &Chunk) -> Counters {
+    let mut counters = Counters::default();
+    if let Some(usage) = chunk.get(text, "usageMetadata") {
+        counters.take(text, usage);
+    }
+    counters
+}
+
+/// The visible parts of a reply, model text broken up where it looks like ours.
+fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
+    let body: &[u8] = &leg.body;
+    let hides = !leg.report.hidden.is_empty();
+    let mut breaker = Breaker::default();
+    let pieces = chunk.pieces(body);
+    let visible = pieces.iter().filter(|p| !(hides && p.is_ours(body)));
+    visible
+        .map(|piece| view::edited_part(body, piece.part.span, &chunk::breaks(body, piece, &mut breaker)))
+        .collect()
+}
+
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+    let Some(last) = legs.last() else {
+        return Bytes::new();
+    };
+    let read: Option<Vec<Chunk>> = legs.iter().map(|l| Chunk::read(&l.body)).collect();
+    let Some(read) = read else {
+        return last.body.clone();
+    };
+    let (Some(first_chunk), Some(chunk)) = (read.first(), read.last()) else {
+        return Bytes::new();
+    };
+    let mut parts: Vec<String> = opening.map(text_part).into_iter().collect();
+    let mut before = 0;
+    for (leg, chunk) in legs.iter().zip(&read) {
+        before = parts.len();
+        parts.extend(visible(leg, chunk));
+        parts.extend(leg.then.as_deref().map(text_part));
+    }
+    let list = if parts.is_empty() {
+        NO_PARTS.to_owned()
+    } else {
+        format!("[{}]", parts.join(","))
+    };
+    let all: Vec<_> = legs
+        .iter()
+        .zip(&read)
+        .map(|(l, c)| counters(&l.body, c))
+        .collect();
+    // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+    let text: &[u8] = &last.body;
+    let mut edits = vec![chunk.with_parts(text, &list)];
+    let ours = matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. });
+    if let Some(reason) = chunk.finish.filter(|_| ours) {
+        edits.push(Edit::replace(reason, r#""STOP""#));
+    }
+    if let Some(usage) = usage_now(&all, ending) {
+        edits.extend(chunk.with(text, "usageMetadata", usage));
+    }
+    edits.extend(grounding(text, chunk, before));
+    if legs.len() > 1 {
+        for key in ["responseId", "modelVersion"] {
+            let own = first_chunk.get(&legs[0].body, key).map(|v| raw(&legs[0].body, v));
+            edits.extend(own.and_then(|own| chunk.with(text, key, own)));
+        }
+    }
+    splice::flat(splice::splice(&last.body, edits))
+}
+
+/// What the last leg's grounding says of parts by their number, `by` parts further on.
+fn grounding(text: &[u8], chunk: &Chunk, by: usize) -> Vec<Edit> {
+    let supports = chunk
+        .candidate
+        .filter(|_| by > 0)
+        .and_then(|c| json::at_path(text, c, &["groundingMetadata", "groundingSupports"]));
+    let supports = supports.map_or(Vec::new(), |s| json::elements(text, s));
+    let segments = supports.into_iter().filter_map(|s| json::get(text, s, "segment"));
+    let shifted = segments.map(|segment| match json::get(text, segment, "partIndex") {
+        Some(index) => {
+            let now = json::number(index.of(text)).unwrap_or_default() + by as u64;
+            Edit::replace(index, now.to_string())
+        }
+        None if json::members(text, segment).is_empty() => {
+            Edit::replace(segment, format!(r#"{{"partIndex":{by}}}"#))
+        }
+        None => Edit::insert(segment.start + 1, format!(r#""partIndex":{by},"#)),
+    });
+    shifted.collect()
+}
+
+fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
+    match ending {
+        Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
+        Ending::Own | Ending::WithoutCall => usage::merged(all),
+        Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(usage::stopped(all, next_input)),
+    }
+}
+
+/// The model's own message, as it said it, then the results of its calls.
+pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    let parts = match spoken {
+        Spoken::Reply(body) => told(std::iter::once(&body[..]), pairs),
+        Spoken::Stream(frames) => {
+            let data: Vec<_> = frames.iter().map(|f| payload(f)).collect();
+            told(data.iter().map(|d| &d[..]), pairs)
+        }
+    };
+    let results: Vec<_> = pairs.iter().map(pairs::result).collect();
+    Some(format!(
+        r#"{{"role":"model","parts":[{}]}},{{"role":"user","parts":[{}]}}"#,
+        parts.join(","),
+        results.join(",")
+    ))
+}
+
+/// Parts from the chunks that brought them, our call as it will be put back on every later request; others of
+/// ours in the same message are left out.
+fn told<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut run = Run::None;
+    for data in chunks {
+        let Some(chunk) = Chunk::read(data) else { continue };
+        for piece in chunk.pieces(data) {
+            if piece.is_empty_text() && piece.signature.is_none() {
+                continue;
+            }
+            let call = match hidden(data, &piece, &mut run) {
+                Hidden::No => {
+                    parts.push(raw(data, piece.part.span));
+                    continue;
+                }
+                Hidden::Open => continue,
+                Hidden::Call(call) => call,
+            };
+            let known = pairs.iter().find(|p| p.call == call);
+            parts.extend(known.map(|p| p.call.clone()));
+        }
+    }
+    parts
+}
+
+/// Whether a part is of our call.
+enum Hidden {
+    No,
+    /// Its arguments go on.
+    Open,
+    /// This is all of it.
+    Call(String),
+}
+
+fn hidden(data: &[u8], piece: &Piece, run: &mut Run) -> Hidden {
+    let goes_on = run::goes_on(data, piece);
+    let mut streamed = match std::mem::take(run) {
+        Run::Hidden(streamed) if piece.call.is_some() && piece.name.is_none() => streamed,
+        _ if !piece.is_ours(data) => return Hidden::No,
+        _ if !goes_on => return Hidden::Call(pairs::hidden_call(&run::whole(data, piece, 0, usize::MAX))),
+        _ => {
+            *run = Run::Hidden(Box::new(Streamed::new(data, piece, 0, usize::MAX)));
+            return Hidden::Open;
+        }
+    };
+    streamed.take(data, piece);
+    if goes_on {
+        *run = Run::Hidden(streamed);
+        return Hidden::Open;
+    }
+    Hidden::Call(pairs::hidden_call(&streamed.finish(true)))
+}

@@ -1,0 +1,292 @@
+//! What an agent sends to Gemini, as spans, and the tool and the carry-over message that go in.
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use super::part::{self, Piece};
+use crate::handoff::tool;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::anchor::{self, Place};
+use crate::wire::view::{Anatomy, Choice, Facts, PartKind, Role, Tools, Turn, View};
+use crate::wire::{Call, TOOL_NAME, Unread};
+
+/// Output room under which no call can be made.
+const LEAST_ROOM: u64 = 1024;
+
+/// Members that a rewrite reads or edits: repeated, in whatever spelling, the body is left alone.
+const KEYS: [&str; 7] = [
+    "contents",
+    "tools",
+    "toolConfig",
+    "generationConfig",
+    "cachedContent",
+    "sessionId",
+    "systemInstruction",
+];
+
+/// Envelopes that hold a request: of countTokens, and of Code Assist.
+const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
+
+pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+    let text: &[u8] = body;
+    let start = json::blank(text, 0);
+    if text.get(start) != Some(&b'{') {
+        return Err(
+            json::whole(text).map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape)
+        );
+    }
+    let (whole, end) = members(text, start)?;
+    if json::blank(text, end) != text.len() {
+        return Err(Unread::NotJson(end));
+    }
+    let members = request(text, whole)?;
+    if repeated(text, &members) {
+        return Err(Unread::RepeatedKey);
+    }
+    let mut view = View {
+        body: body.clone(),
+        list: Span::default(),
+        turns: Vec::new(),
+        tools: None,
+        facts: Facts {
+            summary: call == Call::Compact,
+            ..Facts::default()
+        },
+    };
+    for (key, value) in members {
+        member(text, key.of(text), value, &mut view);
+    }
+    if view.turns.is_empty() {
+        return Err(Unread::OtherShape);
+    }
+    Ok(view)
+}
+
+type Members = Vec<(Span, Span)>;
+
+/// The members of the object that has the contents: the body, or what is in its envelope.
+fn request(text: &[u8], whole: Members) -> Result<Members, Unread> {
+    let named = |all: &Members, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
+    if named(&whole, "contents").is_some() {
+        return Ok(whole);
+    }
+    let inside = ENVELOPES
+        .iter()
+        .find_map(|e| named(&whole, e))
+        .ok_or(Unread::OtherShape)?;
+    Ok(json::members(text, inside))
+}
+
+fn members(text: &[u8], at: usize) -> Result<(Members, usize), Unread> {
+    let mut all = Vec::new();
+    let end = json::object(text, at, |key, at| {
+        let end = json::value_end(text, at)?;
+        all.push((key, Span::new(at, end)));
+        Ok(end)
+    })
+    .map_err(|json::Malformed(at)| Unread::NotJson(at))?;
+    Ok((all, end))
+}
+
+fn repeated(text: &[u8], members: &[(Span, Span)]) -> bool {
+    KEYS.iter()
+        .any(|name| members.iter().filter(|(k, _)| part::is(k.of(text), name)).count() > 1)
+}
+
+fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
+    let facts = &mut view.facts;
+    match key {
+        b"contents" => {
+            view.list = value;
+            view.turns = turns(text, value);
+            // Nothing can be put behind a single object, so nothing is: the request stays as it is.
+            facts.held |= text.get(value.start) == Some(&b'{');
+        }
+        b"tools" => view.tools = tools(text, value),
+        _ if part::is(key, "toolConfig") => facts.choice = choice(text, value),
+        _ if part::is(key, "generationConfig") => generation(text, value, facts),
+        // System, tools and their config live in the cache then, and may not be sent.
+        _ if part::is(key, "cachedContent") => {
+            facts.held |= json::string(text, value).is_some_and(|c| !c.is_empty())
+        }
+        _ if part::is(key, "sessionId") => {
+            facts.session = json::string(text, value).map(|s| s.into_owned());
+        }
+        _ => {}
+    }
+}
+
+fn turns(text: &[u8], contents: Span) -> Vec<Turn> {
+    let objects = part::list(text, contents)
+        .into_iter()
+        .filter(|s| text.get(s.start) == Some(&b'{'));
+    let turn = |span| {
+        let role = json::get(text, span, "role").map(|r| r.of(text));
+        let role = match role {
+            None | Some(b"\"user\"" | b"\"\"" | b"null") => Role::User,
+            Some(b"\"model\"") => Role::Assistant,
+            Some(b"\"function\"" | b"\"tool\"") => Role::Tool,
+            Some(b"\"system\"") => Role::System,
+            Some(_) => Role::Other,
+        };
+        Turn { span, role }
+    };
+    objects.map(turn).collect()
+}
+
+fn choice(text: &[u8], config: Span) -> Choice {
+    let Some(calling) = part::get(text, config, "functionCallingConfig") else {
+        return Choice::Auto;
+    };
+    // Names that are allowed leave ours out.
+    let bound = part::get(text, calling, "allowedFunctionNames")
+        .is_some_and(|names| !json::elements(text, names).is_empty());
+    match json::get_string(text, calling, "mode").as_deref() {
+        Some("NONE" | "none") => Choice::None,
+        Some("ANY" | "any") => Choice::Forced,
+        _ if bound => Choice::Forced,
+        _ => Choice::Auto,
+    }
+}
+
+fn generation(text: &[u8], config: Span, facts: &mut Facts) {
+    for (key, value) in json::members(text, config) {
+        let (key, raw) = (key.of(text), value.of(text));
+        if raw == b"null" {
+            continue;
+        }
+        if part::is(key, "candidateCount") {
+            facts.many = json::number(raw).is_some_and(|n| n > 1);
+        } else if part::is(key, "maxOutputTokens") {
+            facts.cramped = json::number(raw).is_some_and(|n| n < LEAST_ROOM);
+        } else if part::is(key, "responseMimeType") {
+            facts.structured |= !matches!(raw, b"\"text/plain\"" | b"\"\"");
+        } else if ["responseSchema", "responseJsonSchema", "_responseJsonSchema"]
+            .iter()
+            .any(|name| part::is(key, name))
+        {
+            facts.structured = true;
+        } else if part::is(key, "responseModalities") {
+            // Speech and pictures have no place for a sentinel.
+            facts.structured |= json::elements(text, value)
+                .into_iter()
+                .any(|m| !m.of(text).eq_ignore_ascii_case(b"\"text\""));
+        }
+    }
+}
+
+/// The last list of declarations is the one that the tool goes into.
+fn tools(text: &[u8], value: Span) -> Option<Tools> {
+    let lists: Vec<Span> = part::list(text, value)
+        .into_iter()
+        .filter_map(|t| part::get(text, t, "functionDeclarations"))
+        .filter(|l| text.get(l.start) == Some(&b'['))
+        .collect();
+    let mut tools = Tools {
+        end: lists.last()?.end - 1,
+        count: 0,
+        client: false,
+        taken: false,
+        old_style: false,
+    };
+    let mut newer = false;
+    for declaration in lists.iter().flat_map(|l| json::elements(text, *l)) {
+        tools.count += 1;
+        tools.client = true;
+        tools.taken |= json::get_string(text, declaration, "name").is_some_and(|n| n == TOOL_NAME);
+        tools.old_style |= json::get(text, declaration, "parameters").is_some();
+        newer |= part::get(text, declaration, "parametersJsonSchema").is_some();
+    }
+    tools.old_style &= !newer;
+    Some(tools)
+}
+
+/// The parts of a turn with all that this wire knows of them.
+pub(super) fn pieces(view: &View, turn: usize) -> Vec<Piece> {
+    let text: &[u8] = &view.body;
+    let parts = view
+        .turns
+        .get(turn)
+        .and_then(|t| json::get(text, t.span, "parts"));
+    parts.map_or(Vec::new(), |p| part::pieces(text, p))
+}
+
+pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
+    let text: &[u8] = &view.body;
+    let Some(turn) = view.turns.get(turn) else {
+        return Anatomy::default();
+    };
+    let Some(parts) = json::get(text, turn.span, "parts") else {
+        return Anatomy::default();
+    };
+    let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
+    // A single object in the place of the contents cannot be cut. (An element standing alone is its whole body.)
+    if view.list == turn.span && turn.span.end != view.body.len() {
+        for part in &mut all {
+            part.text = None;
+        }
+    }
+    Anatomy {
+        parts: all,
+        list: (text[parts.start] == b'[').then_some(parts),
+    }
+}
+
+/// Signatures are checked in the current turn alone: behind the last content in which the user says something.
+pub(super) fn bound(view: &View) -> bool {
+    let history = view.text(view.list);
+    if memmem::find(history, b"\"thoughtSignature\"").is_none()
+        && memmem::find(history, b"\"thought_signature\"").is_none()
+    {
+        return false;
+    }
+    (current(view)..view.turns.len()).any(|t| pieces(view, t).iter().any(|p| p.signature.is_some()))
+}
+
+/// First turn behind the last content in which the user says something.
+pub(super) fn current(view: &View) -> usize {
+    let said = |t: &usize| {
+        view.turns[*t].role == Role::User
+            && anatomy(view, *t).parts.iter().any(|p| p.kind != PartKind::Result)
+    };
+    (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
+}
+
+/// Where the message whose first content is `turn` stands.
+pub(super) fn place(view: &View, turn: usize) -> Place {
+    let first = view.turns.iter().position(|t| t.role == Role::User);
+    let parts = first.map_or(Vec::new(), |t| anatomy(view, t).parts);
+    let opening = parts.iter().rev().find_map(|p| p.text);
+    anchor::place(
+        turn,
+        &opening.map_or_else(Default::default, |o| json::unescape(view.text(o))),
+    )
+}
+
+pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
+    let tools = view.tools?;
+    let comma = if tools.count > 0 { "," } else { "" };
+    let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
+    let (key, schema) = match (tools.old_style, snake) {
+        (true, _) => ("parameters", tool::OPENAPI_SCHEMA),
+        (false, true) => ("parameters_json_schema", tool::SCHEMA),
+        (false, false) => ("parametersJsonSchema", tool::SCHEMA),
+    };
+    let text = format!(
+        r#"{comma}{{"name":"{TOOL_NAME}","description":{},"{key}":{schema}}}"#,
+        json::quote(description)
+    );
+    Some(Edit::insert(tools.end, text))
+}
+
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    let mut parts = blocks.to_vec();
+    parts.push(text_part(prompt));
+    format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
+}
+
+/// A part of plain text.
+pub(super) fn text_part(text: &str) -> String {
+    format!(r#"{{"text":{}}}"#, json::quote(text))
+}

@@ -1,0 +1,132 @@
+//! Our call as it comes: in one part, or (Vertex, `streamFunctionCallArguments`) in a run of parts, the first
+//! with its name and the others with pieces of its arguments.
+
+use super::chunk::raw;
+use super::pairs;
+use super::part::{self, Piece};
+use crate::json::{self, Span};
+use crate::wire::HiddenCall;
+
+/// Whose arguments are streaming.
+#[derive(Debug, Default)]
+pub(super) enum Run {
+    /// Nobody's.
+    #[default]
+    None,
+    /// A visible call's.
+    Shown,
+    /// Ours.
+    Hidden(Box<Streamed>),
+}
+
+/// Our call while its arguments stream.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    call: HiddenCall,
+    limit: usize,
+    signature: Option<String>,
+    prompt: Option<String>,
+    reason: Option<String>,
+}
+
+/// Whether more parts of the same call follow.
+pub(super) fn goes_on(data: &[u8], piece: &Piece) -> bool {
+    piece
+        .call
+        .and_then(|c| part::get(data, c, "willContinue"))
+        .is_some_and(|w| json::is_true(w.of(data)))
+}
+
+/// Our call, all in one part; arguments of more than `limit` bytes are not kept.
+pub(super) fn whole(data: &[u8], piece: &Piece, after: usize, limit: usize) -> HiddenCall {
+    let arguments = piece.args.map_or("{}".to_owned(), |a| raw(data, a));
+    let oversize = arguments.len() > limit;
+    let object = arguments.starts_with('{');
+    HiddenCall {
+        id: id(data, piece),
+        arguments: if oversize { String::new() } else { arguments },
+        complete: true,
+        oversize,
+        after,
+        raw: (!oversize && object).then(|| raw(data, piece.part.span)),
+    }
+}
+
+fn id(data: &[u8], piece: &Piece) -> String {
+    let id = piece.part.id.map(|i| json::unescape(i.of(data)));
+    id.unwrap_or_default().into_owned()
+}
+
+impl Streamed {
+    /// A call whose arguments will follow, each of at most `limit` bytes.
+    pub(super) fn new(data: &[u8], piece: &Piece, after: usize, limit: usize) -> Self {
+        let mut streamed = Self {
+            call: HiddenCall {
+                id: id(data, piece),
+                after,
+                ..HiddenCall::default()
+            },
+            limit,
+            ..Self::default()
+        };
+        streamed.take(data, piece);
+        streamed
+    }
+
+    /// Takes what a part of the run says.
+    pub(super) fn take(&mut self, data: &[u8], piece: &Piece) {
+        if let Some(signature) = piece.signature {
+            self.signature = Some(raw(data, signature));
+        }
+        let pieces = piece
+            .call
+            .and_then(|c| part::get(data, c, "partialArgs"))
+            .map_or(Vec::new(), |p| part::list(data, p));
+        for piece in pieces {
+            self.argument(data, piece);
+        }
+    }
+
+    fn argument(&mut self, data: &[u8], piece: Span) {
+        let path = part::get(data, piece, "jsonPath").and_then(|p| json::string(data, p));
+        let to = match path.as_deref().map(member) {
+            Some("prompt") => &mut self.prompt,
+            Some("reason") => &mut self.reason,
+            _ => return,
+        };
+        let Some(text) = part::get(data, piece, "stringValue").and_then(|v| json::string(data, v)) else {
+            return;
+        };
+        let to = to.get_or_insert_default();
+        if to.len() + text.len() > self.limit {
+            self.call.oversize = true;
+        } else {
+            to.push_str(&text);
+        }
+    }
+
+    /// The call with what came of its arguments.
+    pub(super) fn finish(mut self, complete: bool) -> HiddenCall {
+        let member = |name: &str, text: &Option<String>| {
+            text.as_ref().map(|t| format!(r#""{name}":{}"#, json::quote(t)))
+        };
+        let members: Vec<_> = [member("prompt", &self.prompt), member("reason", &self.reason)]
+            .into_iter()
+            .flatten()
+            .collect();
+        self.call.arguments = format!("{{{}}}", members.join(","));
+        self.call.complete = complete;
+        if let Some(signature) = &self.signature {
+            let call = pairs::hidden_call(&self.call);
+            let open = call.strip_suffix('}').unwrap_or(&call);
+            self.call.raw = Some(format!(r#"{open},"thoughtSignature":"{signature}"}}"#));
+        }
+        self.call
+    }
+}
+
+/// The member that a path such as `$.prompt` or `$['prompt']` names.
+fn member(path: &str) -> &str {
+    path.trim_start_matches(['$', '.', '[', '\'', '"'])
+        .trim_end_matches([']', '\'', '"'])
+}

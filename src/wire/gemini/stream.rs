@@ -1,0 +1,366 @@
+//! Gemini's streams: one response to the agent, however many legs it has. Grammar: WIRE.md, section 5.3.
+
+use bytes::Bytes;
+
+use super::chunk::{self, Chunk, NO_PARTS};
+use super::part::Piece;
+use super::request::text_part;
+use super::run::{self, Run, Streamed};
+use super::seen::{Identity, Seen};
+use super::usage::{self, Counters};
+use crate::handoff::breaker::Breaker;
+use crate::splice::Edit;
+use crate::wire::anchor::{Anchors, Place};
+use crate::wire::leg::{Dialect, LegReport, Stop};
+use crate::wire::view::PartKind;
+use crate::wire::{Ending, Framing, Watch, sse};
+
+/// Where the stream is.
+pub(super) struct Stream {
+    watch: Watch,
+    framing: Framing,
+    /// Where the agent's transcript will have this response.
+    place: Place,
+    leg: usize,
+    report: LegReport,
+    counters: Counters,
+    /// What earlier legs used.
+    spent: Vec<Counters>,
+    /// Leg 1's, for every chunk: JSON values.
+    identity: Identity,
+    /// Whether anything of this leg was shown.
+    spoke: bool,
+    anchors: Anchors,
+    run: Run,
+    /// Whether the last visible part was a text: agents join neighbouring ones.
+    in_text: bool,
+    breaker: Breaker,
+    hold: bool,
+    end: Option<End>,
+    opening: Option<String>,
+    /// What ends a frame of upstream's: ours end the same way.
+    terminator: &'static str,
+}
+
+/// A leg's last chunk, while it waits.
+struct End {
+    raw: Bytes,
+    chunk: Chunk,
+    seen: Seen,
+    /// Whether its visible parts went out on their own.
+    shown: bool,
+}
+
+impl Dialect for Stream {
+    fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    fn frame_as(&mut self, framing: Framing) {
+        self.framing = framing;
+    }
+
+    fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        let Some(chunk) = Chunk::read(data) else {
+            out.push(raw.clone());
+            return;
+        };
+        self.terminator = if raw.ends_with(b"\r\n") {
+            "\r\n\r\n"
+        } else {
+            "\n\n"
+        };
+        if chunk.get(data, "error").is_some() {
+            self.report.stop = Stop::Error;
+            if self.leg > 0 && !self.spoke {
+                // Nothing of this leg was shown: it may be tried again.
+                self.report.ended = true;
+            } else {
+                out.push(raw.clone());
+            }
+            return;
+        }
+        self.learn(data, &chunk);
+        if let Some(text) = self.opening.take() {
+            self.say(&text, out);
+        }
+        let seen = self.parts(data, &chunk);
+        let stop = chunk.stop(data, !self.report.calls.is_empty() || self.hides());
+        if stop == Stop::Open {
+            self.pass(raw, data, &chunk, &seen, out);
+            return;
+        }
+        if let Run::Hidden(streamed) = std::mem::take(&mut self.run) {
+            self.report.hidden.push(streamed.finish(false));
+        }
+        self.report.stop = stop;
+        self.report.ended = true;
+        if self.holding() {
+            self.end = Some(End {
+                raw: raw.clone(),
+                chunk,
+                seen,
+                shown: false,
+            });
+        } else {
+            out.push(edited(raw, data, seen.breaks));
+        }
+    }
+
+    fn report(&self) -> &LegReport {
+        &self.report
+    }
+
+    fn hold_ends(&mut self, hold: bool) {
+        self.hold = hold;
+    }
+
+    fn holds_end(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn next_leg(&mut self) {
+        self.leg += 1;
+        self.spent.push(std::mem::take(&mut self.counters));
+        self.report = LegReport::default();
+        self.anchors = Anchors::default();
+        self.run = Run::None;
+        self.in_text = false;
+        self.spoke = false;
+        self.breaker = Breaker::default();
+        self.end = None;
+    }
+
+    fn open_with(&mut self, text: String) {
+        self.opening = Some(text);
+    }
+
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        self.show_end(out);
+        let parts = format!("[{}]", text_part(text));
+        out.push(self.own(&parts, "", ""));
+    }
+
+    /// An empty line between events, white space between elements; both SDKs choke on comments.
+    fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        out.push(Bytes::from_static(b"\n"));
+    }
+
+    fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        let end = self.end.take();
+        match (ending, end) {
+            (Ending::Own | Ending::WithoutCall, Some(end)) => out.push(self.last(end)),
+            (Ending::Own | Ending::WithoutCall, None) => {}
+            (Ending::Stopped { next_input } | Ending::Lost { next_input }, end) => {
+                self.end = end;
+                self.show_end(out);
+                let usage = usage::stopped(&self.legs(), next_input);
+                let usage = format!(r#","usageMetadata":{usage}"#);
+                out.push(self.own(NO_PARTS, r#","finishReason":"STOP""#, &usage));
+            }
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn new(watch: Watch, place: Place) -> Self {
+        Self {
+            watch,
+            framing: Framing::Sse,
+            place,
+            leg: 0,
+            report: LegReport::default(),
+            counters: Counters::default(),
+            spent: Vec::new(),
+            spoke: false,
+            identity: Identity::default(),
+            anchors: Anchors::default(),
+            run: Run::None,
+            in_text: false,
+            breaker: Breaker::default(),
+            hold: false,
+            end: None,
+            opening: None,
+            terminator: "\r\n\r\n",
+        }
+    }
+
+    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    fn holding(&self) -> bool {
+        self.hold || self.leg > 0 || self.hides()
+    }
+
+    fn hides(&self) -> bool {
+        !self.report.hidden.is_empty() || matches!(self.run, Run::Hidden(_))
+    }
+
+    fn learn(&mut self, data: &[u8], chunk: &Chunk) {
+        if let Some(usage) = chunk.get(data, "usageMetadata") {
+            self.counters.take(data, usage);
+            self.report.usage = self.counters.usage();
+        }
+        let id = chunk.get(data, "responseId");
+        if let Some(id) = id.and_then(|i| crate::json::string(data, i)) {
+            self.report.id = id.into_owned();
+        }
+        self.identity.learn(data, chunk);
+    }
+
+    /// Goes through a chunk's parts: ours are hidden, calls are named, text is broken up.
+    fn parts(&mut self, data: &[u8], chunk: &Chunk) -> Seen {
+        let mut seen = Seen::default();
+        for piece in chunk.pieces(data) {
+            let hidden = piece.part.kind == PartKind::Call && self.call(data, &piece);
+            if !hidden {
+                let breaks = chunk::breaks(data, &piece, &mut self.breaker);
+                self.report.broken_up += breaks.len();
+                seen.breaks.extend(breaks);
+                self.count(&piece);
+            }
+            seen.parts.push(piece.part.span);
+            seen.hidden.push(hidden);
+        }
+        seen
+    }
+
+    /// One call part; whether it is hidden.
+    fn call(&mut self, data: &[u8], piece: &Piece) -> bool {
+        let goes_on = run::goes_on(data, piece);
+        if piece.name.is_none() {
+            return self.more_arguments(data, piece, goes_on);
+        }
+        // A run that never ended is over now.
+        if let Run::Hidden(streamed) = std::mem::take(&mut self.run) {
+            self.report.hidden.push(streamed.finish(false));
+        }
+        let (after, limit) = (self.report.parts, self.watch.held_bytes);
+        if !(self.watch.hide && piece.is_ours(data)) {
+            let place = self.place;
+            let anchor = self.anchors.next(data, piece.traits(), || place);
+            self.report.calls.push((anchor.text(), after));
+            self.report.parts += 1;
+            self.run = if goes_on { Run::Shown } else { Run::None };
+            return false;
+        }
+        if goes_on {
+            self.run = Run::Hidden(Box::new(Streamed::new(data, piece, after, limit)));
+        } else {
+            self.report.hidden.push(run::whole(data, piece, after, limit));
+        }
+        true
+    }
+
+    fn more_arguments(&mut self, data: &[u8], piece: &Piece, goes_on: bool) -> bool {
+        match std::mem::take(&mut self.run) {
+            Run::Hidden(mut streamed) => {
+                streamed.take(data, piece);
+                if goes_on {
+                    self.run = Run::Hidden(streamed);
+                } else {
+                    self.report.hidden.push(streamed.finish(true));
+                }
+                true
+            }
+            Run::Shown if goes_on => {
+                self.run = Run::Shown;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts a visible part the way agents echo them: calls are counted already, neighbouring texts are one,
+    /// thinking and empty texts may be dropped.
+    fn count(&mut self, piece: &Piece) {
+        match piece.part.kind {
+            PartKind::Thinking => {}
+            PartKind::Call => self.in_text = false,
+            PartKind::Text if piece.is_empty_text() => {}
+            PartKind::Text => {
+                self.report.parts += usize::from(!self.in_text);
+                self.in_text = true;
+            }
+            _ => {
+                self.report.parts += 1;
+                self.in_text = false;
+            }
+        }
+    }
+
+    /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
+    /// alone, and only with parts.
+    fn pass(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &Seen, out: &mut Vec<Bytes>) {
+        if self.leg == 0 && !self.watch.hide {
+            // Nothing can be hidden in it: the stream stays as upstream shapes it.
+            return out.push(edited(raw, data, seen.breaks.clone()));
+        }
+        let mut edits = match seen.edits() {
+            Some(edits) => edits,
+            None if !seen.parts.is_empty() || !chunk.says_more(data) => return,
+            None => vec![chunk.with_parts(data, NO_PARTS)],
+        };
+        edits.extend(chunk.without(data, "usageMetadata"));
+        edits.extend(self.same_identity(data, chunk));
+        self.spoke = true;
+        out.push(edited(raw, data, edits));
+    }
+
+    /// Edits that give a later leg's chunk the first one's identity.
+    fn same_identity(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+        if self.leg == 0 {
+            return Vec::new();
+        }
+        self.identity.edits(data, chunk)
+    }
+
+    fn legs(&self) -> Vec<Counters> {
+        let mut all = self.spent.clone();
+        all.push(self.counters.clone());
+        all
+    }
+
+    /// The chunk that ends the response, in place of the leg's own last one.
+    fn last(&self, end: End) -> Bytes {
+        let data = &self.framing.data(&end.raw)[..];
+        let mut edits = match end.seen.edits().filter(|_| !end.shown) {
+            Some(edits) => edits,
+            // Untouched, a leg's own end is the provider's to shape.
+            None if self.leg == 0 && end.seen.parts.is_empty() && !self.hides() => Vec::new(),
+            None => vec![end.chunk.with_parts(data, NO_PARTS)],
+        };
+        if self.leg > 0 {
+            let usage = usage::merged(&self.legs());
+            edits.extend(usage.and_then(|u| end.chunk.with(data, "usageMetadata", u)));
+            edits.extend(self.same_identity(data, &end.chunk));
+        }
+        edited(&end.raw, data, edits)
+    }
+
+    /// Visible parts of a last chunk that will not be sent itself.
+    fn show_end(&mut self, out: &mut Vec<Bytes>) {
+        let Some(mut end) = self.end.take() else { return };
+        if !end.shown && end.seen.visible() {
+            end.shown = true;
+            let parts = end.seen.texts(&self.framing.data(&end.raw));
+            let parts = format!("[{}]", parts.join(","));
+            out.push(self.own(&parts, "", ""));
+        }
+        self.end = Some(end);
+    }
+
+    /// A chunk of our own.
+    fn own(&self, parts: &str, finish: &str, usage: &str) -> Bytes {
+        let json = self.identity.chunk(parts, finish, usage);
+        match self.framing {
+            Framing::Sse => Bytes::from(format!("data: {json}{}", self.terminator)),
+            _ => Bytes::from(json),
+        }
+    }
+}
+
+fn edited(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
+    if edits.is_empty() {
+        return raw.clone();
+    }
+    sse::edited(raw, data, edits)
+}

@@ -1,0 +1,57 @@
+//! Unit tests of the whole wire: what the golden folder does not show.
+
+mod requests;
+mod streams;
+
+use bytes::Bytes;
+
+use super::Gemini;
+use crate::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::handoff::record::{Answer, HiddenPair, Place};
+use crate::splice;
+use crate::wire::{Call, Watch, WireId};
+
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
+
+fn reading(body: &str) -> Reading {
+    Reading::new(&Gemini, &Bytes::copy_from_slice(body.as_bytes()), Call::Generate).unwrap()
+}
+
+fn pair(sibling: &str, offset: i32) -> HiddenPair {
+    HiddenPair {
+        id: uuid::Uuid::from_u128(7),
+        principal: "local".into(),
+        conversation: "c".into(),
+        wire: WireId::Gemini,
+        call_id: "h".into(),
+        call: r#"{"functionCall":{"id":"h"}}"#.into(),
+        answer: Answer::Queued,
+        place: Place::Beside {
+            sibling: sibling.into(),
+            offset,
+        },
+        pending: None,
+        created_ms: 0,
+    }
+}
+
+fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten) {
+    let done = rewrite(
+        &Gemini,
+        &reading(body),
+        &Rewrite {
+            cut: Cut::None,
+            tool: tool.then_some("d"),
+            pairs,
+            more: &[],
+            tags: &[],
+            previous: None,
+        },
+    );
+    let text = splice::flat(done.rope.clone());
+    let _: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    (String::from_utf8(text.to_vec()).unwrap(), done)
+}

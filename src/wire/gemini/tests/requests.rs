@@ -1,0 +1,331 @@
+use super::*;
+use crate::handoff::sentinel;
+use crate::wire::view::{Choice, PartKind, Role};
+use crate::wire::{Unread, Wire};
+
+const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
+
+#[test]
+fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
+    let body = r#"{"contents":[{"parts":[{"text":"hi"}]},{"role":"model","parts":[{"function_call":{"name":"f","id":"x"},"thought_signature":"c2ln"}]},
+        {"role":"user","parts":[{"function_response":{"name":"f","id":"x","response":{}}}]}],
+        "tools":[{"function_declarations":[{"name":"f","parameters_json_schema":{}}]}],
+        "tool_config":{"function_calling_config":{"mode":"VALIDATED"}},"generation_config":{"max_output_tokens":2048}}"#;
+    let read = reading(body);
+    let roles: Vec<_> = read.view.turns.iter().map(|t| t.role).collect();
+    assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
+    let call = &Gemini.anatomy(&read.view, 1).parts[0];
+    assert_eq!(
+        (call.kind, read.view.str(call.id.unwrap())),
+        (PartKind::Call, "x".into())
+    );
+    assert!(read.view.eligible() && Gemini.bound(&read.view));
+    let (out, _) = rewritten(body, &[], true);
+    assert!(out.contains(r#","parameters_json_schema":{"type":"object""#));
+}
+
+#[test]
+fn the_older_style_of_schemas_is_kept() {
+    let body = r#"{"contents":[{"parts":[{"text":"hi"}]}],"tools":{"functionDeclarations":[{"name":"f","parameters":{"type":"OBJECT"}}]}}"#;
+    let (out, _) = rewritten(body, &[], true);
+    assert!(out.contains(r#"}},{"name":"session_handoff","description":"d","parameters":{"type":"OBJECT""#));
+}
+
+#[test]
+fn facts_come_from_the_config() {
+    let facts = |rest: &str| {
+        let tools = r#""tools":[{"googleSearch":{}},{"functionDeclarations":[{"name":"f"}]}]"#;
+        let read = reading(&format!(
+            r#"{{"contents":[{{"parts":[{{"text":"hi"}}]}}],{tools},{rest}}}"#
+        ));
+        (read.view.eligible(), read.view.facts)
+    };
+    assert!(facts(r#""generationConfig":{"responseMimeType":"text/plain","candidateCount":1,"maxOutputTokens":1024}"#).0);
+    for (rest, choice) in [
+        (
+            r#""toolConfig":{"functionCallingConfig":{"mode":"ANY"}}"#,
+            Choice::Forced,
+        ),
+        (
+            r#""toolConfig":{"functionCallingConfig":{"mode":"AUTO","allowedFunctionNames":["f"]}}"#,
+            Choice::Forced,
+        ),
+        (
+            r#""toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
+            Choice::None,
+        ),
+    ] {
+        let (eligible, facts) = facts(rest);
+        assert_eq!((eligible, facts.choice), (false, choice), "{rest}");
+    }
+    for config in [
+        r#""responseMimeType":"application/json""#,
+        r#""responseSchema":{}"#,
+        r#""response_json_schema":{}"#,
+        r#""candidateCount":2"#,
+        r#""maxOutputTokens":100"#,
+        r#""responseModalities":["AUDIO"]"#,
+    ] {
+        assert!(
+            !facts(&format!(r#""generationConfig":{{{config}}}"#)).0,
+            "{config}"
+        );
+    }
+    assert!(facts(r#""cachedContent":"cachedContents/x""#).1.held);
+}
+
+#[test]
+fn a_request_inside_an_envelope_is_rewritten_there() {
+    for envelope in ["generateContentRequest", "request"] {
+        let body = format!(
+            r#"{{"model":"m","{envelope}":{{"session_id":"s","contents":[{{"parts":[{{"text":"hi"}}]}}],"tools":[{{"functionDeclarations":[]}}]}}}}"#
+        );
+        assert_eq!(reading(&body).view.facts.session.as_deref(), Some("s"));
+        let (out, _) = rewritten(&body, &[], true);
+        assert!(
+            out.contains(r#""functionDeclarations":[{"name":"session_handoff""#),
+            "{out}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let read = |body: &'static str| {
+        Reading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Call::Generate)
+            .map(|_| ())
+            .unwrap_err()
+    };
+    assert_eq!(read(r#"{"contents":[],"x":1}"#), Unread::OtherShape);
+    assert_eq!(read(r#"{"instances":[{}]}"#), Unread::OtherShape);
+    assert_eq!(read("[1]"), Unread::OtherShape);
+    assert_eq!(
+        read(r#"{"contents":[{}],"systemInstruction":{},"system_instruction":{}}"#),
+        Unread::RepeatedKey
+    );
+    assert!(matches!(read(r#"{"contents":[{}"#), Unread::NotJson(_)));
+    assert!(matches!(read(r#"{"contents":[{}]} x"#), Unread::NotJson(_)));
+}
+
+#[test]
+fn single_objects_are_read_and_not_edited() {
+    let mark = sentinel::short(ID);
+    let alone = format!(
+        r#"{{"contents":{{"role":"user","parts":[{{"text":"{mark}"}}]}},"tools":[{{"functionDeclarations":[{{"name":"f"}}]}}]}}"#
+    );
+    let read = reading(&alone);
+    assert_eq!(read.view.turns.len(), 1);
+    assert!(!read.view.eligible() && !read.view.has_room_for_tool());
+    assert_eq!(read.candidates(&Gemini), []);
+
+    let part = format!(r#"{{"contents":[{{"role":"model","parts":{{"text":"{mark}\n\nrest"}}}}]}}"#);
+    let read = reading(&part);
+    let found = read.candidates(&Gemini);
+    assert_eq!(found.len(), 1);
+    let done = rewrite(
+        &Gemini,
+        &read,
+        &Rewrite {
+            cut: Cut::At {
+                candidate: &found[0],
+                prompt: "p",
+                head: r#"{"role":"user"}"#,
+            },
+            tool: None,
+            pairs: &[],
+            more: &[],
+            tags: &[],
+            previous: None,
+        },
+    );
+    assert_eq!(
+        splice::flat(done.rope),
+        r#"{"contents":[{"role":"user"},{"role":"model","parts":{"text":"rest"}}]}"#
+    );
+}
+
+#[test]
+fn signatures_bind_in_the_current_turn_alone() {
+    let call = r#"{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"s"}]}"#;
+    let result = r#"{"role":"user","parts":[{"functionResponse":{"name":"f"}}]}"#;
+    let said = r#"{"role":"user","parts":[{"text":"x"}]}"#;
+    let bound = |turns: &[&str]| {
+        let read = reading(&format!(r#"{{"contents":[{}]}}"#, turns.join(",")));
+        Gemini.bound(&read.view)
+    };
+    assert!(bound(&[said, call, result]));
+    assert!(!bound(&[said, call, result, said]));
+}
+
+/// A transcript of one turn: a model's contents, and results of `f` and `g`.
+fn transcript(model: &str) -> String {
+    format!(
+        r#"{{"contents":[{{"parts":[{{"text":"go"}}]}},{model},{{"role":"user","parts":[{{"functionResponse":{{"name":"f"}}}},{{"functionResponse":{{"name":"g"}}}}]}}],"tools":[{{"functionDeclarations":[{{"name":"f"}}]}}]}}"#
+    )
+}
+
+fn model(parts: &str) -> String {
+    format!(r#"{{"role":"model","parts":[{parts}]}}"#)
+}
+
+const F: &str = r#"{"functionCall":{"name":"f","args":{"a":1,"b":"x"}},"thoughtSignature":"ab+/"}"#;
+const G: &str = r#"{"functionCall":{"name":"g","args":{}}}"#;
+const HIDDEN: &str = r#"{"functionCall":{"id":"h"}}"#;
+const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued; it runs when this turn ends."}}}"#;
+
+#[test]
+fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
+    let whole = r#"{"functionCall":{"id":"i","name":"f","args":{"a":1,"b":"x"}},"thoughtSignature":"ab+/"}"#;
+    let key = reading(&transcript(&model(whole))).call_ids(&Gemini).remove(0);
+    for sibling in [
+        whole,
+        F,
+        r#"{"functionCall":{"id":"i","name":"f","args":{}}}"#,
+        r#"{"functionCall":{"id":"mine","name":"f","args":{}},"thoughtSignature":"ab-_"}"#,
+        r#"{"functionCall":{"name":"f","args":{"b":"x","a":1.0}}}"#,
+    ] {
+        let (out, done) = rewritten(&transcript(&model(sibling)), &[pair(&key, -1)], false);
+        assert_eq!(done.placed.len(), 1, "{sibling}");
+        assert!(out.contains(&format!("{HIDDEN},{sibling}")), "{out}");
+        assert!(
+            out.contains(&format!(r#"[{RESULT},{{"functionResponse":{{"name":"f"}}}}"#)),
+            "{out}"
+        );
+    }
+    for other in [
+        r#"{"functionCall":{"name":"f","args":{"a":2,"b":"x"}}}"#,
+        r#"{"functionCall":{"id":"j","name":"f","args":{"a":1,"b":"x"}}}"#,
+    ] {
+        let (_, done) = rewritten(&transcript(&model(other)), &[pair(&key, -1)], false);
+        assert!(done.placed.is_empty(), "{other}");
+    }
+}
+
+#[test]
+fn equal_calls_are_told_apart_by_their_order() {
+    let body = transcript(&model(&[G, G].join(",")));
+    let keys = reading(&body).call_ids(&Gemini);
+    let (out, _) = rewritten(&body, &[pair(&keys[1], -1)], false);
+    assert!(out.contains(&format!("{G},{HIDDEN},{G}")), "{out}");
+    assert!(out.contains(&format!(r#""name":"f"}}}},{RESULT},"#)), "{out}");
+}
+
+#[test]
+fn positions_hold_across_contents_and_joined_texts() {
+    let text = |t: &str| format!(r#"{{"text":"{t}"}}"#);
+    let thought = r#"{"text":"hm","thought":true}"#.to_owned();
+    let apart = [
+        thought.clone(),
+        F.into(),
+        text("a"),
+        text(""),
+        text("b"),
+        G.into(),
+    ];
+    let joined = [F.to_owned(), text("ab"), G.to_owned()];
+    let one_each: Vec<String> = apart.iter().map(|p| model(p)).collect();
+    for (contents, wanted) in [
+        (one_each.join(","), format!("{},{HIDDEN}]", text("b"))),
+        (model(&joined.join(",")), format!("{},{HIDDEN},{G}", text("ab"))),
+    ] {
+        let body = transcript(&contents);
+        let keys = reading(&body).call_ids(&Gemini);
+        assert_eq!(keys.len(), 2);
+        let (out, _) = rewritten(&body, &[pair(&keys[0], 1)], false);
+        assert!(out.contains(&wanted), "{out}");
+        assert!(
+            out.contains(&format!(
+                r#""name":"f"}}}},{RESULT},{{"functionResponse":{{"name":"g""#
+            )),
+            "{out}"
+        );
+    }
+}
+
+#[test]
+fn a_result_that_has_no_place_yet_gets_a_content_of_its_own() {
+    let body = format!(r#"{{"contents":[{}]}}"#, model(F));
+    let keys = reading(&body).call_ids(&Gemini);
+    let (out, _) = rewritten(&body, &[pair(&keys[0], 0)], false);
+    assert_eq!(
+        out,
+        format!(
+            r#"{{"contents":[{{"role":"model","parts":[{F},{HIDDEN}]}},{{"role":"user","parts":[{RESULT}]}}]}}"#
+        )
+    );
+}
+
+#[test]
+fn a_step_whose_signature_is_lost_says_so() {
+    let signed = transcript(&model(F));
+    let lost = |step: &str| {
+        let more = format!(
+            r#",{},{{"role":"user","parts":[{{"functionResponse":{{"name":"g"}}}}]}}]"#,
+            model(step)
+        );
+        signed.replace(r#"]}],"tools""#, &format!(r#"]}}{more},"tools""#))
+    };
+    let body = lost(G);
+    let word = r#"{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"name":"g""#;
+    assert!(rewritten(&body, &[], true).0.contains(word));
+    // Untouched without the tool, with the pair back in its place, and where the call is signed.
+    assert!(!rewritten(&body, &[], false).0.contains("skip_thought"));
+    let keys = reading(&body).call_ids(&Gemini);
+    assert!(
+        !rewritten(&body, &[pair(&keys[1], -1)], true)
+            .0
+            .contains("skip_thought")
+    );
+    assert!(!rewritten(&signed, &[], true).0.contains("skip_thought"));
+    // A model that never signed is not told otherwise.
+    assert!(
+        !rewritten(&transcript(&model(G)), &[], true)
+            .0
+            .contains("skip_thought")
+    );
+}
+
+#[test]
+fn an_aside_splits_its_content() {
+    let aside = HiddenPair {
+        place: Place::Aside,
+        answer: Answer::EmptyPrompt,
+        ..pair("", 0)
+    };
+    let line = sentinel::aside(ID);
+    let result = r#"{"role":"user","parts":[{"functionResponse":{"id":"h","name":"session_handoff","response":{"error":"#;
+    let body = |parts: &str| {
+        format!(r#"{{"contents":[{{"parts":[{{"text":"go"}}]}},{{"parts":{parts},"role":"model"}}]}}"#)
+    };
+    for (parts, before, after) in [
+        (
+            format!(r#"[{{"text":"a\n\n{line}\n\nb"}},{F}]"#),
+            format!(r#"[{{"text":"a"}},{HIDDEN}]"#),
+            Some(format!(r#"[{{"text":"b"}},{F}]"#)),
+        ),
+        (
+            format!(r#"[{{"text":"\n\n{line}\n\n"}}]"#),
+            format!("[{HIDDEN}]"),
+            None,
+        ),
+        (
+            format!(r#"{{"text":"\n\n{line}\n\nb"}}"#),
+            format!("[{HIDDEN}]"),
+            Some(r#"[{"text":"b"}]"#.to_owned()),
+        ),
+    ] {
+        let (out, done) = rewritten(&body(&parts), std::slice::from_ref(&aside), false);
+        assert_eq!(done.placed.len(), 1);
+        assert!(
+            out.contains(&format!(r#"{{"parts":{before},"role":"model"}},{result}"#)),
+            "{out}"
+        );
+        match after {
+            Some(after) => assert!(
+                out.ends_with(&format!(r#"{{"parts":{after},"role":"model"}}]}}"#)),
+                "{out}"
+            ),
+            None => assert!(out.ends_with("}}}]}]}"), "{out}"),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Gemini's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
+
+use crate::json::{self, Span};
+use crate::wire::leg::Usage;
+
+/// The counters that make up a total.
+const COUNTERS: [&str; 4] = [
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+];
+const PROMPT: usize = 0;
+const CANDIDATES: usize = 2;
+const THOUGHTS: usize = 3;
+
+const CACHED: &str = "cachedContentTokenCount";
+const TOTAL: &str = "totalTokenCount";
+/// Broken down by modality: no longer true of a sum.
+const SUMMED_DETAILS: [&str; 1] = ["candidatesTokensDetails"];
+
+/// One leg's usage: a running total, the last one counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counters {
+    four: [Option<u64>; 4],
+    cached: u64,
+    /// The members as they came.
+    members: Vec<(String, String)>,
+}
+
+impl Counters {
+    /// Takes a `usageMetadata` object in the place of what was there.
+    pub(super) fn take(&mut self, data: &[u8], usage: Span) {
+        let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+        *self = Self::default();
+        for (key, value) in json::members(data, usage) {
+            let name = text(key);
+            if let Some(i) = COUNTERS.iter().position(|c| *c == name) {
+                self.four[i] = json::number(value.of(data));
+            } else if name == CACHED {
+                self.cached = json::number(value.of(data)).unwrap_or_default();
+            }
+            self.members.push((name, text(value)));
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let [prompt, tool_use, candidates, thoughts] = self.four.map(Option::unwrap_or_default);
+        Usage {
+            input: (prompt + tool_use).saturating_sub(self.cached),
+            cache_read: self.cached,
+            cache_write: 0,
+            output: candidates + thoughts,
+            reasoning: thoughts,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+fn summed(legs: &[Counters], i: usize) -> Option<u64> {
+    legs.iter().filter_map(|l| l.four[i]).reduce(|a, b| a + b)
+}
+
+/// Input side of the last leg, output summed, the total made anew. `None` where no leg was counted.
+pub(super) fn merged(legs: &[Counters]) -> Option<String> {
+    let last = legs.iter().rev().find(|l| !l.is_empty())?;
+    let mut four = last.four;
+    four[CANDIDATES] = summed(legs, CANDIDATES);
+    four[THOUGHTS] = summed(legs, THOUGHTS);
+    let total: u64 = four.iter().flatten().sum();
+    let mut out: Vec<String> = Vec::new();
+    for (name, raw) in &last.members {
+        if SUMMED_DETAILS.contains(&name.as_str()) {
+            continue;
+        }
+        let now = match COUNTERS.iter().position(|c| c == name) {
+            Some(i) => four[i].take().map(|n| n.to_string()),
+            None if name == TOTAL => Some(total.to_string()),
+            None => None,
+        };
+        out.push(format!("{}:{}", json::quote(name), now.as_ref().unwrap_or(raw)));
+    }
+    // What the last leg had no counter for and an earlier one had.
+    let rest = four
+        .iter()
+        .zip(COUNTERS)
+        .filter_map(|(n, name)| Some((name, (*n)?)));
+    out.extend(rest.map(|(name, n)| format!(r#""{name}":{n}"#)));
+    Some(format!("{{{}}}", out.join(",")))
+}
+
+/// A response that ends with its sentinel: what was put out, and what the next request will send.
+pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
+    let candidates = summed(legs, CANDIDATES).unwrap_or_default();
+    let thoughts = summed(legs, THOUGHTS);
+    let told = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
+    let total = next_input + candidates + thoughts.unwrap_or_default();
+    format!(
+        r#"{{"{}":{next_input},"{}":{candidates},{told}"{TOTAL}":{total}}}"#,
+        COUNTERS[PROMPT], COUNTERS[CANDIDATES]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(usage: &str) -> Counters {
+        let mut counters = Counters::default();
+        counters.take(usage.as_bytes(), Span::new(0, usage.len()));
+        counters
+    }
+
+    #[test]
+    fn input_is_the_last_legs_and_output_is_summed() {
+        let one = counters(
+            r#"{"promptTokenCount":100,"candidatesTokenCount":7,"thoughtsTokenCount":3,"totalTokenCount":110}"#,
+        );
+        let two = counters(
+            r#"{"promptTokenCount":20,"toolUsePromptTokenCount":1,"cachedContentTokenCount":5,"candidatesTokenCount":2,"candidatesTokensDetails":[],"totalTokenCount":23,"trafficType":"X"}"#,
+        );
+        let told: serde_json::Value =
+            serde_json::from_str(&merged(&[one.clone(), two.clone()]).unwrap()).unwrap();
+        let wanted = serde_json::json!({"promptTokenCount":20,"toolUsePromptTokenCount":1,
+            "cachedContentTokenCount":5,"candidatesTokenCount":9,"totalTokenCount":33,"trafficType":"X",
+            "thoughtsTokenCount":3});
+        assert_eq!(told, wanted);
+        assert_eq!(two.usage().input, 16);
+        assert_eq!(merged(&[Counters::default()]), None);
+        let stopped: serde_json::Value = serde_json::from_str(&stopped(&[one], 50)).unwrap();
+        assert_eq!(stopped["totalTokenCount"], 60);
+    }
+}

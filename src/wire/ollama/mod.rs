@@ -1,0 +1,108 @@
+//! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing.
+//! Facts: WIRE.md, section 6. Ollama's other chat paths speak other providers' wires.
+
+mod pairs;
+mod reply;
+mod request;
+mod stream;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId};
+use crate::handoff::record::HiddenPair;
+use crate::json::Span;
+use crate::splice::Edit;
+use crate::wire::Ending;
+
+/// The wire.
+pub struct Ollama;
+
+impl Wire for Ollama {
+    fn id(&self) -> WireId {
+        WireId::Ollama
+    }
+
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        request::read(body, call)
+    }
+
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        request::anatomy(view, turn)
+    }
+
+    /// Thinking is plain text here.
+    fn bound(&self, _view: &View) -> bool {
+        false
+    }
+
+    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
+        pairs::call_keys(view, turn)
+    }
+
+    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+        pairs::find_call(view, sibling, from)
+    }
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        request::tool(view, description)
+    }
+
+    fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {
+        request::user_text(prompt)
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        request::user_text(text)
+    }
+
+    fn absent_content(&self) -> Option<&'static str> {
+        Some(r#""""#)
+    }
+
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        pairs::hidden_call(call)
+    }
+
+    fn put_beside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        pairs::put_beside(view, turn, anatomy, part, pair)
+    }
+
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        pairs::put_aside(view, turn, anatomy, part, mark, pair)
+    }
+
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        reply::ask_again(spoken, pairs)
+    }
+
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(stream::Stream::new(watch, request::place(view, view.turns.len())))
+    }
+
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch)
+    }
+
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        reply::join(legs, opening, ending)
+    }
+}

@@ -1,0 +1,136 @@
+//! Hidden calls and their results in Ollama's messages.
+
+use super::request::{anatomy, place, traits};
+use crate::handoff::record::{HiddenPair, Place};
+use crate::handoff::sentinel;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::anchor::{self, Anchor, Anchors};
+use crate::wire::view::{self, Anatomy, Part, PartKind, Role, View};
+use crate::wire::{HiddenCall, TOOL_NAME};
+
+/// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
+/// object become an empty one: the API takes no other.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    if let Some(raw) = &call.raw {
+        return raw.clone();
+    }
+    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+    let arguments = if object.is_ok() {
+        call.arguments.trim()
+    } else {
+        "{}"
+    };
+    let id = if call.id.is_empty() {
+        String::new()
+    } else {
+        format!(r#""id":{},"#, json::quote(&call.id))
+    };
+    format!(r#"{{{id}"function":{{"name":"{TOOL_NAME}","arguments":{arguments}}}}}"#)
+}
+
+/// The result of a hidden call, as a message.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    let id = if pair.call_id.is_empty() {
+        String::new()
+    } else {
+        format!(r#","tool_call_id":{}"#, json::quote(&pair.call_id))
+    };
+    format!(
+        r#"{{"role":"tool","content":{},"tool_name":"{TOOL_NAME}"{id}}}"#,
+        json::quote(pair.answer.text())
+    )
+}
+
+/// The calls of a message with what they can be known by, each with its part.
+fn anchors(view: &View, turn: usize) -> Vec<(Anchor, usize)> {
+    let mut anchors = Anchors::default();
+    let parts = anatomy(view, turn).parts.into_iter().enumerate();
+    parts
+        .filter(|(_, p)| p.kind == PartKind::Call)
+        .map(|(i, p)| {
+            let call = traits(&view.body, p.span);
+            (anchors.next(&view.body, call, || place(view, turn)), i)
+        })
+        .collect()
+}
+
+pub(super) fn call_keys(view: &View, turn: usize) -> Vec<String> {
+    let all = anchors(view, turn).into_iter();
+    all.map(|(anchor, _)| anchor.text()).collect()
+}
+
+pub(super) fn find_call(view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+    let wanted = Anchor::read(sibling);
+    let turns = (0..view.turns.len())
+        .filter(|&t| view.turns[t].role == Role::Assistant && view.turns[t].span.end > from);
+    let calls = turns.flat_map(|turn| {
+        anchors(view, turn)
+            .into_iter()
+            .map(move |(anchor, part)| (anchor, (turn, part)))
+    });
+    let (turn, part) = anchor::best(&wanted, calls)?;
+    Some((turn, anatomy(view, turn), part))
+}
+
+/// Only calls count as parts here: text and calls are members of their own.
+pub(super) fn put_beside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let (Place::Beside { offset, .. }, Some(sibling)) = (&pair.place, anatomy.parts.get(part)) else {
+        return Vec::new();
+    };
+    let calls: Vec<Part> = anatomy
+        .parts
+        .iter()
+        .filter(|p| p.kind == PartKind::Call)
+        .copied()
+        .collect();
+    let Some(among) = calls.iter().position(|c| c == sibling) else {
+        return Vec::new();
+    };
+    vec![
+        view::beside(&calls, among, *offset, &pair.call),
+        Edit::insert(view.turns[turn].span.end, format!(",{}", result(pair))),
+    ]
+}
+
+/// The message is split at the aside's line: what was said before it with the call, the result, the message
+/// with what was said after it.
+pub(super) fn put_aside(
+    view: &View,
+    turn: usize,
+    anatomy: &Anatomy,
+    part: usize,
+    mark: Span,
+    pair: &HiddenPair,
+) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    let whole = view.turns[turn].span;
+    let Some(inside) = anatomy.parts.get(part).and_then(|p| p.text) else {
+        return Vec::new();
+    };
+    let before = sentinel::before_gap(text, inside.start, mark.start).max(inside.start);
+    let after = sentinel::behind_gap(text, mark.end, inside.end);
+    let mut with = format!(
+        r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
+        view.str(Span::new(inside.start, before)),
+        pair.call,
+        result(pair)
+    );
+    let blank = json::unescape(Span::new(after, inside.end).of(text))
+        .trim()
+        .is_empty();
+    if !blank || anatomy.parts.len() > 1 {
+        with.push_str(&format!(
+            ",{}{}",
+            view.str(Span::new(whole.start, inside.start)),
+            view.str(Span::new(after, whole.end))
+        ));
+    }
+    vec![Edit::replace(whole, with)]
+}

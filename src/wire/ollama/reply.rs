@@ -1,0 +1,152 @@
+//! Ollama's replies in one piece: read, joined, and told back to the model.
+
+use bytes::Bytes;
+
+use super::pairs;
+use super::request::{is_ours, traits};
+use super::stream::{Line, hidden};
+use super::usage;
+use crate::handoff::breaker;
+use crate::handoff::record::HiddenPair;
+use crate::json::{self, Span};
+use crate::splice::{self, Edit};
+use crate::wire::anchor::Anchors;
+use crate::wire::framing::payload;
+use crate::wire::leg::LegReport;
+use crate::wire::{Ending, Leg, Spoken, Watch};
+
+pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
+    let text: &[u8] = body;
+    let line = Line::read(text)?;
+    line.message?;
+    let mut report = LegReport {
+        usage: usage::of(text, line.root),
+        ended: true,
+        ..LegReport::default()
+    };
+    let mut anchors = Anchors::default();
+    for call in calls(text, &line) {
+        if watch.hide && is_ours(text, call) {
+            let call = hidden(text, call, report.parts, watch.held_bytes);
+            report.hidden.push(call);
+            continue;
+        }
+        let anchor = anchors.next(text, traits(text, call), || 0);
+        report.calls.push((anchor.text(), report.parts));
+        report.parts += 1;
+    }
+    report.stop = line.stop(text, !report.calls.is_empty() || !report.hidden.is_empty());
+    Some(report)
+}
+
+fn calls(text: &[u8], line: &Line) -> Vec<Span> {
+    line.calls.map_or(Vec::new(), |c| json::elements(text, c))
+}
+
+fn raw(text: &[u8], span: Span) -> String {
+    String::from_utf8_lossy(span.of(text)).into_owned()
+}
+
+/// What the legs said, one behind the other.
+#[derive(Default)]
+struct Said {
+    content: String,
+    thinking: String,
+    calls: Vec<String>,
+}
+
+impl Said {
+    fn take(&mut self, leg: &Leg, line: &Line) {
+        let text: &[u8] = &leg.body;
+        let hides = !leg.report.hidden.is_empty();
+        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
+        self.content.push_str(&breaker::break_up(&string(line.content)));
+        self.thinking.push_str(&string(line.thinking));
+        let visible = calls(text, line)
+            .into_iter()
+            .filter(|c| !(hides && is_ours(text, *c)));
+        self.calls.extend(visible.map(|c| raw(text, c)));
+    }
+
+    fn members(&self) -> String {
+        let mut out = format!(r#""role":"assistant","content":{}"#, json::quote(&self.content));
+        if !self.thinking.is_empty() {
+            out.push_str(&format!(r#","thinking":{}"#, json::quote(&self.thinking)));
+        }
+        if !self.calls.is_empty() {
+            out.push_str(&format!(r#","tool_calls":[{}]"#, self.calls.join(",")));
+        }
+        out
+    }
+}
+
+pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+    let Some(last) = legs.last() else {
+        return Bytes::new();
+    };
+    let text: &[u8] = &last.body;
+    let Some(line) = Line::read(text) else {
+        return last.body.clone();
+    };
+    let mut said = Said {
+        content: opening.unwrap_or_default().to_owned(),
+        ..Said::default()
+    };
+    for leg in legs {
+        if let Some(line) = Line::read(&leg.body) {
+            said.take(leg, &line);
+        }
+        said.content.push_str(leg.then.as_deref().unwrap_or_default());
+    }
+    // The last leg's reply: what is not named here is its own.
+    let told = format!("{{{}}}", said.members());
+    let mut edits: Vec<Edit> = line.message.map(|m| Edit::replace(m, told)).into_iter().collect();
+    let output = |legs: &[Leg]| legs.iter().map(|l| l.report.usage.output).sum::<u64>();
+    match ending {
+        Ending::Own | Ending::WithoutCall => {
+            edits.extend(usage::summed(text, line.root, output(&legs[..legs.len() - 1])));
+        }
+        Ending::Stopped { next_input } | Ending::Lost { next_input } => {
+            edits.extend(stopped(text, line.root, output(legs), next_input));
+        }
+    }
+    splice::flat(splice::splice(&last.body, edits))
+}
+
+fn stopped(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
+    let set = |key: &str, value: String| match json::get(text, root, key) {
+        Some(span) => Edit::replace(span, value),
+        None => Edit::insert(root.end - 1, format!(r#","{key}":{value}"#)),
+    };
+    vec![
+        set("done_reason", r#""stop""#.to_owned()),
+        set("prompt_eval_count", next_input.to_string()),
+        set("eval_count", output.to_string()),
+    ]
+}
+
+/// The model's own message, as it said it, then the results of its calls.
+pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    let pieces: Vec<Vec<u8>> = match spoken {
+        Spoken::Reply(body) => vec![body.to_vec()],
+        Spoken::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
+    };
+    let mut said = Said::default();
+    for text in &pieces {
+        let Some(line) = Line::read(text) else { continue };
+        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
+        said.content.push_str(&string(line.content));
+        said.thinking.push_str(&string(line.thinking));
+        said.calls
+            .extend(calls(text, &line).into_iter().filter_map(|call| {
+                if !is_ours(text, call) {
+                    return Some(raw(text, call));
+                }
+                // As it will be put back on every later request; others of ours are left out.
+                let ours = pairs::hidden_call(&hidden(text, call, 0, usize::MAX));
+                pairs.iter().any(|p| p.call == ours).then_some(ours)
+            }));
+    }
+    let results: Vec<_> = pairs.iter().map(pairs::result).collect();
+    Some(format!("{{{}}},{}", said.members(), results.join(",")))
+}

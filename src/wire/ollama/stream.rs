@@ -1,0 +1,328 @@
+//! Ollama's streams: one response to the agent, however many legs it has. Grammar: WIRE.md, section 6.
+
+use bytes::Bytes;
+
+use super::request::{is_ours, traits};
+use super::usage;
+use crate::handoff::breaker::Breaker;
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::anchor::{Anchors, Place};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::view;
+use crate::wire::{Ending, Framing, Watch, sse};
+
+/// Where the stream is.
+pub(super) struct Stream {
+    watch: Watch,
+    /// Where the agent's transcript will have this response.
+    place: Place,
+    leg: usize,
+    report: LegReport,
+    /// Whether anything of this leg was shown.
+    spoke: bool,
+    /// Output tokens of earlier legs.
+    spent: u64,
+    anchors: Anchors,
+    breaker: Breaker,
+    hold: bool,
+    end: Option<End>,
+    opening: Option<String>,
+    /// `model` and `created_at` of the first line, as members with their commas.
+    identity: String,
+}
+
+/// A leg's last line, while it waits.
+struct End {
+    raw: Bytes,
+    edits: Vec<Edit>,
+    /// Members of its message that the agent may see and has not, as one line's message.
+    visible: Option<String>,
+}
+
+/// One line's spans.
+#[derive(Default)]
+pub(super) struct Line {
+    pub(super) root: Span,
+    pub(super) message: Option<Span>,
+    pub(super) content: Option<Span>,
+    pub(super) thinking: Option<Span>,
+    pub(super) calls: Option<Span>,
+}
+
+impl Line {
+    /// Reads a line or a reply; `None` where it is no JSON object.
+    pub(super) fn read(data: &[u8]) -> Option<Self> {
+        let root = json::whole(data).ok().filter(|r| data[r.start] == b'{')?;
+        let message = json::get(data, root, "message").filter(|m| data[m.start] == b'{');
+        let member = |name: &str| json::get(data, message?, name);
+        let literal = |span: &Span| data[span.start] == b'"';
+        Some(Self {
+            root,
+            message,
+            content: member("content").filter(literal),
+            thinking: member("thinking").filter(literal),
+            calls: member("tool_calls").filter(|c| data[c.start] == b'['),
+        })
+    }
+
+    /// What its reason to be done means.
+    pub(super) fn stop(&self, data: &[u8], calls: bool) -> Stop {
+        if !json::get(data, self.root, "done").is_some_and(|d| json::is_true(d.of(data))) {
+            return Stop::Open;
+        }
+        match json::get_string(data, self.root, "done_reason").as_deref() {
+            Some("length") => Stop::Truncated,
+            Some("load" | "unload") => Stop::Paused,
+            _ if calls => Stop::Calls,
+            _ => Stop::Done,
+        }
+    }
+}
+
+/// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
+pub(super) fn hidden(data: &[u8], call: Span, after: usize, limit: usize) -> HiddenCall {
+    let raw = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+    let known = traits(data, call);
+    let arguments = known.arguments.map_or("{}".to_owned(), raw);
+    let oversize = arguments.len() > limit;
+    let object = arguments.starts_with('{');
+    HiddenCall {
+        id: known
+            .id
+            .map_or(String::new(), |i| json::unescape(i.of(data)).into_owned()),
+        arguments: if oversize { String::new() } else { arguments },
+        complete: true,
+        oversize,
+        after,
+        raw: (!oversize && object).then(|| raw(call)),
+    }
+}
+
+impl Dialect for Stream {
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        let Some(line) = Line::read(data) else {
+            out.push(raw.clone());
+            return;
+        };
+        if json::get(data, line.root, "error").is_some() {
+            self.report.stop = Stop::Error;
+            if self.leg > 0 && !self.spoke {
+                // Nothing of this leg was shown: it may be tried again.
+                self.report.ended = true;
+            } else {
+                out.push(raw.clone());
+            }
+            return;
+        }
+        self.learn(data, &line);
+        if let Some(text) = self.opening.take() {
+            self.say(&text, out);
+        }
+        let mut edits = self.broken_up(data, &line);
+        let (calls, hid) = self.calls(data, &line);
+        edits.extend(calls);
+        let stop = line.stop(
+            data,
+            !self.report.calls.is_empty() || !self.report.hidden.is_empty(),
+        );
+        if stop == Stop::Open {
+            if !hid || self.says(data, &line) {
+                self.spoke = true;
+                out.push(edited(raw, data, edits));
+            }
+            return;
+        }
+        self.report.stop = stop;
+        self.report.ended = true;
+        self.report.usage = usage::of(data, line.root);
+        if !self.holding() {
+            out.push(edited(raw, data, edits));
+            return;
+        }
+        self.end = Some(End {
+            visible: message(data, &line, &edits).filter(|_| self.says(data, &line)),
+            edits: edits
+                .into_iter()
+                .chain(usage::summed(data, line.root, self.spent))
+                .collect(),
+            raw: raw.clone(),
+        });
+    }
+
+    fn report(&self) -> &LegReport {
+        &self.report
+    }
+
+    fn hold_ends(&mut self, hold: bool) {
+        self.hold = hold;
+    }
+
+    fn holds_end(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn next_leg(&mut self) {
+        self.leg += 1;
+        self.spent += self.report.usage.output;
+        self.report = LegReport::default();
+        self.spoke = false;
+        self.anchors = Anchors::default();
+        self.breaker = Breaker::default();
+        self.end = None;
+    }
+
+    fn open_with(&mut self, text: String) {
+        self.opening = Some(text);
+    }
+
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        self.show_end(out);
+        out.push(self.own(
+            &format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(text)),
+            "false",
+        ));
+    }
+
+    /// Blank lines break clients that parse each one; an empty piece of text does not.
+    fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        if !self.identity.is_empty() {
+            out.push(self.own(EMPTY, "false"));
+        }
+    }
+
+    fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        match ending {
+            Ending::Own | Ending::WithoutCall => {
+                if let Some(end) = self.end.take() {
+                    let data = Framing::Lines.data(&end.raw);
+                    out.push(edited(&end.raw, &data, end.edits));
+                }
+            }
+            Ending::Stopped { next_input } | Ending::Lost { next_input } => {
+                self.show_end(out);
+                let usage = usage::stopped(self.spent + self.report.usage.output, next_input);
+                out.push(self.own(EMPTY, &format!(r#"true,"done_reason":"stop",{usage}"#)));
+            }
+        }
+    }
+}
+
+/// A message that says nothing.
+const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
+
+impl Stream {
+    pub(super) fn new(watch: Watch, place: Place) -> Self {
+        Self {
+            watch,
+            spoke: false,
+            place,
+            leg: 0,
+            report: LegReport::default(),
+            spent: 0,
+            anchors: Anchors::default(),
+            breaker: Breaker::default(),
+            hold: false,
+            end: None,
+            opening: None,
+            identity: String::new(),
+        }
+    }
+
+    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    fn holding(&self) -> bool {
+        self.hold || self.leg > 0 || !self.report.hidden.is_empty()
+    }
+
+    fn learn(&mut self, data: &[u8], line: &Line) {
+        if !self.identity.is_empty() {
+            return;
+        }
+        let members = ["model", "created_at"].map(|key| {
+            let value = json::get(data, line.root, key);
+            value.map_or(String::new(), |v| {
+                format!(r#""{key}":{},"#, String::from_utf8_lossy(v.of(data)))
+            })
+        });
+        self.identity = members.concat();
+    }
+
+    fn broken_up(&mut self, data: &[u8], line: &Line) -> Vec<Edit> {
+        let Some(inside) = line.content.map(Span::inner) else {
+            return Vec::new();
+        };
+        let breaks = self.breaker.follow(inside.of(data));
+        self.report.broken_up += breaks.len();
+        let insert = |at| Edit::insert(inside.start + at, r"\\");
+        breaks.into_iter().map(insert).collect()
+    }
+
+    /// Hides our calls of a line: the edits, and whether there were any.
+    fn calls(&mut self, data: &[u8], line: &Line) -> (Vec<Edit>, bool) {
+        let all = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
+        let lost: Vec<bool> = all.iter().map(|c| self.watch.hide && is_ours(data, *c)).collect();
+        for (call, ours) in all.iter().zip(&lost) {
+            let after = self.report.parts;
+            if *ours {
+                self.report
+                    .hidden
+                    .push(hidden(data, *call, after, self.watch.held_bytes));
+                continue;
+            }
+            let place = self.place;
+            let anchor = self.anchors.next(data, traits(data, *call), || place);
+            self.report.calls.push((anchor.text(), after));
+            self.report.parts += 1;
+        }
+        let hid = lost.contains(&true);
+        let edits = match view::kept(&all, &lost) {
+            Some(edits) => edits,
+            None if hid => line
+                .message
+                .and_then(|m| view::without_member(data, m, "tool_calls"))
+                .into_iter()
+                .collect(),
+            None => Vec::new(),
+        };
+        (edits, hid)
+    }
+
+    /// What a last line says, where the line itself will not be sent.
+    fn show_end(&mut self, out: &mut Vec<Bytes>) {
+        if let Some(visible) = self.end.as_mut().and_then(|e| e.visible.take()) {
+            out.push(self.own(&visible, "false"));
+        }
+    }
+
+    /// Whether a line says anything beside our calls.
+    fn says(&self, data: &[u8], line: &Line) -> bool {
+        let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
+        let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
+        let visible = |call: &Span| !(self.watch.hide && is_ours(data, *call));
+        text(line.content) || text(line.thinking) || calls.iter().any(visible)
+    }
+
+    /// A line of our own: `done` is that member's value, and what follows it.
+    fn own(&self, message: &str, done: &str) -> Bytes {
+        Bytes::from(format!(
+            "{{{}\"message\":{message},\"done\":{done}}}\n",
+            self.identity
+        ))
+    }
+}
+
+/// A line's message with those edits made that lie in it.
+fn message(data: &[u8], line: &Line, edits: &[Edit]) -> Option<String> {
+    Some(view::edited_part(data, line.message?, edits))
+}
+
+fn edited(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
+    if edits.is_empty() {
+        return raw.clone();
+    }
+    sse::edited(raw, data, edits)
+}
