@@ -59,6 +59,33 @@ test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADM
   assert.deepEqual(page.faults, []);
 });
 
+test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
+  const shown = { mixed: null, refuse: null };
+  for (const kind of Object.keys(shown)) {
+    const agent = new Agent(URL, { session: kind }).say(`Please do this:\n#task 1/2 steps=3 ${kind}`);
+    while (await agent.ask()) shown[kind] = agent.exchange;
+  }
+  page ??= await open(browser, ADMIN);
+  const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=50`)).json();
+  const paired = exchanges.filter((row) => row.changes.some((change) => change.why === "pair"));
+  assert.ok(paired.length > 0, "an exchange with a hidden pair");
+  for (const [at, row] of paired.slice(0, 2).entries()) {
+    await page.goto(`${ADMIN}/#/e/${row.id}`);
+    await page.waitForSelector(".diff .cell");
+    await page.getByRole("tab").first().click();
+    assert.match(await page.locator(".diff").innerText(), /agent never saw/, row.id);
+    await page.locator(".cell.new[data-side=sent] .head, .cell.changed[data-side=sent] .head").first().click();
+    await page.waitForSelector(".cell.open pre");
+    await shot(page, `running-pair-${at}`);
+  }
+  const asked = exchanges.find((row) => row.refused_calls > 0);
+  await page.goto(`${ADMIN}/#/e/${asked.id}`);
+  await page.waitForSelector(".diff .cell");
+  await page.getByRole("tab", { name: "Leg 2" }).click();
+  assert.match(await page.locator(".diff").innerText(), /told why and asked again/);
+  await shot(page, "running-asked-again");
+});
+
 test("a real exchange of more than 4 MB opens in less than a second", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
   const agent = new Agent(URL, { result: "0123456789abcdef\n".repeat(13_000), session: "heavy" });
   await agent.say("Read it all:\n#task 1/1 steps=24").work();
@@ -68,7 +95,8 @@ test("a real exchange of more than 4 MB opens in less than a second", { skip: !A
   const took = await page.evaluate(async (id) => {
     const began = performance.now();
     location.hash = `#/e/${id}`;
-    while (!document.querySelector(".diff .cell")) await new Promise(requestAnimationFrame);
+    const there = () => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell");
+    while (!there()) await new Promise(requestAnimationFrame);
     return performance.now() - began;
   }, agent.exchange);
   await ready(page);

@@ -208,7 +208,8 @@ test("an exchange of more than 4 MB opens in less than a second", async () => {
   const took = await page.evaluate(async (id) => {
     const began = performance.now();
     location.hash = `#/e/${id}`;
-    while (!document.querySelector(".diff .cell")) await new Promise(requestAnimationFrame);
+    const there = () => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell");
+    while (!there()) await new Promise(requestAnimationFrame);
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
     return performance.now() - began;
   }, story.id);

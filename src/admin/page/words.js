@@ -110,7 +110,7 @@ export const WHY = {
 
 /** The same, of one message that stands on both sides. */
 const WHY_EDITED = {
-  cut: "The message at the cut: part of it stayed behind with the history, or the carry-over prompt came in.",
+  cut: "The message at the cut: what follows the sentinel in it goes on, what stands before stays behind.",
   pair: "The model's own call of session_handoff, or its answer, was put back in its place. The agent never saw it.",
 };
 
