@@ -145,10 +145,11 @@ fn denial(denied: Denied) -> Answer {
                 "token",
                 "present admin.token as `Authorization: Bearer …`",
             );
-            answer.headers_mut().insert(
-                WWW_AUTHENTICATE,
-                HeaderValue::from_static("Bearer, Basic realm=\"baton\""),
-            );
+            // A line for each: Chromium does not read a list, and so would not ask the person.
+            for challenge in ["Bearer", "Basic realm=\"baton\""] {
+                let challenge = HeaderValue::from_static(challenge);
+                answer.headers_mut().append(WWW_AUTHENTICATE, challenge);
+            }
             answer
         }
         Denied::Origin => error(

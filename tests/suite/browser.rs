@@ -41,6 +41,17 @@ fn on_the_running_program() {
     }
 }
 
+#[test]
+fn behind_a_token() {
+    if ready() {
+        let program = Program::start_with("http://127.0.0.1:1", &[("BATON_ADMIN__TOKEN", TOKEN)]);
+        program.drive(&["token.test.mjs"]);
+    }
+}
+
+/// The same in `tests/browser/token.test.mjs`.
+const TOKEN: &str = "0123456789abcdef-browser";
+
 /// Whether there is a browser, and what drives it.
 fn ready() -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -70,6 +81,10 @@ struct Program {
 
 impl Program {
     fn start(provider: &str) -> Self {
+        Self::start_with(provider, &[])
+    }
+
+    fn start_with(provider: &str, settings: &[(&str, &str)]) -> Self {
         let state = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command
@@ -80,7 +95,8 @@ impl Program {
             // No config of this machine's user.
             .env("HOME", state.path())
             .env("XDG_CONFIG_HOME", state.path())
-            .env_remove("BATON_CONFIG");
+            .env_remove("BATON_CONFIG")
+            .envs(settings.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap())
             .lines()

@@ -34,6 +34,7 @@ class Neighbours {
     if (!key) return;
     const said = await api.json(api.path(["conversations", key]), { signal: this.ctx.signal });
     this.ctx.rows.set(key, said.exchanges ?? []);
+    this.title = line(said.conversation?.title);
   }
 
   async step(by) {
@@ -49,12 +50,16 @@ class Neighbours {
 
 function head(said, row, up, near) {
   const title = h("h1", null);
-  const name = () => (title.textContent = near.at() >= 0 ? `Exchange ${near.at() + 1}` : `Exchange ${brief(row.id)}`);
+  const talk = h("a", { href: up });
+  const name = () => {
+    title.textContent = near.at() >= 0 ? `Exchange ${near.at() + 1}` : `Exchange ${brief(row.id)}`;
+    talk.textContent = near.title || near.ctx.titleOf(row.conversation);
+  };
   name();
   // Its number is worth a question, and worth no waiting.
   if (near.at() < 0) near.load().then(name, () => null);
   const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by) }, sign);
-  const crumbs = [h("a", { href: "#/" }, "Conversations"), row.conversation ? [" / ", h("a", { href: up }, near.ctx.titleOf(row.conversation))] : null];
+  const crumbs = [h("a", { href: "#/" }, "Conversations"), row.conversation ? [" / ", talk] : null];
   return h("header", { class: "head-of-view" },
     h("p", { class: "crumbs" }, crumbs),
     h("div", { class: "title-line" }, title, h("span", { class: "tags" }, tags(row)), h("span", { class: "steps" }, step(-1, "The exchange before", "‹"), step(1, "The next exchange", "›"))),
@@ -138,7 +143,7 @@ function legTab(said, row, leg, at) {
   const changes = leg.sent?.envelope_changes ?? [];
   return h("div", null,
     h("p", { class: "leg-line" },
-      h("span", { class: "dim" }, at > 0 ? "A later leg: after the handoff baton asked the model again, in the same response." : "What the agent sent, beside what went on to the model."),
+      h("span", { class: "dim" }, at > 0 ? "A later leg: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
       h("span", { class: "links" }, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
     diff(row.id, said.received?.messages ?? [], leg));
