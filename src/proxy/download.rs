@@ -50,6 +50,9 @@ enum Source {
     Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
 }
 
+/// How long the end of a body is waited for behind its last event.
+const READ_OUT: Duration = Duration::from_secs(2);
+
 /// How much decoded text is handed on at once, at most.
 const DECODED_CHUNK: usize = 16 * 1024;
 
@@ -87,6 +90,15 @@ impl UpstreamBody {
     pub async fn next(&mut self) -> Option<Result<Bytes, StreamFault>> {
         let frame = self.frame().await?;
         Some(frame.map(|f| f.into_data().unwrap_or_default()))
+    }
+
+    /// Nothing of it is needed any more, and its end is near: it is read until there, so that the connection can
+    /// serve again. The last chunk's end often comes a moment behind the last event.
+    pub(super) fn read_out(mut self) {
+        if !self.is_end_stream() {
+            let rest = async move { while let Some(Ok(_)) = self.next().await {} };
+            tokio::spawn(tokio::time::timeout(READ_OUT, rest));
+        }
     }
 
     /// All of it, if that is not more than `limit`. A body of one piece is not copied.

@@ -248,6 +248,9 @@ impl Driver {
                         self.feed(chunk);
                     }
                     if self.merge.leg_ended() {
+                        if let Phase::Leg(body) = std::mem::replace(&mut self.phase, Phase::Done) {
+                            body.read_out();
+                        }
                         self.leg_ended();
                     }
                     Poll::Ready(())
