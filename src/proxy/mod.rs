@@ -135,7 +135,7 @@ impl RequestContext {
         headers::onward(
             &self.headers,
             &self.place.config,
-            self.shape(),
+            (self.shape(), &self.target),
             self.key_header.as_ref(),
             sending,
         )
