@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
@@ -55,6 +56,8 @@ pub struct Place {
     /// Its config.
     pub config: Upstream,
     client: Client<Connector, SendBody>,
+    /// What was said of it once and is not said again: a bit for each thing.
+    told: AtomicU8,
 }
 
 /// How a request failed before the head of its response was there.
@@ -88,7 +91,13 @@ impl Place {
             name: name.to_owned(),
             config: config.clone(),
             client,
+            told: AtomicU8::new(0),
         })
+    }
+
+    /// Whether this thing was not said of this upstream before.
+    pub(super) fn first_time(&self, thing: u8) -> bool {
+        self.told.fetch_or(thing, Relaxed) & thing == 0
     }
 
     /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
