@@ -5,4 +5,5 @@ mod bad_input;
 mod conversations;
 mod golden;
 mod harness;
+mod matrix;
 mod sdk;
