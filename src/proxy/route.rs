@@ -126,6 +126,15 @@ const CALLS: &[(Path, WireId, Call)] = &[
     (Path::Ends("/v1internal:countTokens"), WireId::Gemini, Call::Count),
 ];
 
+/// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
+/// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
+const TOLD: &[(&str, WireId, Call)] = &[
+    ("/invocations", WireId::OpenaiChat, Call::Generate),
+    ("/messages", WireId::Anthropic, Call::Generate),
+    ("/messages/count_tokens", WireId::Anthropic, Call::Count),
+    ("/chat", WireId::Ollama, Call::Generate),
+];
+
 /// Paths without a transcript that still tell their wire, by how they begin.
 const FAMILIES: &[(&str, WireId)] = &[
     ("/v1/messages", WireId::Anthropic),
@@ -180,10 +189,21 @@ pub fn find(
         Some(name) => name.to_owned(),
         None => unprefixed(path, told, headers, upstreams).to_owned(),
     };
-    let configured = || upstreams.get(&upstream).and_then(|u| u.wire);
+    // The config knows better than headers, and a path of a wire's own better than the config.
+    let configured = upstreams.get(&upstream).and_then(|u| u.wire);
+    let wire = claimed.map(|(wire, _)| wire).or(configured).or(told);
+    let by_config = |wire| {
+        TOLD.iter()
+            .find(|(tail, w, _)| *w == wire && path.ends_with(tail))
+    };
+    let call = match (claimed, wire) {
+        (Some((_, call)), _) => call,
+        (None, Some(wire)) => by_config(wire).map_or(Call::Other, |row| row.2),
+        (None, None) => Call::Other,
+    };
     Route {
-        wire: told.or_else(configured),
-        call: claimed.map_or(Call::Other, |(_, call)| call),
+        wire,
+        call,
         target: if target.starts_with('/') {
             target.to_owned()
         } else {
@@ -297,6 +317,9 @@ mod tests {
         }
         let mut config = testing::config("http://127.0.0.1:9");
         let mut named = config.upstreams["openai"].clone();
+        let mut bricks = named.clone();
+        bricks.wire = Some(WireId::OpenaiChat);
+        config.upstreams.insert("bricks".to_owned(), bricks);
         named.wire = Some(WireId::Gemini);
         config
             .upstreams
@@ -350,6 +373,9 @@ mod tests {
             ("/u/mine/projects/p/locations/l/publishers/anthropic/models/c:streamRawPredict", None, "mine", Some(Anthropic), Generate),
             ("/u/mine/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict", None, "mine", Some(Anthropic), Count),
             ("/u/mine/v1/projects/p/locations/l/publishers/google/models/g:generateContent", None, "mine", Some(Gemini), Generate),
+            ("/u/bricks/serving-endpoints/m/invocations", None, "bricks", Some(OpenaiChat), Generate),
+            ("/u/bricks/v1/embeddings", None, "bricks", Some(OpenaiChat), Other),
+            ("/u/mine/serving-endpoints/m/invocations", None, "mine", Some(Gemini), Other),
             ("/u/mine/model/id/invoke", None, "mine", Some(Gemini), Other),
         ];
         for (path, header, upstream, wire, call) in table {
