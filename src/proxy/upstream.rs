@@ -173,13 +173,19 @@ impl Place {
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let idle = self.config.idle;
         let mut response = std::pin::pin!(self.client.request(request));
-        let mut due = Instant::now() + self.config.connect + idle;
+        let start = Instant::now();
+        let mut due = start + idle;
         loop {
             match tokio::time::timeout_at(due, response.as_mut()).await {
                 Ok(Ok(response)) => return Ok(begun(response, idle)),
                 Ok(Err(error)) => return Err(classify(&error)),
                 Err(_) => {
-                    due = Instant::from_std(progress.last()) + idle;
+                    // Before anything went up it may still be connecting.
+                    let last = match progress.bytes() {
+                        0 => start + self.config.connect,
+                        _ => Instant::from_std(progress.last()),
+                    };
+                    due = last + idle;
                     if due <= Instant::now() {
                         return Err(UpstreamFault {
                             code: Code::SILENT,
