@@ -7,3 +7,4 @@ mod golden;
 mod harness;
 mod matrix;
 mod sdk;
+mod upstreams;
