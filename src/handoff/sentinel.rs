@@ -267,7 +267,7 @@ pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str
 fn torn_closing(left: &[u8]) -> bool {
     const CLOSING: &[u8] = b"[[/handoff-resume:";
     const WHOLE: usize = CLOSING.len() + ID_CHARS + 1 + SEAL_CHARS + 2;
-    left.len() < WHOLE && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
+    left.len() < WHOLE && !left.contains(&b'\\') && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
 }
 
 /// The span between the line break behind an opening line and the one before a closing line.

@@ -93,7 +93,7 @@ async fn compressed_bodies_are_decoded_edited_and_sent_plain() {
             seen.header("content-length"),
             Some(seen.raw.len().to_string().as_str())
         );
-        assert!(seen.raw.starts_with(body[..40].as_bytes()) && seen.offers_handoff());
+        assert!(seen.raw.starts_with(&body.as_bytes()[..40]) && seen.offers_handoff());
     }
     scene.at_peace();
 }

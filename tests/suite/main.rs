@@ -3,6 +3,8 @@
 
 mod bad_input;
 mod conversations;
+mod crash;
+mod failures;
 mod golden;
 mod harness;
 mod matrix;

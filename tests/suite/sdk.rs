@@ -35,10 +35,20 @@ macro_rules! judges {
 judges! {
     python_anthropic: Python "anthropic_messages.py";
     python_openai_chat: Python "openai_chat.py";
+    python_openai_responses: Python "openai_responses.py";
+    python_openai_responses_held: Python "openai_responses_held.py";
+    python_google_genai_models: Python "google_genai_models.py";
+    python_google_genai_chats: Python "google_genai_chats.py";
+    python_ollama: Python "ollama_chat.py";
     typescript_anthropic: Node "anthropic_messages.mjs";
     typescript_openai_chat: Node "openai_chat.mjs";
+    typescript_openai_responses: Node "openai_responses.mjs";
+    typescript_google_genai_models: Node "google_genai_models.mjs";
+    typescript_google_genai_chats: Node "google_genai_chats.mjs";
     ai_sdk_anthropic: Node "ai_sdk_anthropic.mjs";
     ai_sdk_openai_chat: Node "ai_sdk_openai_chat.mjs";
+    ai_sdk_openai_responses: Node "ai_sdk_openai_responses.mjs";
+    ai_sdk_google: Node "ai_sdk_google.mjs";
 }
 
 /// What runs a script.

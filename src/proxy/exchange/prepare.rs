@@ -1,6 +1,7 @@
 //! What is known of a request before anything is sent: its conversation, its active handoff, its hidden pairs,
 //! and whether it gets the tool.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -125,7 +126,9 @@ pub(super) async fn prepare(
     let Some((wire, reading)) = read(ctx, body) else {
         return Ok(None);
     };
-    let live = match open(app, ctx, wire, &reading).await {
+    let (key, named) = key(ctx, wire, &reading);
+    ctx.meter.note(|e| e.conversation = Some(key.clone()));
+    let live = match app.sessions.open(&key, &ctx.principal, now_ms()).await {
         Ok(live) => Some(live),
         Err(error) => {
             tracing::error!(%error, "the store cannot be read");
@@ -147,7 +150,7 @@ pub(super) async fn prepare(
     let of_the_loop = is_model_call(ctx.call)
         && reading.view.tools.is_some_and(|t| t.client)
         && reading.view.facts.previous.is_none();
-    let unpinned = active.is_none() && known.is_some() && of_the_loop;
+    let unpinned = active.is_none() && known.is_some() && of_the_loop && (named || reading.view.under_way());
     let mut prepared = Prepared {
         wire,
         reading,
@@ -176,6 +179,8 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
         Route::Generate | Route::Other => Call::Generate,
     };
     match Reading::new(wire, text, call) {
+        // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
+        Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => None,
         Ok(mut reading) => {
             // Some wires say in the path what others say in the body.
             let facts = &mut reading.view.facts;
@@ -202,19 +207,16 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
     }
 }
 
-async fn open(
-    app: &App,
-    ctx: &RequestContext,
-    wire: &dyn Wire,
-    reading: &Reading,
-) -> Result<Arc<Live>, StoreError> {
+/// The conversation's key, and whether the agent named its session: an opening may be another one's, too.
+fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &Reading) -> (String, bool) {
+    let named = Cell::new(true);
     let header = |name: &str| ctx.headers.get(name)?.to_str().ok().map(str::to_owned);
     let session = reading.view.facts.session.as_deref();
     let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
+        named.set(false);
         opening(wire, reading)
     });
-    ctx.meter.note(|e| e.conversation = Some(key.clone()));
-    app.sessions.open(&key, &ctx.principal, now_ms()).await
+    (key, named.get())
 }
 
 /// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from

@@ -242,6 +242,13 @@ fn a_token_count_may_wrap_its_request() {
 }
 
 #[test]
+fn a_token_count_may_be_of_contents_alone() {
+    let alone = json!({"contents": conversation()["contents"]});
+    assert_eq!(rules_at("/v1beta/models/m:countTokens", alone.clone()), []);
+    assert_ne!(rules_at(PATH, alone), [], "a reply is asked for with its tools");
+}
+
+#[test]
 fn a_stream_is_framed_as_asked() {
     let reply = working().deltas(4);
     let body = request(json!([user("Fix it.")]));

@@ -56,13 +56,6 @@ impl Counters {
             reasoning: self.reasoning,
         }
     }
-
-    fn as_iteration(&self) -> Vec<String> {
-        if !self.iterations.is_empty() {
-            return self.iterations.clone();
-        }
-        vec![format!(r#"{{"type":"message",{}}}"#, four(&self.four))]
-    }
 }
 
 fn text(data: &[u8], span: Span) -> String {
@@ -78,8 +71,10 @@ fn four(values: &[u64; 4]) -> String {
     members.join(",")
 }
 
-/// Input side of the last leg, output summed, one iteration a leg. All four counters are spelled out, zeros
-/// included, since accumulators keep `message_start`'s where one is absent.
+/// Input side of the last leg, output summed. All four counters are spelled out, zeros included, since
+/// accumulators keep `message_start`'s where one is absent. The legs are not listed as `iterations`: the AI SDK
+/// adds those up, and an agent on it would take all legs' input for its context. Only what upstream itself
+/// lists of the last leg stays.
 pub(super) fn merged(legs: &[Counters]) -> String {
     let Some(last) = legs.last() else {
         return "{}".to_owned();
@@ -94,12 +89,11 @@ pub(super) fn merged(legs: &[Counters]) -> String {
         .filter(|(name, _)| !fixed.contains(&name.as_str()) && name != "output_tokens_details")
         .map(|(name, raw)| format!(",{}:{raw}", json::quote(name)))
         .collect();
-    let iterations: Vec<_> = legs.iter().flat_map(Counters::as_iteration).collect();
-    format!(
-        r#"{{{}{others},"iterations":[{}]}}"#,
-        four(&values),
-        iterations.join(",")
-    )
+    let iterations = match last.iterations.join(",") {
+        none if none.is_empty() => none,
+        all => format!(r#","iterations":[{all}]"#),
+    };
+    format!("{{{}{others}{iterations}}}", four(&values))
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.

@@ -6,7 +6,5 @@ import { URL } from "./judge.mjs";
 
 await judgeAiSdk("AI SDK, Anthropic", {
   thinks: true,
-  // It reads `usage.iterations`, and reports their sum in place of the last one.
-  sums: true,
   model: (headers) => createAnthropic({ apiKey: "test", baseURL: `${URL}/v1`, headers })("claude-sonnet-5-5"),
 });

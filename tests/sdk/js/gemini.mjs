@@ -37,10 +37,12 @@ export const judgeGemini = (name, start) =>
     thinks: true,
     stops: { call: "STOP", end: "STOP", lost: "STOP" },
     retries: false,
+    countsAll: false,
     start(headers) {
       const httpOptions = { baseUrl: URL, headers, timeout: 60_000 };
       const agent = start(new GoogleGenAI({ apiKey: "test", httpOptions }));
       return {
+        count: agent.count,
         say: (text) => agent.add([{ text }]),
         give: (calls) =>
           agent.add(calls.map(({ id, name }) => ({ functionResponse: { id, name, response: { output: RESULT } } }))),

@@ -14,5 +14,6 @@ await judgeGemini("Google, models", (client) => {
       contents.push({ role: "model", parts: responses.flatMap(partsOf) });
       return responses;
     },
+    count: async () => (await client.models.countTokens({ model: MODEL, contents })).totalTokens,
   };
 });

@@ -33,7 +33,7 @@ const DEFAULTS = {
   stops: { call: "tool_use", end: "end_turn", lost: "pause_turn" },
   retries: true, // The SDK tries an overloaded provider again by itself.
   modes: [true, false], // Streaming, and not.
-  sums: false, // The SDK adds up the input of all legs.
+  countsAll: true, // The API counts system and tools, too.
 };
 
 /** The carry-over prompt behind task `task`. */
@@ -118,10 +118,14 @@ async function chain(sdk, run, kind, stream, chunk, fault, counts) {
   agent.say(task(run, kind));
   const wanted = expected(kind, sdk.thinks);
   const sizes = [];
+  let counted;
+  let handed = false;
   for (let at = 0; at < wanted.length; at++) {
     const how = `${kind}, ${stream ? "stream" : "whole"}, ${chunk} bytes, ${fault}`;
     const where = `run ${run} (${how}), answer ${at + 1}`;
-    const counted = counts && agent.count ? await agent.count() : undefined;
+    const earlier = counted;
+    counted = counts && agent.count ? await agent.count() : undefined;
+    if (earlier !== undefined) same(`${where}, count shrinks (${earlier} to ${counted})`, counted < earlier, handed);
     const answer = await agent.ask(stream);
     const seen = read(answer.blocks, sdk);
     const lost = fault === "lost" && seen.at(-1)?.[0] === "sentinel";
@@ -136,8 +140,8 @@ async function chain(sdk, run, kind, stream, chunk, fault, counts) {
     assert.ok(!raw.includes(FORBIDDEN), `${where}: the hidden call reached the agent: ${raw}`);
     const stop = lost ? "lost" : answer.calls.length ? "call" : "end";
     same(`${where}, stop reason`, answer.stop, sdk.stops[stop]);
-    const handed = seen.some(([kind]) => kind === "sentinel");
-    if (counted !== undefined && !handed) same(`${where}, counted beforehand`, counted, answer.input);
+    handed = seen.some(([kind]) => kind === "sentinel");
+    if (counted !== undefined && sdk.countsAll && !handed) same(`${where}, counted beforehand`, counted, answer.input);
     const before = sizes.at(-1);
     if (before && !lost && before.stop !== "lost")
       same(`${where}, input shrinks (${before.input} to ${answer.input})`, answer.input < before.input, handed);
@@ -196,7 +200,7 @@ export async function judgeLoop(name, described) {
           assert.ok(!raw.includes(FORBIDDEN), `${where}: the hidden call reached the agent: ${raw}`);
           same(`${where}, stop reason`, answer.stop, at + 1 < wanted.length ? sdk.stops.call : sdk.stops.end);
           const handed = seen.some(([kind]) => kind === "sentinel");
-          if (at && !sdk.sums) same(`${where}, input shrinks`, answer.input < sizes.at(-1).input, handed);
+          if (at) same(`${where}, input shrinks`, answer.input < sizes.at(-1).input, handed);
           sizes.push({ input: answer.input, output: answer.output });
         }
         same(`run ${run}: answers`, answers.length, wanted.length);

@@ -23,6 +23,7 @@ class Gemini(Agent):
     thinks = True
     stops = {"call": "STOP", "end": "STOP", "lost": "STOP"}
     retries = False
+    counts_all = False
 
     def __init__(self, headers):
         options = types.HttpOptions(base_url=URL, headers=headers, timeout=60_000)

@@ -23,5 +23,8 @@ class GoogleModels(Gemini):
         self.contents.append(types.Content(role="model", parts=parts))
         return responses
 
+    def count(self):
+        return self.client.models.count_tokens(model=MODEL, contents=self.contents).total_tokens
+
 
 judge(GoogleModels)

@@ -43,6 +43,7 @@ class Agent:
     stops = {"call": "tool_use", "end": "end_turn", "lost": "pause_turn"}
     retries = True  # The SDK tries an overloaded provider again by itself.
     modes = (True, False)  # Streaming, and not.
+    counts_all = True  # The API counts system and tools, too.
 
     def __init__(self, headers):
         raise NotImplementedError
@@ -139,9 +140,12 @@ def chain(make, run, kind, stream, chunk, fault="", counts=False):
     flag = "" if kind == "plain" else f" [{kind}]"
     agent.say(f"Run {run}. Please do this:\n#task 1/{TASKS} steps={STEPS}{flag}")
     wanted, sizes, at = expected(kind, agent.thinks), [], 0
+    counted, handed = None, False
     while at < len(wanted):
         where = f"run {run} ({kind}, {'stream' if stream else 'whole'}, {chunk} bytes, {fault}), answer {at + 1}"
-        counted = agent.count() if counts else None
+        before, counted = counted, agent.count() if counts else None
+        if before is not None:
+            same(f"{where}, count shrinks ({before} to {counted})", counted < before, handed)
         answer = agent.ask(stream)
         seen = read(agent, answer.blocks)
         lost = fault == "lost" and seen and seen[-1][0] == "sentinel"
@@ -157,7 +161,7 @@ def chain(make, run, kind, stream, chunk, fault="", counts=False):
         stop = "lost" if lost else "call" if answer.calls else "end"
         same(f"{where}, stop reason", answer.stop, agent.stops[stop])
         handed = any(block[0] == "sentinel" for block in seen)
-        if counted is not None and not handed:
+        if counted is not None and agent.counts_all and not handed:
             same(f"{where}, counted beforehand", counted, answer.input)
         if sizes and not lost and not any("lost" == size[2] for size in sizes[-1:]):
             less = answer.input < sizes[-1][0]

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::oracle::{Opening, Shown, View, plain_block, scrub};
+use super::oracle::{Opening, Shown, View};
+use super::spelling::{plain_block, scrub};
 use crate::harness::quirks::{self, Quirks};
 
 /// A point to which a person may rewind.

@@ -116,7 +116,6 @@ pub fn sqlite(dir: &Path) -> SharedStore {
 /// The proxy, listening. Dropped, it is gone with all its connections.
 pub struct Baton {
     pub addr: SocketAddr,
-    pub app: Arc<App>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     task: JoinHandle<()>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -134,10 +133,9 @@ impl Baton {
         let sink = Arc::clone(&events);
         let tap = Arc::new(move |event| sink.lock().unwrap().push(event));
         let app = Arc::new(App::new(config, store, SealKey::new(key), tap).unwrap());
-        let task = tokio::spawn(bound.run(Arc::clone(&app), std::future::pending()));
+        let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {
             addr,
-            app,
             events,
             task,
             client: client(),
@@ -185,7 +183,7 @@ impl Drop for Baton {
     }
 }
 
-fn client() -> Client<HttpConnector, Full<Bytes>> {
+pub fn client() -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new()).build(connector)

@@ -1,0 +1,218 @@
+//! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
+
+use super::{Candidate, Cut};
+use crate::handoff::{preamble, sentinel};
+use crate::json::{self, Span};
+use crate::splice::Edit;
+use crate::wire::Wire;
+use crate::wire::view::{Anatomy, PartKind, Role, View};
+
+/// Offset from which the agent's own bytes are kept.
+pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
+    match cut {
+        Cut::None | Cut::Before { .. } => 0,
+        Cut::At { candidate, .. } => candidate.sentinel.rest,
+        Cut::Fresh { .. } => view.list.end,
+    }
+}
+
+pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
+    match cut {
+        Cut::None => Vec::new(),
+        Cut::Before { head } => {
+            let next = view.turns.get(view.leading());
+            vec![match (next, view.turns.last()) {
+                (Some(next), _) => Edit::insert(next.span.start, format!("{head},")),
+                (None, Some(last)) => Edit::insert(last.span.end, format!(",{head}")),
+                (None, None) => Edit::insert(view.list.end - 1, head.to_owned()),
+            }]
+        }
+        Cut::Fresh { head } => {
+            let from = view.leading();
+            let with = opening(wire, view, from, view.turns.len(), head);
+            match (view.turns.get(from), view.turns.last()) {
+                (Some(first), Some(last)) => {
+                    vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
+                }
+                // Nothing but the system has spoken.
+                (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
+                (_, None) => vec![Edit::insert(view.list.end - 1, with)],
+            }
+        }
+        Cut::At {
+            candidate,
+            prompt,
+            head,
+        } => cut_at(wire, view, candidate, prompt, head),
+    }
+}
+
+/// Head and re-emitted turns for a cut that drops `turns[from..to]`.
+fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> String {
+    let mut all = vec![head.to_owned()];
+    all.extend(preamble::re_emitted(wire, view, from, to));
+    all.join(",")
+}
+
+fn cut_at(wire: &dyn Wire, view: &View, candidate: &Candidate, prompt: &str, head: &str) -> Vec<Edit> {
+    let from = view.leading().min(candidate.turn);
+    let whole = view.turns[candidate.turn].span;
+    let start = view.turns[from].span.start;
+    let mut with = opening(wire, view, from, candidate.turn, head);
+    let anatomy = wire.anatomy(view, candidate.turn);
+    let tail = tail(wire, view, candidate, prompt, &anatomy);
+    let mut edits = Vec::new();
+    match &tail {
+        Some(tail) => {
+            with.push(',');
+            with.push_str(&tail.prefix);
+            edits.push(Edit::replace(Span::new(start, tail.from), with));
+        }
+        None => edits.push(Edit::replace(Span::new(start, whole.end), with)),
+    }
+    let kept = tail.map_or(anatomy.parts.len(), |t| t.part);
+    let mended = wire.repair(view, candidate.turn);
+    edits.extend(mended.unwrap_or_else(|| drop_orphans(wire, view, candidate, &anatomy, kept)));
+    edits
+}
+
+/// What is left of the sentinel's own turn.
+struct Tail {
+    /// What opens the turn again.
+    prefix: String,
+    /// Offset from which its own bytes go on.
+    from: usize,
+    /// First part that is kept.
+    part: usize,
+}
+
+fn tail(
+    wire: &dyn Wire,
+    view: &View,
+    candidate: &Candidate,
+    prompt: &str,
+    anatomy: &Anatomy,
+) -> Option<Tail> {
+    let here = anatomy.parts.get(candidate.part)?;
+    let inside = here.text?;
+    let text: &[u8] = &view.body;
+    let rest = match candidate.sentinel.sealed {
+        None if !candidate.by_user => {
+            sentinel::behind_unclosed(text, candidate.sentinel.rest, inside.end, prompt)
+        }
+        _ => candidate.sentinel.rest,
+    };
+    let turn = view.turns[candidate.turn].span;
+    let left = Span::new(rest, inside.end);
+    let empty = if wire.drops_blank_text() {
+        json::unescape(left.of(text)).trim().is_empty()
+    } else {
+        left.is_empty()
+    };
+    let next = anatomy.parts.get(candidate.part + 1);
+    match (anatomy.list, empty) {
+        (Some(list), false) => {
+            let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
+            let block = view.str(Span::new(here.span.start, inside.start));
+            Some(Tail {
+                prefix: format!("{open}{block}"),
+                from: rest,
+                part: candidate.part,
+            })
+        }
+        (None, false) => {
+            let prefix = view.str(Span::new(turn.start, inside.start)).into_owned();
+            Some(Tail {
+                prefix,
+                from: rest,
+                part: candidate.part,
+            })
+        }
+        (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
+            let prefix = view.str(Span::new(turn.start, list.start + 1)).into_owned();
+            Some(Tail {
+                prefix,
+                from: next?.span.start,
+                part: candidate.part + 1,
+            })
+        }
+        (list, true) => {
+            next?;
+            let content = list.unwrap_or(here.span);
+            let absent = wire.absent_content()?;
+            let prefix = format!("{}{absent}", view.str(Span::new(turn.start, content.start)));
+            Some(Tail {
+                prefix,
+                from: content.end,
+                part: candidate.part + 1,
+            })
+        }
+    }
+}
+
+/// Results right behind the cut whose calls went with it.
+fn drop_orphans(
+    wire: &dyn Wire,
+    view: &View,
+    candidate: &Candidate,
+    anatomy: &Anatomy,
+    kept: usize,
+) -> Vec<Edit> {
+    let text: &[u8] = &view.body;
+    // One message may have come back as several elements (Gemini: one for each streamed chunk).
+    let behind = (candidate.turn + 1..view.turns.len())
+        .take_while(|&t| view.turns[t].role == Role::Assistant)
+        .count();
+    let first = candidate.turn + 1 + behind;
+    let more: Vec<_> = (candidate.turn + 1..first)
+        .flat_map(|t| wire.anatomy(view, t).parts)
+        .collect();
+    let calls: Vec<&[u8]> = anatomy.parts[kept.min(anatomy.parts.len())..]
+        .iter()
+        .chain(&more)
+        .filter(|p| p.kind == PartKind::Call)
+        .filter_map(|p| Some(p.id?.of(text)))
+        .collect();
+    let orphan = |p: &crate::wire::Part| {
+        p.kind == PartKind::Result && p.id.is_some_and(|id| !calls.contains(&id.of(text)))
+    };
+    let mut edits = Vec::new();
+    for turn in first..view.turns.len() {
+        if !matches!(view.turns[turn].role, Role::User | Role::Tool) {
+            break;
+        }
+        let anatomy = wire.anatomy(view, turn);
+        let lost: Vec<bool> = anatomy.parts.iter().map(orphan).collect();
+        if !lost.contains(&true) {
+            break;
+        }
+        if lost.iter().all(|l| *l) {
+            edits.push(Edit::delete(Span::new(
+                view.turns[turn - 1].span.end,
+                view.turns[turn].span.end,
+            )));
+        } else {
+            edits.extend(without_parts(&anatomy, &lost));
+        }
+    }
+    edits
+}
+
+/// Deletes parts of a list with the commas between; at least one part stays.
+fn without_parts(anatomy: &Anatomy, lost: &[bool]) -> Vec<Edit> {
+    let parts = &anatomy.parts;
+    let first = lost.iter().position(|l| !l).unwrap_or_default();
+    let mut edits = Vec::new();
+    if first > 0 {
+        edits.push(Edit::delete(Span::new(
+            parts[0].span.start,
+            parts[first].span.start,
+        )));
+    }
+    for i in first + 1..parts.len() {
+        if lost[i] {
+            edits.push(Edit::delete(Span::new(parts[i - 1].span.end, parts[i].span.end)));
+        }
+    }
+    edits
+}

@@ -1,0 +1,144 @@
+//! What in a request looks like ours, and where it counts.
+
+use bytes::Bytes;
+
+use crate::handoff::sentinel::{self, Mark, MarkKind, Sentinel};
+use crate::json::{self, Span};
+use crate::wire::view::{OwnItem, PartKind, Role, View};
+use crate::wire::{Call, Unread, Wire};
+
+/// A request, and everything in it that looks like ours.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The request.
+    pub view: View,
+    pub(super) marks: Vec<Mark>,
+    pub(super) items: Vec<OwnItem>,
+}
+
+/// A sentinel in a place where it counts; whether its id does is for the store and the seal to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// What was read.
+    pub sentinel: Sentinel,
+    /// Its turn.
+    pub turn: usize,
+    /// Its part of that turn.
+    pub part: usize,
+    /// A person resumes here: it stands at the start of a user text.
+    pub by_user: bool,
+}
+
+impl Reading {
+    /// Reads a request body.
+    pub fn new(wire: &dyn Wire, body: &Bytes, call: Call) -> Result<Self, Unread> {
+        let view = wire.read(body, call)?;
+        let marks = sentinel::marks(&body[view.list.start..view.list.end]);
+        let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
+        let items = wire.own_items(&view);
+        Ok(Self { view, marks, items })
+    }
+
+    /// Sentinels that count if their ids do, last one first.
+    pub fn candidates(&self, wire: &dyn Wire) -> Vec<Candidate> {
+        let opens = (0..self.marks.len())
+            .rev()
+            .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
+        let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(wire, i)).collect();
+        for item in self.items.iter().filter(|i| !i.aside) {
+            let told = all
+                .iter()
+                .any(|c| c.turn == item.turn && c.sentinel.id == item.id);
+            if !told {
+                all.push(self.by_item(item));
+            }
+        }
+        all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
+        all
+    }
+
+    /// A sentinel of which nothing is left but its item's id: the whole item is the sentinel.
+    fn by_item(&self, item: &OwnItem) -> Candidate {
+        let span = self.view.turns[item.turn].span;
+        Candidate {
+            sentinel: Sentinel {
+                id: item.id,
+                at: span.start,
+                sealed: None,
+                rest: span.end,
+            },
+            turn: item.turn,
+            part: usize::MAX,
+            by_user: false,
+        }
+    }
+
+    fn candidate(&self, wire: &dyn Wire, i: usize) -> Option<Candidate> {
+        let at = self.marks[i].span.start;
+        let turn = self.view.turn_at(at)?;
+        let role = self.view.turns[turn].role;
+        if !matches!(role, Role::Assistant | Role::User) {
+            return None;
+        }
+        let anatomy = wire.anatomy(&self.view, turn);
+        let part = anatomy.text_at(at)?;
+        let inside = anatomy.parts[part].text?;
+        let by_user = role == Role::User;
+        if by_user
+            && !json::unescape(self.view.text(Span::new(inside.start, at)))
+                .trim()
+                .is_empty()
+        {
+            return None;
+        }
+        let sentinel = sentinel::read(&self.view.body, inside, &self.marks, i)?;
+        Some(Candidate {
+            sentinel,
+            turn,
+            part,
+            by_user,
+        })
+    }
+
+    /// Ids of the asides in the transcript.
+    pub fn asides(&self) -> Vec<uuid::Uuid> {
+        let by_text = self.marks.iter().filter_map(|m| {
+            if let MarkKind::Aside(id) = m.kind {
+                Some(id)
+            } else {
+                None
+            }
+        });
+        let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
+        by_text.chain(by_item).collect()
+    }
+
+    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
+    /// and in results that are turns of their own (their calls may be upstream's to remember).
+    pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
+        let mut seen = std::collections::HashSet::new();
+        let turns = |role| (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
+        let calls = turns(Role::Assistant).flat_map(|i| wire.call_keys(&self.view, i));
+        let results = turns(Role::Tool)
+            .flat_map(|i| wire.anatomy(&self.view, i).parts)
+            .filter(|p| p.kind == PartKind::Result)
+            .filter_map(|p| Some(self.view.str(p.id?).into_owned()));
+        calls
+            .chain(results)
+            .filter(|id| seen.insert(id.clone()))
+            .collect()
+    }
+}
+
+fn shifted(mark: Mark, by: usize) -> Mark {
+    let shift = |s: Span| Span::new(s.start + by, s.end + by);
+    let kind = match mark.kind {
+        MarkKind::Close(id, seal) => MarkKind::Close(id, shift(seal)),
+        MarkKind::Broken(slash) => MarkKind::Broken(shift(slash)),
+        other => other,
+    };
+    Mark {
+        span: shift(mark.span),
+        kind,
+    }
+}

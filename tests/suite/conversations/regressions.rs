@@ -1,0 +1,116 @@
+//! Conversations that once went wrong, kept.
+
+use super::plan::{End, LegPlan, Piece, Plan, Step, Trouble};
+use super::run;
+use crate::harness::quirks::Quirks;
+
+fn leg(pieces: &[Piece], end: End) -> LegPlan {
+    LegPlan {
+        pieces: pieces.to_vec(),
+        end,
+        chunks: 0,
+        delta: 20,
+        trouble: None,
+    }
+}
+
+fn turn(who: usize, stream: bool, legs: Vec<LegPlan>) -> Step {
+    Step::Turn {
+        who,
+        legs,
+        stream,
+        says: 0,
+        restart_when_broken: false,
+    }
+}
+
+fn plain(who: usize) -> Step {
+    turn(
+        who,
+        true,
+        vec![leg(&[Piece::Think, Piece::Text(0)], End::Natural)],
+    )
+}
+
+fn holds(steps: Vec<Step>) {
+    holds_with(Quirks::default(), steps);
+}
+
+fn holds_with(quirks: Quirks, steps: Vec<Step>) {
+    let plan = Plan {
+        opening: 1,
+        quirks,
+        steps,
+    };
+    run(&plan).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn a_dropped_call_leaves_no_message_that_is_empty_or_ends_in_thinking() {
+    for stream in [true, false] {
+        for end in [End::MaxTokens, End::Refusal] {
+            let bare = turn(0, stream, vec![leg(&[Piece::Good(0)], end)]);
+            let thought = turn(0, stream, vec![leg(&[Piece::Think, Piece::Good(0)], end)]);
+            holds(vec![plain(0), bare, plain(0), thought, plain(0)]);
+        }
+        let chain = vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural); 4];
+        holds(vec![plain(0), turn(0, stream, chain), plain(0)]);
+        let refused = vec![leg(&[Piece::Think, Piece::Empty], End::Natural); 3];
+        holds(vec![plain(0), turn(0, stream, refused), plain(0)]);
+    }
+}
+
+#[test]
+fn text_behind_a_refused_call_stands_before_it_ever_after() {
+    for stream in [true, false] {
+        let again = leg(&[Piece::Think, Piece::Text(2)], End::Natural);
+        let legs = vec![
+            leg(&[Piece::Think, Piece::Empty, Piece::Text(0)], End::Natural),
+            again,
+        ];
+        holds(vec![turn(0, stream, legs), plain(0), plain(0)]);
+    }
+}
+
+#[test]
+fn pairs_are_found_again_when_a_conversation_of_the_same_opening_hands_over() {
+    let pair = turn(
+        0,
+        true,
+        vec![leg(&[Piece::Think, Piece::Call, Piece::Good(0)], End::Natural)],
+    );
+    let cut = LegPlan {
+        trouble: Some(Trouble::Cut(0)),
+        ..leg(&[Piece::Text(0)], End::Natural)
+    };
+    let fires = turn(1, true, vec![leg(&[Piece::Good(0)], End::Natural), cut]);
+    holds(vec![pair.clone(), plain(1), fires.clone(), plain(0), plain(0)]);
+    // The same by a rewind: the branch that handed over took the other one's pair off the list.
+    let alone = turn(0, true, vec![leg(&[Piece::Good(1)], End::Natural)]);
+    let fork = |back| Step::Fork { who: 0, back };
+    holds(vec![
+        plain(0),
+        plain(0),
+        pair,
+        plain(0),
+        plain(0),
+        alone,
+        fork(1),
+        plain(0),
+        fork(1),
+        plain(0),
+    ]);
+}
+
+#[test]
+fn a_hidden_call_in_front_of_text_that_was_glued_to_the_sentinel_has_its_place() {
+    let glue = Quirks {
+        glue: true,
+        ..Quirks::default()
+    };
+    for stream in [true, false] {
+        let mixed = leg(&[Piece::Good(1), Piece::Text(0), Piece::Call], End::Natural);
+        let legs = vec![leg(&[Piece::Good(0)], End::Natural), mixed];
+        holds_with(glue, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
+    }
+}

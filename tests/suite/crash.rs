@@ -1,0 +1,175 @@
+//! The real program, killed with SIGKILL at one moment after another of a handoff, and started again over the
+//! same state: a handoff of which the agent saw so much as the first byte is never lost.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use baton_proxy::store::Store;
+use baton_proxy::store::sqlite::SqliteStore;
+use baton_proxy::strict::{Options, Reply, Seen, Strict};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::scene::{PROMPT, assistant, handoff, history, texts, user};
+use crate::harness::{AgentSide, Heard, client, open, post, temp};
+
+const OPENING: &str = "[[handoff-resume:";
+
+/// Time a handoff of [`model`] takes, and a little more.
+const LAST_MOMENT: u64 = 170;
+
+/// Between two moments at which it is killed.
+const STEP: usize = 7;
+
+/// The program, serving.
+struct Program {
+    child: Child,
+    url: String,
+    /// Open as long as the program: it says more than one line.
+    _said: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(config: &Path, state: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .args(["serve", "--log-level", "error", "--config"])
+            .arg(config)
+            .arg("--state-dir")
+            .arg(state)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        let addr = line
+            .trim()
+            .strip_prefix("listening on ")
+            .unwrap_or_else(|| panic!("{line:?}"));
+        Self {
+            url: format!("{addr}/v1/messages"),
+            child,
+            _said: said,
+        }
+    }
+
+    /// SIGKILL.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    async fn ask(&self, history: &[Value]) -> Heard {
+        let body = Anthropic.body(history, true).to_string();
+        post(&self.url, Anthropic.headers(), body.into()).await
+    }
+
+    /// Asks, is killed after `moment`, and returns what the agent had by then.
+    async fn ask_and_die(&mut self, history: &[Value], moment: Duration) -> Vec<u8> {
+        let body = Bytes::from(Anthropic.body(history, true).to_string());
+        let (agent, url) = (client(), self.url.clone());
+        let mut raw = Vec::new();
+        let reading = async {
+            let mut body = open(&agent, &url, Anthropic.headers(), body).await.into_body();
+            while let Some(Ok(frame)) = body.frame().await {
+                raw.extend(frame.into_data().unwrap_or_default());
+            }
+            std::future::pending::<()>().await;
+        };
+        let _ = tokio::time::timeout(moment, reading).await;
+        self.kill();
+        raw
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The model hands over when it is told a number.
+fn model(seen: &Seen) -> Reply {
+    let pause = Duration::from_millis(3);
+    if texts(seen.messages()) == [format!("u: {PROMPT}")] {
+        return Reply::text("Fresh. On with the reader.").deltas(3).delay(pause);
+    }
+    match seen.last_user_text().is_some_and(|t| t.parse::<u64>().is_ok()) {
+        true => handoff().deltas(6).delay(pause),
+        false => Reply::text("Next."),
+    }
+}
+
+#[tokio::test]
+async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (dir.path().join("baton.toml"), dir.path().join("state"));
+    let text = format!(
+        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n",
+        provider.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let (mut shown, mut unseen) = (0, 0);
+    for moment in (0..LAST_MOMENT).step_by(STEP) {
+        let mine = [
+            &history()[..],
+            &[assistant(&[text_block("Yes.")]), user(&format!("{moment}"))],
+        ]
+        .concat();
+        let mut program = Program::start(&config, &state);
+        let raw = program.ask_and_die(&mine, Duration::from_millis(moment)).await;
+        let raw = String::from_utf8(raw).unwrap();
+        let program = Program::start(&config, &state);
+        let Some(at) = raw.find(OPENING) else {
+            unseen += 1;
+            // Nothing was shown: the agent asks again, and all is as if for the first time.
+            let heard = program.ask(&mine).await;
+            assert!(
+                heard.text().contains("message_stop"),
+                "{moment}: {}",
+                heard.text()
+            );
+            continue;
+        };
+        shown += 1;
+        let id = raw[at + OPENING.len()..].get(..36).unwrap_or_default();
+        let stored = Uuid::parse_str(id).unwrap();
+        let store = SqliteStore::open(&state).unwrap();
+        let handoff = store.handoff("local", stored).await.unwrap();
+        assert_eq!(
+            handoff.map(|h| h.prompt).as_deref(),
+            Some(PROMPT),
+            "{moment}: {raw}"
+        );
+        // What the agent kept of it: the sentinel's opening line will do.
+        let kept = [
+            text_block("Done with that."),
+            text_block(&format!("{OPENING}{id}]]")),
+        ];
+        let next = [&mine[..], &[assistant(&kept), user("Go on.")]].concat();
+        let heard = program.ask(&next).await;
+        assert_eq!(heard.header("x-baton-handoff"), Some(id), "{moment}");
+        let seen = provider.requests().last().unwrap().clone();
+        assert_eq!(
+            texts(seen.messages()),
+            [format!("u: {PROMPT}").as_str(), "u: Go on."]
+        );
+        assert!(seen.offers_handoff());
+    }
+    assert_eq!(provider.complaints(), []);
+    assert!(
+        shown > 2 && unseen > 2,
+        "{shown} shown, {unseen} unseen: choose other moments"
+    );
+}
+
+fn text_block(text: &str) -> Value {
+    serde_json::json!({"type": "text", "text": text})
+}

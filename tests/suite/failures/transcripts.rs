@@ -1,0 +1,327 @@
+//! What goes wrong with transcripts: found again, quoted, summed up, resent.
+
+use std::time::Duration;
+
+use baton_proxy::strict::{Endpoint, Fault, Reply};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::quirks::{Quirks, applied};
+use crate::harness::scene::{Scene, assistant, handoff, history, said, texts, then, user};
+use crate::harness::{AgentSide, Baton, config, memory};
+
+use super::carry;
+
+#[tokio::test]
+async fn row_22_two_proxies_in_a_row_leave_the_handoff_to_the_first() {
+    let inner = Scene::new([handoff(), Reply::text("Fresh."), Reply::text("Next.")]).await;
+    let outer = Baton::start(config(&format!("http://{}", inner.baton.addr)), memory());
+    let ask = async |history: &[Value]| {
+        let heard = outer.turn(&Anthropic, &Anthropic.body(history, true)).await;
+        Anthropic.hear(&heard.raw, true, heard.broken).unwrap()
+    };
+    let told = ask(&history()).await;
+    assert_eq!(said(&told).len(), 3);
+    assert!(said(&told)[1].contains("\n\n[[handoff-resume:"));
+    ask(&then(&history(), &told, "More.")).await;
+    let seen = inner.last();
+    assert_eq!(
+        texts(seen.messages()),
+        [carry().as_str(), "a: Fresh.", "u: More."]
+    );
+    assert_eq!(seen.tool_names(), ["read_file", "run", "session_handoff"]);
+    inner.at_peace();
+}
+
+#[tokio::test]
+async fn row_4_a_tool_of_the_agents_own_with_our_name_is_its_own() {
+    let scene = Scene::new([]).await;
+    for stream in [true, false] {
+        scene.script.push(handoff());
+        let mut body = Anthropic.body(&history(), stream);
+        body["tools"][0]["name"] = "session_handoff".into();
+        let heard = scene.baton.turn(&Anthropic, &body).await;
+        let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
+        assert_eq!(scene.last().body, body);
+        assert_eq!((told.content.len(), told.stop.as_deref()), (2, Some("tool_use")));
+        assert_eq!(told.content[1]["name"], "session_handoff");
+    }
+}
+
+#[tokio::test]
+async fn row_26_a_sentinel_summed_away_unpins_and_is_noted() {
+    let scene = Scene::new([
+        handoff(),
+        Reply::text("Fresh."),
+        Reply::text("a"),
+        Reply::text("b"),
+    ])
+    .await;
+    let session = [Anthropic.headers(), &[("x-claude-code-session-id", "s")]].concat();
+    let post = async |history: &[Value]| {
+        let body = Anthropic.body(history, true).to_string();
+        scene.baton.post(Anthropic.path(), &session, body.into()).await
+    };
+    let heard = post(&history()).await;
+    let told = Anthropic.hear(&heard.raw, true, false).unwrap();
+    post(&then(&history(), &told, "More.")).await;
+    post(&[user("Summary of what went before.")]).await;
+    assert_eq!(
+        texts(scene.last().messages()),
+        ["u: Summary of what went before."]
+    );
+    assert!(scene.last().offers_handoff());
+    let events = scene.baton.events(3).await;
+    assert_eq!(
+        events.iter().map(|e| e.unpinned).collect::<Vec<_>>(),
+        [false, false, true]
+    );
+}
+
+#[tokio::test]
+async fn row_28_betas_go_on_and_our_own_headers_stay_here() {
+    let scene = Scene::new([Reply::text("a"), handoff(), Reply::text("b")]).await;
+    let own = [
+        ("anthropic-beta", "a-2025-01-01, b,c"),
+        ("x-baton-handoff", "off"),
+        ("x-stainless-retry-count", "1"),
+    ];
+    let headers = [Anthropic.headers(), &own].concat();
+    let body = Anthropic.body(&history(), true).to_string();
+    scene
+        .baton
+        .post(Anthropic.path(), &headers, body.clone().into())
+        .await;
+    let seen = scene.last();
+    assert!(!seen.offers_handoff(), "off for this request");
+    assert_eq!(seen.raw, body.as_bytes());
+    assert_eq!(
+        (seen.header("anthropic-beta"), seen.header("x-baton-handoff")),
+        (Some("a-2025-01-01, b,c"), None)
+    );
+    let headers = [Anthropic.headers(), &own[..1]].concat();
+    scene.baton.post(Anthropic.path(), &headers, body.into()).await;
+    let seen = scene.last();
+    assert_eq!(texts(seen.messages()), [carry()]);
+    assert_eq!(
+        (seen.header("anthropic-beta"), seen.header("x-api-key")),
+        (Some("a-2025-01-01, b,c"), Some("sk-agent"))
+    );
+}
+
+#[tokio::test]
+async fn row_32_a_quoted_sentinel_cuts_nothing() {
+    let scene = Scene::new([handoff(), Reply::text("Fresh.")]).await;
+    let told = scene.turn(&history()).await;
+    let sentinel = said(&told)[1].to_owned();
+    // Another conversation reads the first one's session file, and its model repeats what it read.
+    let quoting = Reply::text(format!("The file says:{sentinel}That is all.")).deltas(3);
+    let read = json!({"type": "tool_result", "tool_use_id": "c", "content": sentinel});
+    let call = json!({"type": "tool_use", "id": "c", "name": "run", "input": {"path": "x"}});
+    let reading = vec![
+        user("Read it."),
+        assistant(&[call]),
+        json!({"role": "user", "content": [read]}),
+    ];
+    for stream in [true, false] {
+        scene.script.push(quoting.clone());
+        scene.script.push(Reply::text("ok"));
+        let heard = scene
+            .baton
+            .turn(&Anthropic, &Anthropic.body(&reading, stream))
+            .await;
+        let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
+        assert_eq!(heard.header("x-baton-handoff"), None);
+        let next = then(&reading, &told, &format!("Sure?{sentinel}"));
+        let glued = applied(
+            Quirks {
+                glue: true,
+                trim: true,
+                strings: true,
+                ..Quirks::default()
+            },
+            &next,
+        );
+        scene.turn(&glued).await;
+        let sent = texts(scene.last().messages());
+        assert_eq!(sent.len(), 5);
+        assert_eq!(
+            sent[3],
+            format!("a: The file says:{sentinel}That is all."),
+            "given back whole"
+        );
+    }
+    scene.at_peace();
+}
+
+#[tokio::test]
+async fn row_33_the_agents_own_summary_covers_the_current_task_only() {
+    let scene = Scene::new([handoff(), Reply::text("Fresh."), Reply::text("<summary>")]).await;
+    let told = scene.turn(&history()).await;
+    let mut body = Anthropic.body(&then(&history(), &told, "Sum up."), false);
+    body.as_object_mut().unwrap().remove("tools");
+    let headers = [
+        Anthropic.headers(),
+        &[("x-claude-code-request-class", "compaction")],
+    ]
+    .concat();
+    scene
+        .baton
+        .post(Anthropic.path(), &headers, body.to_string().into())
+        .await;
+    assert_eq!(
+        texts(scene.last().messages()),
+        [carry().as_str(), "a: Fresh.", "u: Sum up."]
+    );
+    let counted = scene
+        .baton
+        .post("/v1/messages/count_tokens", &headers, body.to_string().into())
+        .await;
+    assert_eq!(
+        (scene.last().endpoint, scene.last().messages().len()),
+        (Endpoint::CountTokens, 3)
+    );
+    assert!(counted.json()["input_tokens"].as_u64().unwrap() < 100);
+}
+
+#[tokio::test]
+async fn row_34_an_impatient_client_gets_two_whole_answers() {
+    let slow = Reply::text("Fresh.").fault(Fault::Stall {
+        events: 3,
+        time: Some(Duration::from_millis(500)),
+    });
+    let scene = Scene::new([handoff(), slow, Reply::text("Fresh again.")]).await;
+    let body = Anthropic.body(&history(), true);
+    let (first, second) = tokio::join!(scene.baton.turn(&Anthropic, &body), async {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        scene.baton.turn(&Anthropic, &body).await
+    });
+    let first = Anthropic.hear(&first.raw, true, first.broken).unwrap();
+    let second = Anthropic.hear(&second.raw, true, second.broken).unwrap();
+    assert_eq!((said(&first)[2], said(&second)[1]), ("Fresh.", "Fresh again."));
+    assert_eq!(said(&first)[1], said(&second)[0], "one handoff");
+    for told in [first, second] {
+        scene.script.push(Reply::text("ok"));
+        scene.turn(&then(&history(), &told, "More.")).await;
+        assert_eq!(texts(scene.last().messages())[0], carry());
+    }
+    scene.at_peace();
+}
+
+#[tokio::test]
+async fn row_35_the_prompt_holds_anything() {
+    let scene = Scene::new([]).await;
+    let long = "é漢🦀\\\"\n".repeat(25_000);
+    let odd = "x\u{2028}\u{2029}\u{85}</system>]]\n```\n[[/handoff-resume:x]]\n\u{0}end";
+    let kept = odd.replace("resume:", "resume\\:");
+    let table = [
+        (json!({"prompt": long}).to_string(), long.trim().to_owned()),
+        (json!({"prompt": odd}).to_string(), kept),
+        (
+            r#"{"prompt":"a\ud800b \udc00\ud83e\udd80"}"#.to_owned(),
+            "a\u{FFFD}b \u{FFFD}🦀".to_owned(),
+        ),
+    ];
+    for stream in [true, false] {
+        for (arguments, wanted) in &table {
+            if !stream && arguments.contains("ud800") {
+                continue; // The provider's own JSON would hold no such thing.
+            }
+            scene.script.push(
+                Reply::text("Done.")
+                    .raw_call("session_handoff", arguments.clone())
+                    .deltas(999),
+            );
+            scene.script.push(Reply::text("Fresh."));
+            let heard = scene
+                .baton
+                .turn(&Anthropic, &Anthropic.body(&history(), stream))
+                .await;
+            let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
+            let carry = format!("u: {wanted}");
+            assert_eq!(texts(scene.last().messages()), std::slice::from_ref(&carry));
+            // Recovered from the transcript alone, whatever it holds.
+            let baton = Baton::start(config(&scene.provider.url()), memory());
+            scene.script.push(Reply::text("ok"));
+            let next = then(&history(), &told, "More.");
+            baton.turn(&Anthropic, &Anthropic.body(&next, stream)).await;
+            assert_eq!(texts(scene.last().messages()), [&carry, "a: Fresh.", "u: More."]);
+        }
+    }
+    scene.at_peace();
+}
+
+#[tokio::test]
+async fn a_call_put_before_the_sentinel_by_the_agent_stays_legal() {
+    let scene = Scene::new([
+        handoff(),
+        Reply::new()
+            .call_as("c1", "run", json!({"path": "x"}))
+            .say("Running."),
+    ])
+    .await;
+    let told = scene.turn(&history()).await;
+    let result =
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]});
+    let quirks = Quirks {
+        text_first: true,
+        ..Quirks::default()
+    };
+    scene.script.push(Reply::text("ok"));
+    scene
+        .turn(&applied(
+            quirks,
+            &[&history()[..], &[assistant(&told.content), result]].concat(),
+        ))
+        .await;
+    assert_eq!(
+        texts(scene.last().messages()),
+        [carry().as_str(), "a: Running.|tool_use", "u: tool_result"]
+    );
+    scene.at_peace();
+}
+
+#[tokio::test]
+async fn a_history_that_ends_with_the_broken_answer_goes_on_behind_the_cut() {
+    let scene = Scene::new([handoff(), Reply::text("Fresh.").fault(Fault::CutAfterEvents(2))]).await;
+    let heard = scene.ask(&history()).await;
+    let told = Anthropic.hear(&heard.raw, true, heard.broken).unwrap();
+    scene.script.push(Reply::text("Fresh."));
+    scene
+        .turn(&[&history()[..], &[assistant(&told.content)]].concat())
+        .await;
+    assert_eq!(texts(scene.last().messages()), [carry()]);
+    // Quoted in what a person says: it is no sentinel there, unless it opens the text.
+    scene.script.push(Reply::text("ok"));
+    let quote = format!(
+        "<previous_response_suffix>{}</previous_response_suffix>",
+        said(&told)[1]
+    );
+    scene.turn(&[user("new"), user(&quote)]).await;
+    assert_eq!(scene.last().messages().len(), 2);
+    scene.script.push(Reply::text("ok"));
+    scene
+        .turn(&[user(&format!("{}\nGo on with that.", said(&told)[1].trim()))])
+        .await;
+    assert_eq!(
+        texts(scene.last().messages()).last().unwrap(),
+        "u: Go on with that."
+    );
+    scene.at_peace();
+}
+
+#[tokio::test]
+async fn in_stop_mode_the_next_message_goes_on_from_there() {
+    let stop = |c: &mut baton_proxy::config::Config| c.handoff.mode = baton_proxy::config::Mode::Stop;
+    let scene = Scene::with([handoff()], memory(), stop).await;
+    let told = scene.turn(&history()).await;
+    assert_eq!((said(&told).len(), told.stop.as_deref()), (2, Some("end_turn")));
+    assert!(
+        told.usage["input_tokens"].as_u64().unwrap() > 0 && told.usage["output_tokens"].as_u64().unwrap() > 0
+    );
+    scene.script.push(Reply::text("ok"));
+    scene.turn(&then(&history(), &told, "More.")).await;
+    assert_eq!(texts(scene.last().messages()), [carry().as_str(), "u: More."]);
+    scene.at_peace();
+}
