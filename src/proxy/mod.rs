@@ -18,6 +18,7 @@ pub mod meter;
 pub mod out;
 pub mod relay;
 pub mod route;
+mod sealed;
 pub mod server;
 mod stored;
 pub mod upload;
@@ -44,6 +45,7 @@ use self::headers::Sending;
 use self::meter::{EventHook, ExchangeMeter};
 use self::out::OutBody;
 use self::route::{Call, Route};
+use self::sealed::Sealed;
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
@@ -135,7 +137,7 @@ impl RequestContext {
         headers::onward(
             &self.headers,
             &self.place.config,
-            self.shape(),
+            (self.shape(), &self.target),
             self.key_header.as_ref(),
             sending,
         )
@@ -192,8 +194,13 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.
 async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    let sealed = Sealed::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
+    if let Some(sealed) = sealed {
+        sealed.say(&ctx);
+    }
     let readable = ctx.call.carries_transcript()
         && ctx.method == Method::POST
+        && sealed.is_none()
         && Coding::of(&ctx.headers) != Coding::Opaque;
     if !readable {
         return stored::run(&app, ctx, body).await;

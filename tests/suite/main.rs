@@ -7,4 +7,6 @@ mod crash;
 mod failures;
 mod golden;
 mod harness;
+mod matrix;
 mod sdk;
+mod upstreams;
