@@ -38,24 +38,33 @@ impl Kind {
 pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     child: Option<Child>,
-    _state: Option<tempfile::TempDir>,
+    state: Option<tempfile::TempDir>,
 }
 
 impl Proxy {
     pub(crate) fn start(kind: Kind, upstream: SocketAddr) -> Self {
-        let (mut command, state) = match kind {
-            Kind::Direct => {
+        let state = (kind == Kind::Baton).then(|| tempfile::tempdir().unwrap());
+        Self::start_on(kind, upstream, state)
+    }
+
+    /// The same once more, on the state that it left.
+    pub(crate) fn restart(mut self, kind: Kind, upstream: SocketAddr) -> Self {
+        let state = self.state.take();
+        drop(self);
+        Self::start_on(kind, upstream, state)
+    }
+
+    fn start_on(kind: Kind, upstream: SocketAddr, state: Option<tempfile::TempDir>) -> Self {
+        let mut command = match (kind, &state) {
+            (Kind::Pass, _) => pass("stream", upstream),
+            (Kind::Collect, _) => pass("collect", upstream),
+            (Kind::Baton, Some(state)) => baton(state.path(), upstream),
+            _ => {
                 return Self {
                     addr: upstream,
                     child: None,
-                    _state: None,
+                    state: None,
                 };
-            }
-            Kind::Pass => (pass("stream", upstream), None),
-            Kind::Collect => (pass("collect", upstream), None),
-            Kind::Baton => {
-                let state = tempfile::tempdir().unwrap();
-                (baton(state.path(), upstream), Some(state))
             }
         };
         command.stdout(Stdio::piped()).stderr(Stdio::null());
@@ -68,7 +77,7 @@ impl Proxy {
         Self {
             addr,
             child: Some(child),
-            _state: state,
+            state,
         }
     }
 
