@@ -14,10 +14,16 @@ use baton_proxy::handoff::tool;
 use baton_proxy::json;
 use baton_proxy::merge::StreamMerge;
 use baton_proxy::wire::anthropic::Anthropic;
-use baton_proxy::wire::{Call, Wire};
+use baton_proxy::wire::{Call, Watch, Wire};
 use bytes::Bytes;
 use history::{Seeded, Shape};
 use uuid::Uuid;
+
+/// What a response is looked through for.
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const HEAD: &str = r#"{"role":"user","content":"Go on with the importer."}"#;
@@ -95,6 +101,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
             tool: Some(tool::DESCRIPTION),
             pairs: &[],
             more: &[],
+            previous: None,
             tags: &[],
         };
         rewrite(&Anthropic, &reading, &what).rope.len()
@@ -106,7 +113,7 @@ fn stream(legs: usize, per_read: usize) -> Work {
     let frames: Vec<String> = (0..EVENTS).map(|_| history::text_frame(&mut random, 0)).collect();
     let reads: Vec<Bytes> = frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect();
     let view = Anthropic.read(&body(2_000, false), Call::Generate).unwrap();
-    let mut merge = StreamMerge::new(Anthropic.dialect(&view), 1 << 20);
+    let mut merge = StreamMerge::new(Anthropic.dialect(&view, WATCH), 1 << 20, true);
     let opening = Bytes::from([history::START, &history::block_start(0)].concat());
     let mut out = Vec::with_capacity(8);
     merge.feed(opening.clone(), &mut out);
