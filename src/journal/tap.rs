@@ -115,11 +115,11 @@ impl Tap {
     }
 
     /// An exchange is over. Also those without a transcript are noted.
-    pub fn end(&self, event: ExchangeEvent) {
+    pub fn end(&self, event: &ExchangeEvent) {
         let Some(shared) = &self.0 else { return };
         let partial = shared.lock_partial().remove(&event.id);
         shared.send(Note::End {
-            event: Box::new(event),
+            event: Box::new(event.clone()),
             partial,
         });
     }
