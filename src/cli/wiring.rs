@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
 use crate::journal::Tap;
@@ -12,6 +14,22 @@ use crate::proxy::App;
 use crate::proxy::server::Bound;
 use crate::store::SharedStore;
 use crate::telemetry::{ExchangeEvent, Metrics};
+
+/// An event on its way to the log, the counters and the journal. It gets there when it is dropped, so that none is lost with a
+/// task that never ran.
+struct Told {
+    event: ExchangeEvent,
+    metrics: Arc<Metrics>,
+    journal: Tap,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.event.log();
+        self.metrics.record(&self.event);
+        self.journal.end(&self.event);
+    }
+}
 
 /// A bound data listener with all that its exchanges share.
 pub(super) struct Data {
@@ -32,9 +50,16 @@ impl Data {
         let counted = Arc::clone(metrics);
         let noted = journal.clone();
         let tap = move |event: ExchangeEvent| {
-            event.log();
-            counted.record(&event);
-            noted.end(event);
+            let told = Told {
+                event,
+                metrics: Arc::clone(&counted),
+                journal: noted.clone(),
+            };
+            // The last handle of an exchange goes with its answer's last bytes: they leave first.
+            match Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn(async move { drop(told) })),
+                Err(_) => drop(told),
+            }
         };
         let app = App::new(config.clone(), store, seal, Arc::new(tap))?.with_journal(journal);
         let app = Arc::new(app);

@@ -94,6 +94,7 @@ impl Keeper {
                 let _ = self.archive.conn.execute_batch("ROLLBACK");
             }
             self.archive.rolled_back();
+            self.load.lost(weights.len());
         }
         for weight in weights {
             self.load.done(weight);

@@ -10,6 +10,7 @@
 
 mod archive;
 mod diff;
+mod envelope;
 mod exchange;
 mod explain;
 mod gist;
@@ -21,6 +22,7 @@ mod pieces;
 mod pool;
 mod query;
 mod redact;
+mod redact_stream;
 mod row;
 mod schema;
 mod search;

@@ -11,6 +11,7 @@ use std::ops::Range;
 use http::{HeaderMap, HeaderName};
 use regex::{Regex, RegexSet};
 
+use super::redact_stream;
 use crate::json::{self, Span};
 
 /// Name and pattern of well-known credentials, after the prefixes that their issuers document so that scanners
@@ -85,9 +86,9 @@ pub struct Redactor {
 }
 
 /// One find in a text.
-struct Found {
-    range: Range<usize>,
-    kind: &'static str,
+pub(super) struct Found {
+    pub(super) range: Range<usize>,
+    pub(super) kind: &'static str,
 }
 
 impl Redactor {
@@ -154,25 +155,7 @@ impl Redactor {
 
     /// A stream of JSON events. Texts under one key are searched across the events.
     pub fn stream<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
-        let mut lanes: Vec<Lane<'_>> = Vec::new();
-        for (key, span) in keyed(text) {
-            let key = key.of(text);
-            let lane = match lanes.iter_mut().find(|lane| lane.key == key) {
-                Some(lane) => lane,
-                None => {
-                    lanes.push(Lane::of(key));
-                    let last = lanes.len() - 1;
-                    &mut lanes[last]
-                }
-            };
-            lane.add(span, &json::unescape(span.inner().of(text)));
-        }
-        let mut edits: Vec<_> = lanes
-            .iter()
-            .flat_map(|lane| lane.edits(&self.find(&lane.joined)))
-            .collect();
-        edits.sort_by_key(|(span, _)| span.start);
-        let whole = apply(text, edits);
+        let whole = apply(text, redact_stream::edits(text, |joined| self.find(joined)));
         // Whatever a lane does not show: texts that hold one by themselves, keys, plain lines.
         match self.json(&whole) {
             Cow::Borrowed(_) => whole,
@@ -220,7 +203,8 @@ impl Redactor {
     }
 }
 
-fn mark(kind: &str) -> String {
+/// What stands where something was taken out.
+pub(super) fn mark(kind: &str) -> String {
     format!("[redacted:{kind}]")
 }
 
@@ -229,56 +213,6 @@ fn is_credential(name: &HeaderName) -> bool {
     CREDENTIAL_HEADERS.contains(&name)
         || (TELLING.iter().any(|part| name.contains(part)) || name.ends_with("-key"))
             && !HARMLESS.iter().any(|part| name.contains(part))
-}
-
-/// The texts under one key of a stream, joined.
-struct Lane<'a> {
-    key: &'a [u8],
-    joined: String,
-    pieces: Vec<(Span, Range<usize>)>,
-}
-
-impl<'a> Lane<'a> {
-    fn of(key: &'a [u8]) -> Self {
-        Self {
-            key,
-            joined: String::new(),
-            pieces: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, span: Span, text: &str) {
-        let from = self.joined.len();
-        self.joined.push_str(text);
-        self.pieces.push((span, from..self.joined.len()));
-    }
-
-    /// The literals to write anew: the mark where a find begins, nothing where it goes on.
-    fn edits(&self, found: &[Found]) -> Vec<(Span, String)> {
-        let touched =
-            |piece: &Range<usize>, f: &Found| f.range.start < piece.end && piece.start < f.range.end;
-        let mut edits = Vec::new();
-        for (span, piece) in &self.pieces {
-            // In order, so a search from the first that does not end before the piece.
-            let first = found.partition_point(|f| f.range.end <= piece.start);
-            let here: Vec<_> = found[first..].iter().take_while(|f| touched(piece, f)).collect();
-            if here.is_empty() {
-                continue;
-            }
-            let mut out = String::new();
-            let mut at = piece.start;
-            for f in here {
-                out.push_str(&self.joined[at..f.range.start.max(at)]);
-                if f.range.start >= piece.start {
-                    out.push_str(&mark(f.kind));
-                }
-                at = f.range.end.min(piece.end);
-            }
-            out.push_str(&self.joined[at..piece.end]);
-            edits.push((*span, json::quote(&out)));
-        }
-        edits
-    }
 }
 
 fn apply(text: &[u8], edits: Vec<(Span, String)>) -> Cow<'_, [u8]> {
@@ -297,7 +231,7 @@ fn apply(text: &[u8], edits: Vec<(Span, String)>) -> Cow<'_, [u8]> {
 }
 
 /// The string literals, quotes included. Text that ends inside one ends it.
-fn literals(text: &[u8]) -> Vec<Span> {
+pub(super) fn literals(text: &[u8]) -> Vec<Span> {
     let mut out = Vec::new();
     let mut from = 0;
     while let Some(start) = memchr::memchr(b'"', &text[from..]).map(|at| from + at) {
@@ -311,21 +245,6 @@ fn literals(text: &[u8]) -> Vec<Span> {
                 out.extend((start + 1 < text.len()).then(|| Span::new(start, text.len())));
                 break;
             }
-        }
-    }
-    out
-}
-
-/// The string literals that are values, each with its key (inside its quotes).
-fn keyed(text: &[u8]) -> Vec<(Span, Span)> {
-    let mut out = Vec::new();
-    let mut key = Span::default();
-    for span in literals(text) {
-        let next = json::blank(text, span.end);
-        if text.get(next) == Some(&b':') {
-            key = span.inner();
-        } else {
-            out.push((key, span));
         }
     }
     out

@@ -53,7 +53,6 @@ struct Shared {
     live: broadcast::Sender<Live>,
     /// Exchanges of which a note was dropped before their end.
     partial: Mutex<HashSet<String>>,
-    dropped: AtomicU64,
     queue_bytes: usize,
     response_bytes: usize,
 }
@@ -65,9 +64,16 @@ pub(super) struct Load {
     bytes: AtomicUsize,
     /// Bytes of bodies that are still going by.
     gathering: AtomicUsize,
+    /// Copies that were not taken, or could not be written.
+    dropped: AtomicU64,
 }
 
 impl Load {
+    /// So many notes could not be written.
+    pub(super) fn lost(&self, notes: usize) {
+        self.dropped.fetch_add(notes as u64, Relaxed);
+    }
+
     /// A note has left the queue.
     pub(super) fn done(&self, weight: usize) {
         self.notes.fetch_sub(1, Relaxed);
@@ -90,7 +96,6 @@ impl Tap {
             load: Arc::clone(&load),
             live: broadcast::channel(LIVE_NOTES).0,
             partial: Mutex::default(),
-            dropped: AtomicU64::new(0),
             queue_bytes,
             response_bytes,
         };
@@ -115,18 +120,20 @@ impl Tap {
     }
 
     /// An exchange is over. Also those without a transcript are noted.
-    pub fn end(&self, event: ExchangeEvent) {
+    pub fn end(&self, event: &ExchangeEvent) {
         let Some(shared) = &self.0 else { return };
         let partial = shared.lock_partial().remove(&event.id);
         shared.send(Note::End {
-            event: Box::new(event),
+            event: Box::new(event.clone()),
             partial,
         });
     }
 
-    /// Copies that were dropped because the queue was full.
+    /// Copies that were dropped because the queue was full, or could not be written.
     pub fn dropped(&self) -> u64 {
-        self.0.as_ref().map_or(0, |shared| shared.dropped.load(Relaxed))
+        self.0
+            .as_ref()
+            .map_or(0, |shared| shared.load.dropped.load(Relaxed))
     }
 
     /// What is written down from now on.
@@ -167,7 +174,7 @@ impl Shared {
         let full = !matches!(note, Note::End { .. })
             && self.load.bytes.load(Relaxed).saturating_add(weight) > self.queue_bytes;
         if full || self.load.notes.load(Relaxed) >= most {
-            self.dropped.fetch_add(1, Relaxed);
+            self.load.dropped.fetch_add(1, Relaxed);
             return false;
         }
         self.load.notes.fetch_add(1, Relaxed);

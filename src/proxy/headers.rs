@@ -60,11 +60,12 @@ pub struct Sending {
     pub later_leg: bool,
 }
 
-/// The agent's headers for upstream. `key_header` is the one that carried the proxy's own client key.
+/// The agent's headers for upstream, where they go with `target`. `key_header` is the one that carried the
+/// proxy's own client key.
 pub fn onward(
     agent: &HeaderMap,
     upstream: &Upstream,
-    wire: WireId,
+    (wire, target): (WireId, &str),
     key_header: Option<&HeaderName>,
     sending: Sending,
 ) -> HeaderMap {
@@ -88,14 +89,14 @@ pub fn onward(
     if sending.read {
         out.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    own_credentials(&mut out, upstream, wire);
+    own_credentials(&mut out, upstream, wire, target);
     out
 }
 
 /// The config's key and headers for this upstream, in place of the agent's.
-fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, wire: WireId) {
+fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, wire: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {
-        let (name, prefix) = key_place(wire, key.reveal());
+        let (name, prefix) = key_place(wire, target, key.reveal());
         if let Some(value) = secret_value(&format!("{prefix}{}", key.reveal())) {
             out.insert(name, value);
         }
@@ -107,10 +108,14 @@ fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, wire: WireId) {
     }
 }
 
-/// The header that a wire's provider expects a key in. Anthropic's OAuth tokens are bearer tokens.
-fn key_place(wire: WireId, key: &str) -> (HeaderName, &'static str) {
+/// The header that a wire's provider expects a key in. OAuth tokens are bearer tokens, Anthropic's and
+/// Google's; and Google's are what Vertex takes, whoever made the model. Azure's older paths know but one header.
+fn key_place(wire: WireId, target: &str, key: &str) -> (HeaderName, &'static str) {
+    let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
     match wire {
-        WireId::Anthropic if !key.starts_with("sk-ant-oat") => (HeaderName::from_static("x-api-key"), ""),
+        _ if target.contains("/openai/deployments/") => (HeaderName::from_static("api-key"), ""),
+        _ if token || target.contains("/publishers/anthropic/") => (header::AUTHORIZATION, "Bearer "),
+        WireId::Anthropic => (HeaderName::from_static("x-api-key"), ""),
         WireId::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
         _ => (header::AUTHORIZATION, "Bearer "),
     }
@@ -234,7 +239,7 @@ mod tests {
         let out = onward(
             &map(AGENT),
             &upstream(),
-            WireId::Anthropic,
+            (WireId::Anthropic, "/"),
             None,
             Sending::default(),
         );
@@ -261,7 +266,7 @@ mod tests {
             plain: true,
             later_leg: true,
         };
-        let out = onward(&map(AGENT), &upstream(), WireId::Anthropic, None, sending);
+        let out = onward(&map(AGENT), &upstream(), (WireId::Anthropic, "/"), None, sending);
         assert_eq!(
             rows(&out),
             [
@@ -282,21 +287,23 @@ mod tests {
             ("x-api-key", "client"),
             ("x-org", "theirs"),
         ]);
-        for (wire, key, name, value) in [
-            (WireId::Anthropic, "sk-ant-api", "x-api-key", "sk-ant-api"),
-            (
-                WireId::Anthropic,
-                "sk-ant-oat01",
-                "authorization",
-                "Bearer sk-ant-oat01",
-            ),
-            (WireId::OpenaiChat, "sk", "authorization", "Bearer sk"),
-            (WireId::Gemini, "AI", "x-goog-api-key", "AI"),
-        ] {
+        let azure = "/openai/deployments/d/chat/completions?api-version=1";
+        let vertex = "/projects/p/locations/l/publishers/anthropic/models/c:rawPredict";
+        #[rustfmt::skip]
+        let table = [
+            (WireId::Anthropic, "/v1/messages", "sk-ant-api", "x-api-key", "sk-ant-api"),
+            (WireId::Anthropic, "/v1/messages", "sk-ant-oat01", "authorization", "Bearer sk-ant-oat01"),
+            (WireId::Anthropic, vertex, "t", "authorization", "Bearer t"),
+            (WireId::OpenaiChat, "/v1/chat/completions", "sk", "authorization", "Bearer sk"),
+            (WireId::OpenaiChat, azure, "k", "api-key", "k"),
+            (WireId::Gemini, "/v1beta/models/g:generateContent", "AI", "x-goog-api-key", "AI"),
+            (WireId::Gemini, "/v1/projects/p/x", "ya29.t", "authorization", "Bearer ya29.t"),
+        ];
+        for (wire, target, key, name, value) in table {
             let mut place = upstream();
             place.api_key = Some(Secret::new(key));
             place.headers = vec![("X-Org".to_owned(), Secret::new("ours"))];
-            let out = onward(&agent, &place, wire, None, Sending::default());
+            let out = onward(&agent, &place, (wire, target), None, Sending::default());
             let mut expected = vec![("x-org", "ours"), (name, value)];
             expected.sort_unstable();
             let mut found = rows(&out);
@@ -307,7 +314,7 @@ mod tests {
         let out = onward(
             &agent,
             &upstream(),
-            WireId::Anthropic,
+            (WireId::Anthropic, "/"),
             Some(&key),
             Sending::default(),
         );

@@ -18,6 +18,7 @@ pub mod meter;
 pub mod out;
 pub mod relay;
 pub mod route;
+mod sealed;
 pub mod server;
 mod stored;
 pub mod upload;
@@ -44,6 +45,7 @@ use self::headers::Sending;
 use self::meter::{EventHook, ExchangeMeter};
 use self::out::OutBody;
 use self::route::{Call, Route};
+use self::sealed::Sealed;
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
@@ -146,7 +148,7 @@ impl RequestContext {
         headers::onward(
             &self.headers,
             &self.place.config,
-            self.shape(),
+            (self.shape(), &self.target),
             self.key_header.as_ref(),
             sending,
         )
@@ -183,7 +185,9 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
                 meter: meter.clone(),
                 recording: recording.clone(),
             };
-            answer(app, ctx, body).await
+            // Its state is large, and the server keeps room for what it awaits as long as the connection lives:
+            // in a box it goes when the answer's head is there.
+            Box::pin(answer(app, ctx, body)).await
         }
         Err(fault) => {
             // Nobody holds a place by what is not let in.
@@ -204,8 +208,13 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.
 async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+    let sealed = Sealed::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
+    if let Some(sealed) = sealed {
+        sealed.say(&ctx);
+    }
     let readable = ctx.call.carries_transcript()
         && ctx.method == Method::POST
+        && sealed.is_none()
         && Coding::of(&ctx.headers) != Coding::Opaque;
     if !readable {
         return stored::run(&app, ctx, body).await;

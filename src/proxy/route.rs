@@ -53,9 +53,13 @@ impl Route {
 enum Path {
     /// The path ends so. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
     Ends(&'static str),
-    /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`.
+    /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`, or of a model
+    /// of one's own (`tunedModels`, `endpoints`).
     Method(&'static str, &'static str),
 }
+
+/// Folders that a Google style path names a model in.
+const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
 /// Calls with a transcript, known by their path (WIRE.md sections 2 to 6). The first match counts.
 const CALLS: &[(Path, WireId, Call)] = &[
@@ -83,6 +87,11 @@ const CALLS: &[(Path, WireId, Call)] = &[
     ),
     (Path::Ends("/api/chat"), WireId::Ollama, Call::Generate),
     (
+        Path::Ends("/publishers/anthropic/models/count-tokens:rawPredict"),
+        WireId::Anthropic,
+        Call::Count,
+    ),
+    (
         Path::Method("publishers/anthropic/", "rawPredict"),
         WireId::Anthropic,
         Call::Generate,
@@ -103,6 +112,27 @@ const CALLS: &[(Path, WireId, Call)] = &[
         Call::Generate,
     ),
     (Path::Method("", "countTokens"), WireId::Gemini, Call::Count),
+    // Code Assist names the model in the body.
+    (
+        Path::Ends("/v1internal:generateContent"),
+        WireId::Gemini,
+        Call::Generate,
+    ),
+    (
+        Path::Ends("/v1internal:streamGenerateContent"),
+        WireId::Gemini,
+        Call::Generate,
+    ),
+    (Path::Ends("/v1internal:countTokens"), WireId::Gemini, Call::Count),
+];
+
+/// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
+/// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
+const TOLD: &[(&str, WireId, Call)] = &[
+    ("/invocations", WireId::OpenaiChat, Call::Generate),
+    ("/messages", WireId::Anthropic, Call::Generate),
+    ("/messages/count_tokens", WireId::Anthropic, Call::Count),
+    ("/chat", WireId::Ollama, Call::Generate),
 ];
 
 /// Paths without a transcript that still tell their wire, by how they begin.
@@ -110,7 +140,26 @@ const FAMILIES: &[(&str, WireId)] = &[
     ("/v1/messages", WireId::Anthropic),
     ("/api/hello", WireId::Anthropic),
     ("/v1beta/", WireId::Gemini),
+    ("/v1internal:", WireId::Gemini),
     ("/v1/responses", WireId::OpenaiResponses),
+    ("/openai/v1/responses", WireId::OpenaiResponses),
+];
+
+/// Vendors with paths of their own: how those begin, and the upstream that they go to where the config has one
+/// of that name.
+const VENDORS: &[(&str, &str)] = &[
+    ("/openai/", "azure"),
+    ("/projects/", "vertex"),
+    ("/v1/projects/", "vertex"),
+    ("/v1beta1/projects/", "vertex"),
+    ("/v1internal:", "codeassist"),
+    ("/model/", "bedrock"),
+    ("/api/chat", "ollama"),
+    ("/api/generate", "ollama"),
+    ("/api/ps", "ollama"),
+    ("/api/show", "ollama"),
+    ("/api/tags", "ollama"),
+    ("/api/version", "ollama"),
 ];
 
 /// Headers that tell whose API an agent speaks.
@@ -140,10 +189,21 @@ pub fn find(
         Some(name) => name.to_owned(),
         None => unprefixed(path, told, headers, upstreams).to_owned(),
     };
-    let configured = || upstreams.get(&upstream).and_then(|u| u.wire);
+    // The config knows better than headers, and a path of a wire's own better than the config.
+    let configured = upstreams.get(&upstream).and_then(|u| u.wire);
+    let wire = claimed.map(|(wire, _)| wire).or(configured).or(told);
+    let by_config = |wire| {
+        TOLD.iter()
+            .find(|(tail, w, _)| *w == wire && path.ends_with(tail))
+    };
+    let call = match (claimed, wire) {
+        (Some((_, call)), _) => call,
+        (None, Some(wire)) => by_config(wire).map_or(Call::Other, |row| row.2),
+        (None, None) => Call::Other,
+    };
     Route {
-        wire: told.or_else(configured),
-        call: claimed.map_or(Call::Other, |(_, call)| call),
+        wire,
+        call,
         target: if target.starts_with('/') {
             target.to_owned()
         } else {
@@ -160,9 +220,6 @@ fn split_name(rest: &str) -> (Option<&str>, &str) {
 }
 
 fn claim(path: &str) -> Option<(WireId, Call)> {
-    if path.contains("/publishers/anthropic/models/count-tokens:rawPredict") {
-        return Some((WireId::Anthropic, Call::Count));
-    }
     CALLS
         .iter()
         .find(|(shape, ..)| shape.matches(path))
@@ -177,7 +234,7 @@ impl Path {
                 let Some((place, name)) = path.rsplit_once(':') else {
                     return false;
                 };
-                name == *method && place.contains("/models/") && place.contains(folder)
+                name == *method && MODELS.iter().any(|m| place.contains(m)) && place.contains(folder)
             }
         }
     }
@@ -197,37 +254,54 @@ fn sign(headers: &HeaderMap) -> Option<WireId> {
         .map(|(_, wire)| *wire)
 }
 
-/// The upstream of a path without `/u/NAME`: that of its wire. `/v1beta/openai/…` is Google's own imitation of
-/// OpenAI's API, so that the place there is not the wire's.
+/// The upstream of a path without `/u/NAME`: its vendor's, where there is one, else that of its wire.
+/// `/v1beta/openai/…` is Google's own imitation of OpenAI's API, so that the place there is not the wire's.
 fn unprefixed(
     path: &str,
     wire: Option<WireId>,
     headers: &HeaderMap,
     upstreams: &BTreeMap<String, Upstream>,
 ) -> &'static str {
+    let here = |(begin, name): &&(&str, &str)| path.starts_with(begin) && upstreams.contains_key(*name);
+    if let Some((_, vendor)) = VENDORS.iter().find(here) {
+        return vendor;
+    }
     match wire {
         _ if path.starts_with("/v1beta/") => "gemini",
         Some(WireId::Anthropic) => "anthropic",
         Some(WireId::Gemini) => "gemini",
-        Some(WireId::Ollama) if upstreams.contains_key("ollama") => "ollama",
         _ if headers.contains_key("anthropic-version") => "anthropic",
         _ if headers.contains_key("x-goog-api-key") => "gemini",
         _ => "openai",
     }
 }
 
-/// The model that a path names: `…/models/NAME:method` (Gemini, Vertex).
+/// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).
 pub fn model(target: &str) -> Option<&str> {
     let path = target.split('?').next().unwrap_or(target);
-    let (place, _) = path.rsplit_once(':')?;
-    let (_, name) = place.rsplit_once("/models/")?;
+    let name = match path.split_once("/deployments/") {
+        Some((_, rest)) => rest.split('/').next()?,
+        None => {
+            let (place, _) = path.rsplit_once(':')?;
+            MODELS.iter().find_map(|folder| place.rsplit_once(folder))?.1
+        }
+    };
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
+
+/// Whether a path asks for a stream by itself.
+pub fn streams(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or(target);
+    path.ends_with(":streamGenerateContent") || path.ends_with(":streamRawPredict")
+}
+
+/// How Google's APIs are asked for server-sent events.
+const SSE: [&str; 3] = ["alt=sse", "$alt=sse", "%24alt=sse"];
 
 /// Whether the answer is one JSON array that comes element by element: Gemini's stream without `alt=sse`.
 pub fn streams_array(target: &str) -> bool {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    path.ends_with(":streamGenerateContent") && !query.split('&').any(|q| q == "alt=sse")
+    path.ends_with(":streamGenerateContent") && !query.split('&').any(|q| SSE.contains(&q))
 }
 
 #[cfg(test)]
@@ -243,7 +317,13 @@ mod tests {
         }
         let mut config = testing::config("http://127.0.0.1:9");
         let mut named = config.upstreams["openai"].clone();
+        let mut bricks = named.clone();
+        bricks.wire = Some(WireId::OpenaiChat);
+        config.upstreams.insert("bricks".to_owned(), bricks);
         named.wire = Some(WireId::Gemini);
+        config
+            .upstreams
+            .insert("vertex".to_owned(), config.upstreams["openai"].clone());
         config.upstreams.insert("mine".to_owned(), named);
         find(&path.parse().unwrap(), &headers, &config.upstreams)
     }
@@ -276,7 +356,16 @@ mod tests {
             ("/v1beta/models/m:countTokens", None, "gemini", Some(Gemini), Count),
             ("/v1beta/models/m:embedContent", None, "gemini", Some(Gemini), Other),
             ("/v1beta/openai/chat/completions", None, "gemini", Some(OpenaiChat), Generate),
-            ("/v1internal:streamGenerateContent", None, "openai", None, Other),
+            ("/v1internal:streamGenerateContent?alt=sse", None, "gemini", Some(Gemini), Generate),
+            ("/v1internal:countTokens", None, "gemini", Some(Gemini), Count),
+            ("/v1internal:loadCodeAssist", None, "gemini", Some(Gemini), Other),
+            ("/v1/tunedModels/t:generateContent", None, "gemini", Some(Gemini), Generate),
+            ("/v1/projects/p/locations/l/endpoints/7:streamGenerateContent", None, "vertex", Some(Gemini), Generate),
+            ("/projects/p/locations/l/publishers/anthropic/models/c:rawPredict", None, "vertex", Some(Anthropic), Generate),
+            ("/projects/p/locations/l/publishers/mistralai/models/c:rawPredict", None, "vertex", None, Other),
+            ("/openai/v1/responses?api-version=preview", None, "openai", Some(OpenaiResponses), Generate),
+            ("/openai/v1/responses/resp_1", None, "openai", Some(OpenaiResponses), Other),
+            ("/model/us.anthropic.claude:0/invoke", None, "openai", None, Other),
             ("/api/chat", None, "openai", Some(Ollama), Generate),
             ("/u/mine/v1/messages?beta=true", None, "mine", Some(Anthropic), Generate),
             ("/u/mine/whatever", None, "mine", Some(Gemini), Other),
@@ -284,6 +373,9 @@ mod tests {
             ("/u/mine/projects/p/locations/l/publishers/anthropic/models/c:streamRawPredict", None, "mine", Some(Anthropic), Generate),
             ("/u/mine/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict", None, "mine", Some(Anthropic), Count),
             ("/u/mine/v1/projects/p/locations/l/publishers/google/models/g:generateContent", None, "mine", Some(Gemini), Generate),
+            ("/u/bricks/serving-endpoints/m/invocations", None, "bricks", Some(OpenaiChat), Generate),
+            ("/u/bricks/v1/embeddings", None, "bricks", Some(OpenaiChat), Other),
+            ("/u/mine/serving-endpoints/m/invocations", None, "mine", Some(Gemini), Other),
             ("/u/mine/model/id/invoke", None, "mine", Some(Gemini), Other),
         ];
         for (path, header, upstream, wire, call) in table {
@@ -313,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn gemini_paths_name_model_and_framing() {
+    fn paths_name_model_and_framing() {
         for (target, name, array) in [
             ("/v1beta/models/g-3:generateContent?key=a:b", Some("g-3"), false),
             ("/v1beta/models/g-3:streamGenerateContent", Some("g-3"), true),
@@ -323,10 +415,26 @@ mod tests {
                 false,
             ),
             (
+                "/v1beta/models/g-3:streamGenerateContent?$alt=sse",
+                Some("g-3"),
+                false,
+            ),
+            (
                 "/v1beta/models/g-3:streamGenerateContent?key=k",
                 Some("g-3"),
                 true,
             ),
+            (
+                "/openai/deployments/mine/chat/completions?api-version=1:2",
+                Some("mine"),
+                false,
+            ),
+            (
+                "/projects/p/locations/l/publishers/anthropic/models/c@1:rawPredict",
+                Some("c@1"),
+                false,
+            ),
+            ("/v1internal:generateContent", None, false),
             ("/v1/messages", None, false),
         ] {
             assert_eq!((model(target), streams_array(target)), (name, array), "{target}");

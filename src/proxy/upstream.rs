@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
@@ -55,6 +56,8 @@ pub struct Place {
     /// Its config.
     pub config: Upstream,
     client: Client<Connector, SendBody>,
+    /// What was said of it once and is not said again: a bit for each thing.
+    told: AtomicU8,
 }
 
 /// How a request failed before the head of its response was there.
@@ -88,7 +91,13 @@ impl Place {
             name: name.to_owned(),
             config: config.clone(),
             client,
+            told: AtomicU8::new(0),
         })
+    }
+
+    /// Whether this thing was not said of this upstream before.
+    pub(super) fn first_time(&self, thing: u8) -> bool {
+        self.told.fetch_or(thing, Relaxed) & thing == 0
     }
 
     /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
@@ -164,13 +173,19 @@ impl Place {
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let idle = self.config.idle;
         let mut response = std::pin::pin!(self.client.request(request));
-        let mut due = Instant::now() + self.config.connect + idle;
+        let start = Instant::now();
+        let mut due = start + idle;
         loop {
             match tokio::time::timeout_at(due, response.as_mut()).await {
                 Ok(Ok(response)) => return Ok(begun(response, idle)),
                 Ok(Err(error)) => return Err(classify(&error)),
                 Err(_) => {
-                    due = Instant::from_std(progress.last()) + idle;
+                    // Before anything went up it may still be connecting.
+                    let last = match progress.bytes() {
+                        0 => start + self.config.connect,
+                        _ => Instant::from_std(progress.last()),
+                    };
+                    due = last + idle;
                     if due <= Instant::now() {
                         return Err(UpstreamFault {
                             code: Code::SILENT,

@@ -92,7 +92,55 @@ static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
     (Method::HEAD, "/", Wire::Ollama, Endpoint::Stored),
     (Method::GET, "/v1/models", Wire::OpenAiChat, Endpoint::Models),
     (Method::POST, "/v1/embeddings", Wire::OpenAiChat, Endpoint::Echo),
+    (
+        Method::POST,
+        "/openai/deployments/*/chat/completions",
+        Wire::OpenAiChat,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/*/projects/*/locations/*/publishers/anthropic/models/count-tokens:rawPredict",
+        Wire::Anthropic,
+        Endpoint::CountTokens,
+    ),
+    (
+        Method::POST,
+        "/*/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
+        Wire::Anthropic,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/*/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
+        Wire::Anthropic,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/v1internal:generateContent",
+        Wire::Gemini,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/v1internal:streamGenerateContent",
+        Wire::Gemini,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/v1internal:countTokens",
+        Wire::Gemini,
+        Endpoint::CountTokens,
+    ),
+    // Bedrock is no wire here: what comes goes back.
+    (Method::POST, "/model/*/*", Wire::Anthropic, Endpoint::Echo),
 ];
+
+/// Folders in which vendors keep an API of others: Azure's and Google's of OpenAI's, Foundry's of Anthropic's,
+/// OpenRouter's.
+const FOLDERS: [&str; 3] = ["/openai", "/anthropic", "/api"];
 
 /// Where Gemini's models stand: at home, and in both forms of Vertex. A verb follows each.
 const MODELS: [&str; 3] = [
@@ -117,6 +165,7 @@ const STRANGERS: [(&str, Wire); 4] = [
 
 /// Whose a request is, and what it asks for.
 pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, Endpoint) {
+    let path = at_home(path);
     let fits =
         |(verb, pattern, ..): &&(Method, &str, Wire, Endpoint)| verb == method && matches(pattern, path);
     let known = ROUTES.iter().find(fits);
@@ -134,6 +183,12 @@ pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, 
         (None, Some((_, wire))) => (*wire, Endpoint::Other),
         (None, None) => (Wire::OpenAiChat, Endpoint::Other),
     }
+}
+
+/// A path as the API's own home has it.
+fn at_home(path: &str) -> &str {
+    let inside = FOLDERS.iter().find_map(|folder| path.strip_prefix(folder));
+    inside.filter(|rest| rest.starts_with("/v1/")).unwrap_or(path)
 }
 
 fn model_verb(path: &str) -> Option<Endpoint> {
@@ -197,5 +252,21 @@ mod tests {
             (Wire::Gemini, Endpoint::Other)
         );
         assert_eq!(routed(Method::GET, "/v2"), (Wire::OpenAiChat, Endpoint::Other));
+        assert_eq!(routed(Method::GET, "/openai/v1/responses/resp_1"), stored);
+        let chat = (Wire::OpenAiChat, Endpoint::Generate);
+        for path in [
+            "/api/v1/chat/completions",
+            "/openai/deployments/d/chat/completions",
+        ] {
+            assert_eq!(routed(Method::POST, path), chat);
+        }
+        let vertex = "/v1/projects/p/locations/eu/publishers/anthropic/models";
+        for (model, endpoint) in [
+            ("claude-strict-1@1:streamRawPredict", Endpoint::Generate),
+            ("count-tokens:rawPredict", Endpoint::CountTokens),
+        ] {
+            let path = format!("{vertex}/{model}");
+            assert_eq!(routed(Method::POST, &path), (Wire::Anthropic, endpoint));
+        }
     }
 }

@@ -172,7 +172,7 @@ impl Metrics {
         );
         r.register(
             "baton_journal_dropped",
-            "Copies that the journal's full queue did not take",
+            "Copies that the journal did not take or could not write",
             self.journal_dropped.clone(),
         );
         for (name, help, counter) in [

@@ -9,4 +9,6 @@ mod failures;
 mod golden;
 mod harness;
 mod journal;
+mod matrix;
 mod sdk;
+mod upstreams;

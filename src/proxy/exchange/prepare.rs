@@ -178,9 +178,10 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
         Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => None,
         Ok(mut reading) => {
             // Some wires say in the path what others say in the body.
-            let model = &mut reading.view.facts.model;
-            if model.is_none() {
-                *model = route::model(&ctx.target).map(str::to_owned);
+            let facts = &mut reading.view.facts;
+            facts.stream |= route::streams(&ctx.target);
+            if facts.model.is_none() {
+                facts.model = route::model(&ctx.target).map(str::to_owned);
             }
             Some((wire, reading))
         }

@@ -30,6 +30,11 @@ impl Dialect for Anthropic {
         list(&seen.body, "tools").iter().filter_map(offered).collect()
     }
 
+    fn streams(&self, seen: &Seen) -> bool {
+        let asked = seen.body.get("stream").and_then(Value::as_bool);
+        asked.unwrap_or_else(|| seen.path.contains(":streamRawPredict"))
+    }
+
     fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
         rules::check(seen, findings);
     }

@@ -67,11 +67,19 @@ pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
 }
 
 fn check_head(seen: &Seen, findings: &mut Findings<'_>) {
-    if seen.header("anthropic-version").is_none() {
+    let vertex = seen.path.contains(":rawPredict") || seen.path.contains(":streamRawPredict");
+    let counted = seen.endpoint == Endpoint::CountTokens;
+    if vertex && text(&seen.body, "anthropic_version") != "vertex-2023-10-16" {
+        findings.add(Rule::Required, "anthropic_version: Field required");
+    } else if !vertex && seen.header("anthropic-version").is_none() {
         findings.add(Rule::Required, "anthropic-version: header is required");
     }
-    if text(&seen.body, "model").is_empty() {
+    // Vertex has the model in the path, but for counts.
+    let named = !text(&seen.body, "model").is_empty();
+    if !named && (!vertex || counted) {
         findings.add(Rule::Required, "model: Field required");
+    } else if named && vertex && !counted {
+        findings.add(Rule::Required, "model: Extra inputs are not permitted");
     }
     let max_tokens = seen.body.get("max_tokens");
     if seen.endpoint == Endpoint::Generate && max_tokens.and_then(Value::as_u64).is_none() {

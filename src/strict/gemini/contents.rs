@@ -32,9 +32,10 @@ pub(super) fn many<'a>(value: &'a Value, camel: &str) -> &'a [Value] {
     }
 }
 
-/// The request itself: token counts may wrap it.
+/// The request itself: token counts may wrap it, and Code Assist always does.
 pub(super) fn inner(body: &Value) -> &Value {
-    field(body, "generateContentRequest").unwrap_or(body)
+    let wrapped = field(body, "generateContentRequest").or_else(|| field(body, "request"));
+    wrapped.unwrap_or(body)
 }
 
 /// The function declarations of a request.

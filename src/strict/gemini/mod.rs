@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::canonical;
 use super::complaint::Findings;
 use super::dialect::{Dialect, Offered, Rendered, Turn};
+use super::fields::text;
 use super::model::Seen;
 use super::reply::Reply;
 use super::usage::{Segment, Usage};
@@ -130,8 +131,16 @@ impl Dialect for Gemini {
     }
 }
 
-/// The model's name, which stands in the path.
+/// Whether the request came in an envelope, as Code Assist has it; its answers do, too.
+fn in_envelope(seen: &Seen) -> bool {
+    seen.path.starts_with("/v1internal:")
+}
+
+/// The model's name, which stands in the path, or in the envelope.
 fn model(seen: &Seen) -> &str {
+    if in_envelope(seen) {
+        return text(&seen.body, "model");
+    }
     let path = seen.path.split('?').next().unwrap_or("");
     let name = path.rsplit('/').next().unwrap_or("");
     name.split(':').next().unwrap_or("")

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::contents::{field, inner};
-use super::model;
 use super::partial;
 use super::signatures::Prefix;
+use super::{in_envelope, model};
 use crate::strict::dialect::Rendered;
 use crate::strict::exchange::made_up_id;
 use crate::strict::model::Seen;
@@ -96,6 +96,7 @@ struct Shape {
     candidates: u64,
     shows_thoughts: bool,
     size: usize,
+    in_envelope: bool,
 }
 
 impl Shape {
@@ -113,6 +114,7 @@ impl Shape {
             candidates: candidates.unwrap_or(1).max(1),
             shows_thoughts: shows.and_then(Value::as_bool).unwrap_or(false),
             size: reply.delivery.delta,
+            in_envelope: in_envelope(seen),
         }
     }
 
@@ -128,7 +130,7 @@ impl Shape {
             })
             .collect();
         let prompt = self.usage.prompt();
-        json!({
+        let response = json!({
             "candidates": candidates,
             "usageMetadata": {
                 "promptTokenCount": prompt, "candidatesTokenCount": output, "thoughtsTokenCount": self.thoughts,
@@ -136,7 +138,11 @@ impl Shape {
                 "totalTokenCount": prompt + output + self.thoughts,
             },
             "modelVersion": self.model, "responseId": self.id,
-        })
+        });
+        match self.in_envelope {
+            true => json!({"response": response, "traceId": self.id}),
+            false => response,
+        }
     }
 
     /// The parts of each chunk: texts in pieces where they are streamed, calls in a row together.

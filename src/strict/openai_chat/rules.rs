@@ -16,7 +16,8 @@ const ROLES: [&str; 6] = ["system", "assistant", "user", "function", "tool", "de
 /// Holds a request to all of them.
 pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
     let body = &seen.body;
-    if text(body, "model").is_empty() {
+    // Azure has it in the path.
+    if text(body, "model").is_empty() && !seen.path.contains("/deployments/") {
         findings.add(Rule::Required, "you must provide a model parameter");
     }
     let names = check_tools(body, findings);

@@ -19,7 +19,9 @@ pub(super) fn answer(seen: &Seen, usage: &Usage) -> (u16, Value) {
         return (200, compact(seen, usage));
     }
     let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));
-    let segments: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
+    // Azure keeps this API in a folder.
+    let path = path.trim_start_matches("/openai").trim_start_matches("/v1/");
+    let segments: Vec<&str> = path.split('/').collect();
     match segments[..] {
         ["conversations"] => (200, open_conversation(seen)),
         ["responses", id] if seen.method == Method::DELETE => delete(seen, id),

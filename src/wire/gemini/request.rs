@@ -40,6 +40,9 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
     if json::blank(text, end) != text.len() {
         return Err(Unread::NotJson(end));
     }
+    // Code Assist says it beside the request, and others, if at all, in the path.
+    let model = whole.iter().find(|(k, _)| k.of(text) == b"model");
+    let model = model.and_then(|(_, v)| json::string(text, *v));
     let members = request(text, whole)?;
     if repeated(text, &members) {
         return Err(Unread::RepeatedKey);
@@ -50,6 +53,7 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
         turns: Vec::new(),
         tools: None,
         facts: Facts {
+            model: model.map(|m| m.into_owned()),
             summary: call == Call::Compact,
             ..Facts::default()
         },

@@ -138,8 +138,8 @@ impl Baton {
         let sink = Arc::clone(&events);
         let noted = journal.clone();
         let tap = Arc::new(move |event: ExchangeEvent| {
-            sink.lock().unwrap().push(event.clone());
-            noted.end(event);
+            noted.end(&event);
+            sink.lock().unwrap().push(event);
         });
         let app = App::new(config, store, SealKey::new(key), tap).unwrap();
         let app = Arc::new(app.with_journal(journal));

@@ -1,0 +1,125 @@
+//! Requests that go on as they came although they may carry a transcript: a byte changed in them, and upstream
+//! would refuse them, or their answers come in a framing that is not read here (WIRE.md section 2.7).
+
+use http::{HeaderMap, header};
+
+use super::RequestContext;
+
+/// Why nothing in a request is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sealed {
+    /// AWS Signature Version 4: the signature covers a hash of the body.
+    Signed,
+    /// A header holds the body's digest.
+    Digest,
+    /// Bedrock's own paths: requests and streams are of another shape.
+    Bedrock,
+}
+
+/// Headers that bind the body's bytes, besides AWS's.
+const DIGESTS: [&str; 5] = [
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+    "signature-input",
+];
+
+/// What stands behind `/model/ID` on Bedrock.
+const BEDROCK: [&str; 5] = [
+    "/invoke",
+    "/invoke-with-response-stream",
+    "/converse",
+    "/converse-stream",
+    "/count-tokens",
+];
+
+impl Sealed {
+    /// The first reason that holds.
+    pub(super) fn of(target: &str, headers: &HeaderMap) -> Option<Self> {
+        let path = target.split('?').next().unwrap_or(target);
+        if signed(headers) {
+            Some(Self::Signed)
+        } else if DIGESTS.iter().any(|name| headers.contains_key(*name)) {
+            Some(Self::Digest)
+        } else if path.contains("/model/") && BEDROCK.iter().any(|end| path.ends_with(end)) {
+            Some(Self::Bedrock)
+        } else {
+            None
+        }
+    }
+
+    fn why(self) -> &'static str {
+        match self {
+            Self::Signed => {
+                "the body is signed (AWS Signature Version 4), so that upstream would refuse it with the tool in it; \
+                 use a Bedrock API key and an endpoint of the Messages API instead"
+            }
+            Self::Digest => "a header holds a digest of the body, which a change would belie",
+            Self::Bedrock => {
+                "Bedrock's own requests and streams are not read; use its endpoint of the Messages API instead"
+            }
+        }
+    }
+
+    /// Says why, once for each upstream: agents send such requests by the hundred.
+    pub(super) fn say(self, ctx: &RequestContext) {
+        if ctx.place.first_time(1 << self as u8) {
+            tracing::warn!(
+                exchange = ctx.id,
+                upstream = ctx.place.name,
+                why = self.why(),
+                "requests to this upstream are relayed untouched, without handoffs (said once)"
+            );
+        }
+    }
+}
+
+/// Whether AWS's signature covers the body. `UNSIGNED-PAYLOAD` leaves it out.
+fn signed(headers: &HeaderMap) -> bool {
+    let begins = |name: &str, with: &[u8]| headers.get(name).is_some_and(|v| v.as_bytes().starts_with(with));
+    let unsigned = begins("x-amz-content-sha256", b"UNSIGNED-PAYLOAD");
+    let aws =
+        begins(header::AUTHORIZATION.as_str(), b"AWS4-") || headers.contains_key("x-amz-content-sha256");
+    aws && !unsigned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    fn of(target: &str, headers: &[(&'static str, &'static str)]) -> Option<Sealed> {
+        let all = headers
+            .iter()
+            .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)));
+        Sealed::of(target, &all.collect())
+    }
+
+    #[test]
+    fn what_is_bound_to_its_bytes_is_told_from_what_is_not() {
+        let aws = (
+            "authorization",
+            "AWS4-HMAC-SHA256 Credential=A/20261122/us-east-1/bedrock/aws4_request",
+        );
+        let hash = ("x-amz-content-sha256", "e3b0c44298fc1c149afbf4c8996fb924");
+        let messages = "/anthropic/v1/messages";
+        assert_eq!(of(messages, &[]), None);
+        assert_eq!(of(messages, &[("authorization", "Bearer AWS4-")]), None);
+        assert_eq!(of(messages, &[aws]), Some(Sealed::Signed));
+        assert_eq!(of(messages, &[hash]), Some(Sealed::Signed));
+        assert_eq!(
+            of(messages, &[aws, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")]),
+            None
+        );
+        assert_eq!(of(messages, &[("content-md5", "x")]), Some(Sealed::Digest));
+        for path in [
+            "/model/anthropic.claude-v1%3A0/invoke",
+            "/model/a/converse-stream?x=1",
+        ] {
+            assert_eq!(of(path, &[]), Some(Sealed::Bedrock));
+        }
+        assert_eq!(of("/v1/model/a/other", &[]), None);
+        assert_eq!(of("/v1/invoke", &[]), None);
+    }
+}

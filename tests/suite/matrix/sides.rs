@@ -1,0 +1,335 @@
+//! How an agent speaks each wire, and each vendor's variant of one: rows of one table.
+
+use baton_proxy::strict::{CallStyle, Reply};
+use serde_json::{Value, json};
+
+use super::ears;
+
+/// What an agent took in of one answer.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// What it keeps of it in its history.
+    pub keep: Vec<Value>,
+    /// All text, joined.
+    pub text: String,
+    /// Calls: id and name.
+    pub calls: Vec<(String, String)>,
+    /// Why it stopped, in the wire's word.
+    pub stop: String,
+    /// Input tokens, cached ones included.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+}
+
+/// A count: its path, its body, and where the number stands in the answer.
+pub type Count = (&'static str, Value, &'static str);
+
+/// One row.
+#[derive(Clone, Copy)]
+pub struct Side {
+    /// The upstream's name, where it is not the wire's own, and what its base URL has behind the host.
+    pub place: Option<(&'static str, &'static str)>,
+    pub path: fn(bool) -> &'static str,
+    pub headers: &'static [(&'static str, &'static str)],
+    /// A message of this role, `user` or `assistant`.
+    pub message: fn(&str, &str) -> Value,
+    /// The results of calls (id and name), each the same text.
+    pub results: fn(&[(String, String)], &str) -> Vec<Value>,
+    pub body: fn(&[Value], bool) -> Value,
+    /// Reads an answer as strictly as the strictest SDK; the error says what is wrong with it.
+    pub hear: fn(&[u8], bool) -> Result<Said, String>,
+    /// How the provider spells its replies.
+    pub style: fn(Reply) -> Reply,
+    /// The words of an answer that ended by itself, and of one behind which the sentinel stands last.
+    pub stops: [&'static str; 2],
+    pub count: Option<fn(&[Value]) -> Count>,
+    /// The model that a request is for.
+    pub model: &'static str,
+}
+
+fn schema() -> Value {
+    json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
+}
+
+/// The body without these members.
+fn without(mut body: Value, keys: &[&str]) -> Value {
+    body.as_object_mut()
+        .unwrap()
+        .retain(|key, _| !keys.contains(&key.as_str()));
+    body
+}
+
+pub const ANTHROPIC: Side = Side {
+    place: None,
+    path: |_| "/v1/messages?beta=true",
+    headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-agent")],
+    message: |role, text| json!({"role": role, "content": [{"type": "text", "text": text}]}),
+    results: |calls, text| {
+        let block =
+            |(id, _): &(String, String)| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+        vec![json!({"role": "user", "content": calls.iter().map(block).collect::<Vec<_>>()})]
+    },
+    body: |history, stream| {
+        json!({
+            "model": "claude-strict-1", "max_tokens": 8192, "stream": stream, "thinking": {"type": "adaptive"},
+            "system": "You are an agent.",
+            "tools": [{"name": "read_file", "description": "Reads.", "input_schema": schema()}],
+            "messages": history,
+        })
+    },
+    hear: ears::anthropic,
+    style: |reply| reply,
+    stops: ["end_turn", "end_turn"],
+    count: Some(|history| {
+        let body = without((ANTHROPIC.body)(history, false), &["max_tokens", "stream"]);
+        ("/v1/messages/count_tokens?beta=true", body, "/input_tokens")
+    }),
+    model: "claude-strict-1",
+};
+
+pub const CHAT: Side = Side {
+    place: None,
+    path: |_| "/v1/chat/completions",
+    headers: &[("authorization", "Bearer sk-agent")],
+    message: |role, text| json!({"role": role, "content": text}),
+    results: |calls, text| {
+        let message =
+            |(id, _): &(String, String)| json!({"role": "tool", "tool_call_id": id, "content": text});
+        calls.iter().map(message).collect()
+    },
+    body: |history, stream| {
+        let system = json!({"role": "system", "content": "You are an agent."});
+        let messages = [&[system][..], history].concat();
+        let mut body = json!({
+            "model": "gpt-strict-1", "stream": stream,
+            "tools": [{"type": "function", "function": {"name": "read_file", "description": "Reads.", "parameters": schema()}}],
+            "messages": messages,
+        });
+        if stream {
+            body["stream_options"] = json!({"include_usage": true});
+        }
+        body
+    },
+    hear: ears::chat,
+    style: |reply| reply,
+    stops: ["stop", "stop"],
+    count: None,
+    model: "gpt-strict-1",
+};
+
+pub const RESPONSES: Side = Side {
+    place: None,
+    path: |_| "/v1/responses",
+    headers: &[("authorization", "Bearer sk-agent")],
+    message: |role, text| {
+        let kind = if role == "user" {
+            "input_text"
+        } else {
+            "output_text"
+        };
+        json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
+    },
+    results: |calls, text| {
+        let item = |(id, _): &(String, String)| json!({"type": "function_call_output", "call_id": id, "output": text});
+        calls.iter().map(item).collect()
+    },
+    body: |history, stream| {
+        json!({
+            "model": "gpt-strict-1", "stream": stream, "instructions": "You are an agent.", "store": false,
+            "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "medium"},
+            "tools": [{"type": "function", "name": "read_file", "description": "Reads.", "parameters": schema(), "strict": false}],
+            "input": history,
+        })
+    },
+    hear: ears::responses,
+    style: |reply| reply,
+    stops: ["completed", "completed"],
+    count: Some(|history| {
+        let body = without((RESPONSES.body)(history, false), &["stream", "store", "include"]);
+        ("/v1/responses/input_tokens", body, "/input_tokens")
+    }),
+    model: "gpt-strict-1",
+};
+
+pub const GEMINI: Side = Side {
+    place: None,
+    path: |stream| match stream {
+        true => "/v1beta/models/gemini-strict-3:streamGenerateContent?alt=sse",
+        false => "/v1beta/models/gemini-strict-3:generateContent",
+    },
+    headers: &[("x-goog-api-key", "agent")],
+    message: |role, text| {
+        let role = if role == "user" { "user" } else { "model" };
+        json!({"role": role, "parts": [{"text": text}]})
+    },
+    results: |calls, text| {
+        let part = |(id, name): &(String, String)| json!({"functionResponse": {"id": id, "name": name, "response": {"output": text}}});
+        vec![json!({"role": "user", "parts": calls.iter().map(part).collect::<Vec<_>>()})]
+    },
+    body: |history, _| {
+        let declared =
+            json!({"name": "read_file", "description": "Reads.", "parametersJsonSchema": schema()});
+        json!({
+            "systemInstruction": {"parts": [{"text": "You are an agent."}]},
+            "tools": [{"functionDeclarations": [declared]}],
+            "generationConfig": {"thinkingConfig": {"includeThoughts": true}},
+            "contents": history,
+        })
+    },
+    hear: ears::gemini,
+    style: |reply| reply,
+    stops: ["STOP", "STOP"],
+    count: Some(|history| {
+        let mut request = (GEMINI.body)(history, false);
+        request["model"] = json!("models/gemini-strict-3");
+        let path = "/v1beta/models/gemini-strict-3:countTokens";
+        (path, json!({"generateContentRequest": request}), "/totalTokens")
+    }),
+    model: "gemini-strict-3",
+};
+
+pub const OLLAMA: Side = Side {
+    place: Some(("ollama", "")),
+    path: |_| "/api/chat",
+    headers: &[],
+    message: |role, text| json!({"role": role, "content": text}),
+    results: |calls, text| {
+        let message =
+            |(_, name): &(String, String)| json!({"role": "tool", "tool_name": name, "content": text});
+        calls.iter().map(message).collect()
+    },
+    body: |history, stream| {
+        let body = (CHAT.body)(history, false);
+        json!({
+            "model": "llama-strict", "messages": body["messages"], "tools": body["tools"], "stream": stream,
+            "think": true,
+        })
+    },
+    hear: ears::ollama,
+    style: |reply| reply,
+    stops: ["stop", "stop"],
+    count: None,
+    model: "llama-strict",
+};
+
+/// Azure's older paths: the model is the deployment's name.
+pub const AZURE: Side = Side {
+    place: Some(("azure", "")),
+    path: |_| "/openai/deployments/strict/chat/completions?api-version=2024-10-21",
+    headers: &[("api-key", "agent")],
+    body: |history, stream| without((CHAT.body)(history, stream), &["model"]),
+    model: "strict",
+    ..CHAT
+};
+
+/// Azure's newer paths, here by the upstream's base URL.
+pub const AZURE_RESPONSES: Side = Side {
+    place: Some(("mine", "/openai")),
+    path: |_| "/u/mine/v1/responses?api-version=preview",
+    headers: &[("api-key", "agent")],
+    count: Some(|history| {
+        let (_, body, number) = (RESPONSES.count.unwrap())(history);
+        ("/u/mine/v1/responses/input_tokens", body, number)
+    }),
+    ..RESPONSES
+};
+
+/// OpenRouter: a path in the base URL, reasoning in the answer, and a name split over two deltas.
+pub const OPENROUTER: Side = Side {
+    place: Some(("openrouter", "/api")),
+    path: |_| "/u/openrouter/v1/chat/completions",
+    style: |reply| reply.reasoning().call_style(CallStyle::SplitName),
+    ..CHAT
+};
+
+/// vLLM: a whole call in one chunk.
+pub const VLLM: Side = Side {
+    place: Some(("local", "")),
+    path: |_| "/u/local/v1/chat/completions",
+    style: |reply| reply.reasoning().call_style(CallStyle::OneChunk),
+    ..CHAT
+};
+
+/// Claude on Vertex: model and stream in the path, the version in the body.
+pub const VERTEX: Side = Side {
+    place: Some(("vertex", "/v1")),
+    path: |stream| match stream {
+        true => "/projects/p/locations/l/publishers/anthropic/models/claude-strict-1@1:streamRawPredict",
+        false => "/projects/p/locations/l/publishers/anthropic/models/claude-strict-1@1:rawPredict",
+    },
+    headers: &[("authorization", "Bearer ya29.agent")],
+    body: |history, stream| {
+        let mut body = without((ANTHROPIC.body)(history, stream), &["model", "stream"]);
+        body["anthropic_version"] = json!("vertex-2023-10-16");
+        body
+    },
+    count: Some(|history| {
+        let path = "/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict";
+        let mut body = (ANTHROPIC.count.unwrap())(history).1;
+        body["anthropic_version"] = json!("vertex-2023-10-16");
+        (path, body, "/input_tokens")
+    }),
+    model: "claude-strict-1@1",
+    ..ANTHROPIC
+};
+
+/// Claude on Foundry: the Messages API in a folder.
+pub const FOUNDRY: Side = Side {
+    place: Some(("foundry", "/anthropic")),
+    path: |_| "/u/foundry/v1/messages",
+    count: Some(|history| {
+        let (_, body, number) = (ANTHROPIC.count.unwrap())(history);
+        ("/u/foundry/v1/messages/count_tokens", body, number)
+    }),
+    ..ANTHROPIC
+};
+
+/// Gemini on Vertex.
+pub const VERTEX_GEMINI: Side = Side {
+    place: Some(("vertex", "")),
+    path: |stream| match stream {
+        true => {
+            "/v1/projects/p/locations/l/publishers/google/models/gemini-strict-3:streamGenerateContent?alt=sse"
+        }
+        false => "/v1/projects/p/locations/l/publishers/google/models/gemini-strict-3:generateContent",
+    },
+    headers: &[("authorization", "Bearer ya29.agent")],
+    count: None,
+    ..GEMINI
+};
+
+/// Gemini without `alt=sse`: one JSON array.
+pub const GEMINI_ARRAY: Side = Side {
+    path: |stream| match stream {
+        true => "/v1beta/models/gemini-strict-3:streamGenerateContent",
+        false => "/v1beta/models/gemini-strict-3:generateContent",
+    },
+    hear: ears::gemini_array,
+    count: None,
+    ..GEMINI
+};
+
+/// gemini-cli with a Google login: the same one level down.
+pub const CODE_ASSIST: Side = Side {
+    place: Some(("codeassist", "")),
+    path: |stream| match stream {
+        true => "/v1internal:streamGenerateContent?alt=sse",
+        false => "/v1internal:generateContent",
+    },
+    headers: &[("authorization", "Bearer ya29.agent")],
+    body: |history, stream| {
+        let request = (GEMINI.body)(history, stream);
+        json!({"model": "gemini-strict-3", "project": "p", "user_prompt_id": "1", "request": request})
+    },
+    count: Some(|history| {
+        let mut request = (GEMINI.body)(history, false);
+        request["model"] = json!("models/gemini-strict-3");
+        (
+            "/v1internal:countTokens",
+            json!({"request": request}),
+            "/totalTokens",
+        )
+    }),
+    ..GEMINI
+};

@@ -1,0 +1,266 @@
+//! Named upstreams, from the text of a config to what the provider receives; and requests that no proxy may touch.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use baton_proxy::config::{Config, Environment, Flags};
+use baton_proxy::strict::{Fault, Options, Queue, Reply, Strict};
+use bytes::Bytes;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::scene::{handoff, history, said};
+use crate::harness::{AgentSide, Baton, Heard, memory};
+
+struct Place {
+    script: Queue,
+    provider: Strict,
+    baton: Baton,
+}
+
+impl Place {
+    /// The proxy by this config, in which `{url}` is the provider's.
+    async fn new(config: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let script = Queue::new(replies);
+        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+        let text = format!(
+            "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nserver.drain_secs = 0\n{}",
+            config.replace("{url}", &provider.url())
+        );
+        let environment: Environment = [("THEIR_KEY", "from-env"), ("TEAM", "research")]
+            .into_iter()
+            .collect();
+        let config = Config::from_text(Some(("test.toml", &text)), &environment, &Flags::default());
+        let baton = Baton::start(config.unwrap_or_else(|e| panic!("{e:?}")), memory());
+        Self {
+            script,
+            provider,
+            baton,
+        }
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Heard {
+        let headers = [
+            ("authorization", "Bearer agents"),
+            ("x-api-key", "agents"),
+            ("anthropic-version", "2023-06-01"),
+        ];
+        self.baton.post(path, &headers, body.to_string().into()).await
+    }
+}
+
+fn chat(stream: bool) -> Value {
+    let schema = json!({"type": "object", "properties": {}});
+    json!({
+        "model": "m", "stream": stream, "messages": history(),
+        "tools": [{"type": "function", "function": {"name": "read_file", "parameters": schema}}],
+    })
+}
+
+#[tokio::test]
+async fn a_named_upstream_has_its_folder_its_headers_and_its_key_from_the_environment() {
+    let config = "[upstreams.router]\nbase_url = '{url}/api/'\nwire = 'openai_chat'\napi_key = { env = 'THEIR_KEY' }\n\
+                  headers = { 'x-team' = { env = 'TEAM' }, 'HTTP-Referer' = 'https://example.com' }";
+    let place = Place::new(config, [handoff(), Reply::text("Fresh.")]).await;
+    let heard = place
+        .post("/u/router/v1/chat/completions?a=%2F", &chat(true))
+        .await;
+    assert_eq!(heard.status, 200, "{}", heard.text());
+    assert!(heard.text().contains("[[handoff-resume:") && heard.text().contains("Fresh."));
+    let legs = place.provider.generations();
+    assert_eq!(legs.len(), 2);
+    for leg in legs {
+        assert_eq!(leg.path, "/api/v1/chat/completions?a=%2F");
+        assert_eq!(leg.header("authorization"), Some("Bearer from-env"));
+        assert_eq!(leg.header("x-team"), Some("research"));
+        assert_eq!(leg.header("http-referer"), Some("https://example.com"));
+        assert!(!format!("{:?}", leg.headers).contains("agents"));
+    }
+    assert_eq!(place.provider.complaints(), []);
+}
+
+#[tokio::test]
+async fn a_key_stands_where_the_vendor_looks_for_it() {
+    let config = "[upstreams.azure]\nbase_url = '{url}'\napi_key = { env = 'THEIR_KEY' }\n\
+                  [upstreams.vertex]\nbase_url = '{url}/v1'\napi_key = { env = 'THEIR_KEY' }";
+    let place = Place::new(config, [Reply::text("a"), Reply::text("b")]).await;
+    let heard = place
+        .post("/openai/deployments/d/chat/completions", &chat(false))
+        .await;
+    assert_eq!(heard.status, 200, "{}", heard.text());
+    let mut claude = Anthropic.body(&history(), false);
+    claude.as_object_mut().unwrap().remove("model");
+    claude["anthropic_version"] = json!("vertex-2023-10-16");
+    let path = "/projects/p/locations/l/publishers/anthropic/models/claude:rawPredict";
+    let heard = place.post(path, &claude).await;
+    assert_eq!(heard.status, 200, "{}", heard.text());
+    let seen = place.provider.generations();
+    let keys = |name| seen.iter().map(|s| s.header(name)).collect::<Vec<_>>();
+    assert_eq!(keys("api-key"), [Some("from-env"), None]);
+    assert_eq!(keys("authorization"), [None, Some("Bearer from-env")]);
+    assert_eq!(keys("x-api-key"), [None, None]);
+}
+
+#[tokio::test]
+async fn the_configs_wire_counts_where_the_path_does_not_tell() {
+    let config = "[upstreams.bricks]\nbase_url = '{url}'\nwire = 'openai_chat'";
+    let place = Place::new(config, []).await;
+    // The provider knows no such path: what it got is what is looked at.
+    place
+        .post("/u/bricks/serving-endpoints/m/invocations", &chat(false))
+        .await;
+    let seen = place.provider.requests().pop().unwrap();
+    assert!(String::from_utf8_lossy(&seen.raw).contains("session_handoff"));
+    place.post("/u/bricks/v1/other", &chat(false)).await;
+    let seen = place.provider.requests().pop().unwrap();
+    assert_eq!(seen.raw, chat(false).to_string().as_bytes());
+}
+
+#[tokio::test]
+async fn each_upstream_has_its_own_patience() {
+    let config = "[upstreams.quick]\nbase_url = '{url}'\nidle_secs = 1\n[upstreams.slow]\nbase_url = '{url}'";
+    let late = || Reply::text("x").head_delay(Duration::from_millis(1600));
+    let place = Place::new(config, [late(), late()]).await;
+    let begun = Instant::now();
+    let heard = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
+    assert!(begun.elapsed() < Duration::from_millis(1500));
+    assert_eq!(
+        (heard.status, heard.header("x-baton-error")),
+        (504, Some("upstream_silent"))
+    );
+    assert_eq!(heard.json()["error"]["code"], "upstream_silent");
+    let heard = place.post("/u/slow/v1/chat/completions", &chat(true)).await;
+    assert_eq!(heard.status, 200, "{}", heard.text());
+    // Silence in the middle of an answer ends it, and not with a proper end.
+    let stall = Fault::Stall {
+        events: 2,
+        time: None,
+    };
+    place.script.push(Reply::text("Hello there.").fault(stall));
+    let heard = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
+    assert!(
+        heard.broken && !heard.text().contains("[DONE]"),
+        "{}",
+        heard.text()
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
+    let place = Place::new("", []).await;
+    let table = [
+        ("/u/gone/v1/messages", "/error/type", json!("not_found_error")),
+        (
+            "/u/gone/v1/chat/completions",
+            "/error/code",
+            json!("unknown_upstream"),
+        ),
+        ("/u/gone/v1/responses", "/error/code", json!("unknown_upstream")),
+        (
+            "/u/gone/v1beta/models/g:generateContent",
+            "/error/status",
+            json!("NOT_FOUND"),
+        ),
+        (
+            "/u/gone/v1internal:generateContent",
+            "/error/status",
+            json!("NOT_FOUND"),
+        ),
+    ];
+    for (path, at, value) in table {
+        let heard = place.post(path, &json!({})).await;
+        assert_eq!(
+            (heard.status, heard.header("x-baton-error")),
+            (404, Some("unknown_upstream")),
+            "{path}"
+        );
+        assert_eq!(heard.json().pointer(at), Some(&value), "{path}");
+    }
+    let heard = place.post("/u/gone/api/chat", &json!({})).await;
+    assert!(heard.json()["error"].as_str().unwrap().contains("no upstream"));
+    assert!(place.provider.requests().is_empty());
+}
+
+/// What is logged on this thread while it lives.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lines(&self, with: &str) -> Vec<String> {
+        let all = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        all.lines()
+            .filter(|l| l.contains(with))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_signed_body_goes_untouched_and_the_log_says_why_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .with_ansi(false)
+        .finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let config = "[upstreams.bedrock]\nbase_url = '{url}'\n[upstreams.mantle]\nbase_url = '{url}/anthropic'";
+    let place = Place::new(config, [handoff(), handoff(), handoff()]).await;
+    let signature = "AWS4-HMAC-SHA256 Credential=AKIA/20261122/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature=f00d";
+    let signed = [
+        ("authorization", signature),
+        ("x-amz-date", "20261122T010000Z"),
+        ("x-amz-content-sha256", "e3b0c442"),
+        ("anthropic-version", "2023-06-01"),
+    ];
+    let body = Bytes::from(format!(" {} ", Anthropic.body(&history(), false)));
+    for _ in 0..2 {
+        let heard = place
+            .baton
+            .post("/u/mantle/v1/messages", &signed, body.clone())
+            .await;
+        let told = Anthropic.hear(&heard.raw, false, false).unwrap();
+        assert_eq!(said(&told), ["Done with that."]);
+        assert!(
+            heard.text().contains("session_handoff"),
+            "the answer is relayed, too"
+        );
+        let seen = place.provider.requests().pop().unwrap();
+        assert_eq!(seen.raw, body);
+        for (name, value) in signed {
+            assert_eq!(seen.header(name), Some(value));
+        }
+    }
+    for path in ["invoke", "invoke-with-response-stream", "converse-stream"] {
+        let path = format!("/model/us.anthropic.claude-v1%3A0/{path}");
+        let bearer = [("authorization", "Bearer bedrock-key")];
+        let heard = place.baton.post(&path, &bearer, body.clone()).await;
+        assert_eq!((heard.status, &heard.raw[..]), (200, &body[..]));
+        assert_eq!(place.provider.requests().pop().unwrap().path, path);
+    }
+    // A body that the signature leaves out is like any other.
+    let open = [
+        ("authorization", signature),
+        ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
+        ("anthropic-version", "2023-06-01"),
+    ];
+    place.script.push(Reply::text("Fresh."));
+    place.baton.post("/u/mantle/v1/messages", &open, body).await;
+    assert!(place.provider.generations().pop().unwrap().offers_handoff());
+
+    let lines = log.lines("relayed untouched");
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[0].contains("upstream=\"mantle\"") && lines[0].contains("signed"));
+    assert!(lines[1].contains("upstream=\"bedrock\"") && lines[1].contains("Messages API"));
+    assert!(log.lines("f00d").is_empty() && log.lines("bedrock-key").is_empty());
+}
