@@ -13,6 +13,16 @@ let page;
 before(async () => (browser = await launch()));
 after(() => browser?.close());
 
+/** The journal is written behind the stream: what has ended may not be there yet. */
+async function written(id) {
+  for (let left = 100; left > 0; left -= 1) {
+    const answer = await fetch(`${ADMIN}/api/exchanges/${id}`);
+    if (answer.ok && !(await answer.json()).exchange.open) return;
+    await new Promise((later) => setTimeout(later, 100));
+  }
+  throw new Error(`exchange ${id} is not in the journal`);
+}
+
 const text = (selector) => page.locator(selector).first().innerText();
 
 test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
@@ -63,9 +73,11 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   const shown = { mixed: null, refuse: null };
   for (const kind of Object.keys(shown)) {
     const agent = new Agent(URL, { session: kind }).say(`Please do this:\n#task 1/2 steps=3 ${kind}`);
-    while (await agent.ask()) shown[kind] = agent.exchange;
+    await agent.work();
+    shown[kind] = agent.exchange;
   }
   page ??= await open(browser, ADMIN);
+  for (const id of Object.values(shown)) if (id) await written(id);
   const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=50`)).json();
   const paired = exchanges.filter((row) => row.changes.some((change) => change.why === "pair"));
   assert.ok(paired.length > 0, "an exchange with a hidden pair");
@@ -87,9 +99,10 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
 });
 
 test("a real exchange of more than 4 MB opens in less than a second", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
-  const agent = new Agent(URL, { result: "0123456789abcdef\n".repeat(13_000), session: "heavy" });
-  await agent.say("Read it all:\n#task 1/1 steps=24").work();
+  const agent = new Agent(URL, { result: "0123456789abcdef\n".repeat(55_000), session: "heavy" });
+  await agent.say("Read it all:\n#task 1/1 steps=5").work();
   page ??= await open(browser, ADMIN);
+  await written(agent.exchange);
   const received = await (await fetch(`${ADMIN}/api/exchanges/${agent.exchange}/received`)).text();
   assert.ok(received.length > 4_000_000, `${received.length} bytes`);
   const took = await page.evaluate(async (id) => {
