@@ -8,5 +8,6 @@ mod failures;
 mod golden;
 mod harness;
 mod matrix;
+mod risks;
 mod sdk;
 mod upstreams;
