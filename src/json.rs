@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use crate::scan;
 
 /// A half-open range of byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
@@ -79,38 +79,11 @@ pub fn value_end(text: &[u8], at: usize) -> Walk {
 
 /// End of the string literal that begins at `at`, closing quote included.
 pub fn string_end(text: &[u8], at: usize) -> Walk {
-    let mut from = at + 1;
-    loop {
-        let rest = text.get(from..).ok_or(Malformed(at))?;
-        let hit = from + memchr2(b'"', b'\\', rest).ok_or(Malformed(at))?;
-        if text[hit] == b'"' {
-            return Ok(hit + 1);
-        }
-        from = hit + 2;
-    }
+    scan::string_end(text, at).ok_or(Malformed(at))
 }
 
 fn container_end(text: &[u8], at: usize) -> Walk {
-    let mut depth = 0usize;
-    let mut from = at;
-    loop {
-        match text.get(from) {
-            Some(b'"') => from = string_end(text, from)?,
-            Some(b'{' | b'[') => {
-                depth += 1;
-                from += 1;
-            }
-            Some(b'}' | b']') => {
-                depth -= 1;
-                from += 1;
-                if depth == 0 {
-                    return Ok(from);
-                }
-            }
-            Some(_) => from += 1,
-            None => return Err(Malformed(at)),
-        }
-    }
+    scan::container_end(text, at).ok_or(Malformed(at))
 }
 
 fn scalar_end(text: &[u8], at: usize) -> usize {
@@ -342,19 +315,30 @@ pub fn quote(text: &str) -> String {
 
 /// Appends `text` with JSON escapes to `out`.
 pub fn escape_into(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{0}'..='\u{1f}' | '\u{7f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        // Most of a text is none of these, and is copied in runs. 0xC2 and 0xE2 begin U+0085, U+2028 and U+2029.
+        if !matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f | 0xC2 | 0xE2) {
+            continue;
         }
+        let Some(c) = text[at..].chars().next() else { break };
+        let short = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{0}'..='\u{1f}' | '\u{7f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => "",
+            _ => continue,
+        };
+        out.push_str(&text[copied..at]);
+        out.push_str(short);
+        if short.is_empty() {
+            out.push_str(&format!("\\u{:04x}", c as u32));
+        }
+        copied = at + c.len_utf8();
     }
+    out.push_str(&text[copied..]);
 }
 
 /// The object `raw` without its member `key`; the same text where it has none.

@@ -9,6 +9,7 @@ pub mod handoff;
 pub mod json;
 pub mod limits;
 pub mod merge;
+mod scan;
 pub mod splice;
 pub mod wire;
 

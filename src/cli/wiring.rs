@@ -5,12 +5,28 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
 use crate::proxy::App;
 use crate::proxy::server::Bound;
 use crate::store::SharedStore;
 use crate::telemetry::{ExchangeEvent, Metrics};
+
+/// An event on its way to the log and the counters. It gets there when it is dropped, so that none is lost with a
+/// task that never ran.
+struct Told {
+    event: ExchangeEvent,
+    metrics: Arc<Metrics>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.event.log();
+        self.metrics.record(&self.event);
+    }
+}
 
 /// A bound data listener with all that its exchanges share.
 pub(super) struct Data {
@@ -29,8 +45,15 @@ impl Data {
     ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
         let tap = move |event: ExchangeEvent| {
-            event.log();
-            counted.record(&event);
+            let told = Told {
+                event,
+                metrics: Arc::clone(&counted),
+            };
+            // The last handle of an exchange goes with its answer's last bytes: they leave first.
+            match Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn(async move { drop(told) })),
+                Err(_) => drop(told),
+            }
         };
         let app = Arc::new(App::new(config.clone(), store, seal, Arc::new(tap))?);
         let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));

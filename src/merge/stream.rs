@@ -67,9 +67,20 @@ impl StreamMerge {
         match self.framer.push(chunk) {
             Ok(batch) => {
                 let mut passed = Vec::new();
+                let mut same = 0..0;
                 for range in &batch.frames {
+                    if self.dialect.is_more_of_the_same(&batch.buf[range.clone()]) {
+                        same = if same.is_empty() {
+                            range.clone()
+                        } else {
+                            same.start..range.end
+                        };
+                        continue;
+                    }
+                    push_run(&batch.buf, &mut same, &mut passed);
                     self.frame(batch.buf.slice(range.clone()), &mut passed);
                 }
+                push_run(&batch.buf, &mut same, &mut passed);
                 if !batch.frames.is_empty() {
                     self.withholding = passed.is_empty();
                 }
@@ -222,6 +233,13 @@ impl StreamMerge {
         if self.framing == Framing::JsonArray && !self.blind {
             self.array.end(out);
         }
+    }
+}
+
+/// Neighbouring frames that none needed a look go on as one piece.
+fn push_run(buf: &Bytes, run: &mut std::ops::Range<usize>, passed: &mut Vec<Bytes>) {
+    if run.start < run.end {
+        passed.push(buf.slice(std::mem::take(run)));
     }
 }
 

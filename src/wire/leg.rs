@@ -122,6 +122,12 @@ pub trait Dialect: Send {
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
+    /// Whether this frame goes on as it is and changes nothing here, by its bytes alone: it is spelled like one
+    /// that was read and went on, but for its text. `false` is always right, and slower.
+    fn is_more_of_the_same(&self, _raw: &[u8]) -> bool {
+        false
+    }
+
     /// What the present leg has come to so far.
     fn report(&self) -> &LegReport;
 

@@ -32,11 +32,12 @@ pub async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Respons
     };
     let exchange = Exchange::new(app, ctx, prepared, body);
     exchange.note();
+    let pinned = exchange.pinned_id();
     let mut response = match exchange.repeated() {
-        Some(handoff) => exchange.clone().go_on(handoff).await,
-        None => exchange.clone().begin().await,
+        Some(handoff) => exchange.go_on(handoff).await,
+        None => exchange.begin().await,
     };
-    if let Some(id) = exchange.pinned_id().and_then(|id| HeaderValue::try_from(id).ok()) {
+    if let Some(id) = pinned.and_then(|id| HeaderValue::try_from(id).ok()) {
         response
             .headers_mut()
             .insert(HeaderName::from_static("x-baton-handoff"), id);

@@ -280,3 +280,37 @@ async fn a_large_upload_is_not_held() {
     );
     assert_eq!(proxy.events(1).await[0].received_bytes, body.len() as u64);
 }
+
+/// Providers end the last chunk a moment behind the last event: the connection must not be lost by that.
+#[tokio::test]
+async fn an_upstream_connection_serves_again_behind_a_stream() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = Proxy::start(config(&format!("http://{}", listener.local_addr().unwrap())));
+    let event = "data: {\"type\":\"message_stop\"}\n\n";
+    let upstream = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for _ in 0..3 {
+            let mut request = vec![0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{event}\r\n",
+                event.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            stream.write_all(b"0\r\n\r\n").await.unwrap();
+        }
+        "one connection for all"
+    };
+    let agent = async {
+        for _ in 0..3 {
+            let body = br#"{"messages":[{"role":"user","content":"hi"}]}"#;
+            let got = proxy.post("/v1/messages", "", body).await;
+            assert!(got.contains("message_stop"), "{got}");
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+    };
+    let served =
+        tokio::time::timeout(Duration::from_secs(5), async { tokio::join!(upstream, agent).0 }).await;
+    assert_eq!(served.unwrap(), "one connection for all");
+}

@@ -2,6 +2,7 @@
 
 mod reply;
 mod request;
+mod spelling;
 mod stream;
 mod usage;
 

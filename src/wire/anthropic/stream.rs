@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::spelling::Spelling;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
@@ -28,6 +29,8 @@ pub(super) struct Stream {
     stop: Option<Bytes>,
     transformations: Option<String>,
     opening: Option<String>,
+    /// How the open block's deltas are spelled.
+    spelling: Spelling,
 }
 
 /// The block that is open.
@@ -74,6 +77,9 @@ fn event(data: &[u8]) -> (Event, &[u8]) {
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, kind) = event(data);
+        if kind != b"content_block_delta" {
+            self.spelling = Spelling::default();
+        }
         match kind {
             b"message_start" => self.message_start(raw, data, &event, out),
             b"content_block_start" => self.block_start(raw, data, &event, out),
@@ -101,6 +107,10 @@ impl Dialect for Stream {
         }
     }
 
+    fn is_more_of_the_same(&self, raw: &[u8]) -> bool {
+        self.breaker.is_clear() && self.spelling.fits(raw)
+    }
+
     fn report(&self) -> &LegReport {
         &self.report
     }
@@ -120,6 +130,7 @@ impl Dialect for Stream {
         self.block = Block::None;
         self.delta = None;
         self.stop = None;
+        self.spelling = Spelling::default();
     }
 
     fn open_with(&mut self, text: String) {
@@ -184,6 +195,7 @@ impl Stream {
             stop: None,
             transformations: None,
             opening: None,
+            spelling: Spelling::default(),
         }
     }
 
@@ -275,12 +287,12 @@ impl Stream {
             return;
         }
         let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
-        let text = if is_text {
-            json::get(data, delta, "text")
-        } else {
-            None
-        };
+        let text = json::get(data, delta, "text").filter(|_| is_text);
+        let sent = out.len();
         self.show(raw, data, event, text, out);
+        if out.get(sent).is_some_and(|shown| shown.as_ptr() == raw.as_ptr()) {
+            self.spelling.learn(raw, data, delta, text);
+        }
     }
 
     fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {

@@ -1,0 +1,229 @@
+//! The pure core alone: what a request's rewrite costs, and what an event of a stream costs.
+//!
+//! `cargo bench --bench core`
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[path = "support/history.rs"]
+#[allow(dead_code)]
+mod history;
+
+use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use baton_proxy::handoff::sentinel::{self, SealKey};
+use baton_proxy::handoff::tool;
+use baton_proxy::json;
+use baton_proxy::merge::StreamMerge;
+use baton_proxy::wire::anthropic::Anthropic;
+use baton_proxy::wire::sse::Framer;
+use baton_proxy::wire::{Call, Watch, Wire};
+use bytes::Bytes;
+use divan::counter::{BytesCount, ItemsCount};
+use divan::{Bencher, black_box};
+use history::{Seeded, Shape};
+use uuid::Uuid;
+
+/// What a response is looked through for.
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
+
+const SIZES: [usize; 4] = [2_000, 100_000, 1_000_000, 4_000_000];
+const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+const HEAD: &str = r#"{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# CLAUDE.md\nBe brief.\n</system-reminder>"},{"type":"text","text":"Go on with the importer."}]}"#;
+const PROMPT: &str = "Go on with the importer.";
+
+fn main() {
+    divan::main();
+}
+
+fn body(bytes: usize, pinned: bool) -> Bytes {
+    let mark = json::quote(&sentinel::spaced(&sentinel::full(
+        ID,
+        PROMPT,
+        &SealKey::new(*b"bench"),
+    )));
+    let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
+    history::body(
+        1,
+        &Shape {
+            bytes,
+            sentinel,
+            kept: 50_000,
+        },
+    )
+    .into()
+}
+
+fn plan(body: &Bytes, pinned: bool) -> Rewritten {
+    let wire = &Anthropic;
+    let reading = Reading::new(wire, body, Call::Generate).unwrap();
+    let candidates = reading.candidates(wire);
+    assert_eq!(candidates.len(), usize::from(pinned));
+    let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
+        candidate,
+        prompt: PROMPT,
+        head: HEAD,
+    });
+    let what = Rewrite {
+        cut,
+        tool: Some(tool::DESCRIPTION),
+        pairs: &[],
+        more: &[],
+        previous: None,
+        tags: &[],
+    };
+    rewrite(wire, &reading, &what)
+}
+
+#[divan::bench_group]
+mod request {
+    use super::*;
+
+    #[divan::bench(args = SIZES)]
+    fn with_tool(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, false);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| plan(black_box(&body), false));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn with_tool_and_pinned(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, true);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| plan(black_box(&body), true));
+    }
+}
+
+/// The parts that a rewrite is made of, and what memory itself would allow.
+#[divan::bench_group]
+mod parts {
+    use super::*;
+
+    #[divan::bench(args = SIZES)]
+    fn structure(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, true);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| Anthropic.read(black_box(&body), Call::Generate));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn marks(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, true);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| sentinel::marks(black_box(&body)));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn memcpy(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, true);
+        let mut to = vec![0; body.len()];
+        bencher.counter(BytesCount::new(body.len())).bench_local(|| {
+            to.copy_from_slice(black_box(&body));
+            black_box(to.last().copied())
+        });
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn memchr(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, true);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| memchr::memchr(1, black_box(&body)));
+    }
+
+    #[divan::bench(args = [1_000_000])]
+    fn raw_values_of_serde_json(bencher: Bencher, bytes: usize) {
+        type Raw<'a> = std::collections::BTreeMap<&'a str, &'a serde_json::value::RawValue>;
+        let body = body(bytes, true);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| serde_json::from_slice::<Raw<'_>>(black_box(&body)).unwrap().len());
+    }
+
+    #[divan::bench(args = [1_000_000])]
+    fn tree_of_serde_json(bencher: Bencher, bytes: usize) {
+        let body = body(bytes, true);
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| serde_json::from_slice::<serde_json::Value>(black_box(&body)).unwrap());
+    }
+}
+
+/// Events of one leg, so many in a read.
+fn reads(events: usize, per_read: usize, frame: fn(&mut Seeded, usize) -> String) -> Vec<Bytes> {
+    let mut random = Seeded::new(7);
+    let frames: Vec<String> = (0..events).map(|_| frame(&mut random, 0)).collect();
+    frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect()
+}
+
+const EVENTS: usize = 6_400;
+
+fn merge(bencher: Bencher, legs: usize, reads: &[Bytes]) {
+    let view = Anthropic.read(&body(2_000, false), Call::Generate).unwrap();
+    let bytes: usize = reads.iter().map(Bytes::len).sum();
+    let machine = || {
+        let mut merge = StreamMerge::new(Anthropic.dialect(&view, WATCH), 1 << 20, true);
+        let mut out = Vec::new();
+        merge.feed(
+            [history::START, &history::block_start(0)].concat().into(),
+            &mut out,
+        );
+        for _ in 1..legs {
+            merge.say("sentinel", &mut out);
+            merge.next_leg();
+            merge.feed(
+                [history::START, &history::block_start(0)].concat().into(),
+                &mut out,
+            );
+        }
+        merge
+    };
+    bencher
+        .counter(ItemsCount::new(EVENTS))
+        .counter(BytesCount::new(bytes))
+        .with_inputs(|| (machine(), Vec::with_capacity(8)))
+        .bench_local_values(|(mut merge, mut out)| {
+            for read in reads {
+                merge.feed(read.clone(), &mut out);
+                black_box(&out);
+                out.clear();
+            }
+            merge
+        });
+}
+
+/// The tool is there and never called.
+#[divan::bench_group]
+mod stream {
+    use super::*;
+
+    #[divan::bench(args = [1, 64])]
+    fn text(bencher: Bencher, per_read: usize) {
+        merge(bencher, 1, &reads(EVENTS, per_read, history::text_frame));
+    }
+
+    #[divan::bench(args = [1, 64])]
+    fn calls(bencher: Bencher, per_read: usize) {
+        merge(bencher, 1, &reads(EVENTS, per_read, history::input_frame));
+    }
+
+    #[divan::bench(args = [1, 64])]
+    fn text_of_a_later_leg(bencher: Bencher, per_read: usize) {
+        merge(bencher, 2, &reads(EVENTS, per_read, history::text_frame));
+    }
+
+    #[divan::bench(args = [1, 64])]
+    fn framing_alone(bencher: Bencher, per_read: usize) {
+        let reads = reads(EVENTS, per_read, history::text_frame);
+        bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
+            let mut framer = Framer::new(1 << 20);
+            for read in &reads {
+                let _ = black_box(framer.push(read.clone()));
+            }
+        });
+    }
+}

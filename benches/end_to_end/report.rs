@@ -1,0 +1,61 @@
+//! Tables for people, JSON for machines.
+
+use serde_json::{Map, Value, json};
+
+use crate::stats::Figure;
+
+/// Everything measured so far.
+#[derive(Default)]
+pub(crate) struct Report {
+    json: Map<String, Value>,
+}
+
+impl Report {
+    /// Prints a table and keeps its figures. The first column names the row.
+    pub(crate) fn table(&mut self, title: &str, columns: &[&str], rows: &[(String, Vec<Figure>)]) {
+        let mut lines = vec![
+            std::iter::once("")
+                .chain(columns.iter().copied())
+                .map(str::to_owned)
+                .collect(),
+        ];
+        lines.extend(rows.iter().map(|(name, figures)| {
+            let shown = figures
+                .iter()
+                .map(|f| if f.0.is_empty() { String::new() } else { f.show() });
+            std::iter::once(name.clone()).chain(shown).collect::<Vec<_>>()
+        }));
+        println!("\n## {title}\n");
+        print_lines(&lines);
+        let rows = rows.iter().map(|(name, figures)| {
+            let cells = columns.iter().zip(figures).filter(|(_, f)| !f.0.is_empty());
+            let cells: Map<_, _> = cells.map(|(c, f)| ((*c).to_owned(), f.json())).collect();
+            (name.clone(), Value::Object(cells))
+        });
+        self.json.insert(title.to_owned(), Value::Object(rows.collect()));
+    }
+
+    pub(crate) fn write(&self, path: &str, machine: &Value) {
+        let all = json!({ "machine": machine, "tables": self.json });
+        std::fs::write(path, format!("{all:#}\n")).unwrap();
+    }
+}
+
+fn print_lines(lines: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|l| l.get(column));
+        cells.map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    for (i, line) in lines.iter().enumerate() {
+        let cells = line
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell}{}", " ".repeat(width - cell.chars().count())));
+        println!("| {} |", cells.collect::<Vec<_>>().join(" | "));
+        if i == 0 {
+            let rule = widths.iter().map(|&w| "-".repeat(w)).collect::<Vec<_>>();
+            println!("| {} |", rule.join(" | "));
+        }
+    }
+}

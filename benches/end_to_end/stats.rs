@@ -1,0 +1,70 @@
+//! Medians, and how far they scatter.
+
+use std::time::Duration;
+
+/// One figure of several repetitions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figure(pub(crate) Vec<f64>);
+
+impl Figure {
+    pub(crate) fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        median(self.0.clone())
+    }
+
+    fn min(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn max(&self) -> f64 {
+        self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Each repetition's ratio to the same repetition of another.
+    pub(crate) fn over(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(a, b)| a / b).collect())
+    }
+
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        Self(self.0.iter().zip(&other.0).map(|(a, b)| a - b).collect())
+    }
+
+    /// Median, and the least and the most in brackets.
+    pub(crate) fn show(&self) -> String {
+        format!(
+            "{} [{} … {}]",
+            digits(self.median()),
+            digits(self.min()),
+            digits(self.max())
+        )
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "min": self.min(), "median": self.median(), "max": self.max(), "all": self.0 })
+    }
+}
+
+/// Three significant digits or so.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+pub(crate) fn median(mut all: Vec<f64>) -> f64 {
+    if all.is_empty() {
+        return f64::NAN;
+    }
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+pub(crate) fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

@@ -1,0 +1,134 @@
+//! Fixed pieces of work whose instructions `benches/instructions.sh` counts. Run without arguments it only
+//! checks that they run.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "support/history.rs"]
+#[allow(dead_code)]
+mod history;
+
+use std::hint::black_box;
+
+use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::handoff::sentinel::{self, SealKey};
+use baton_proxy::handoff::tool;
+use baton_proxy::json;
+use baton_proxy::merge::StreamMerge;
+use baton_proxy::wire::anthropic::Anthropic;
+use baton_proxy::wire::{Call, Watch, Wire};
+use bytes::Bytes;
+use history::{Seeded, Shape};
+use uuid::Uuid;
+
+/// What a response is looked through for.
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
+
+const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+const HEAD: &str = r#"{"role":"user","content":"Go on with the importer."}"#;
+const PROMPT: &str = "Go on with the importer.";
+const EVENTS: usize = 1_280;
+
+/// A name, and what makes the work ready.
+type Case = (&'static str, fn() -> Work);
+
+const CASES: [Case; 7] = [
+    ("request 2 KB whole", || request(2_000, false)),
+    ("request 100 KB whole", || request(100_000, false)),
+    ("request 100 KB pinned", || request(100_000, true)),
+    ("request 1 MB pinned", || request(1_000_000, true)),
+    ("stream of text, 1 event in a read", || stream(1, 1)),
+    ("stream of text, 64 events in a read", || stream(1, 64)),
+    ("stream of a later leg, 64 events in a read", || stream(2, 64)),
+];
+
+/// What is counted, made ready.
+type Work = Box<dyn FnOnce() -> usize>;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with("--"))
+        .collect();
+    for (name, prepare) in CASES {
+        if wanted.is_empty() {
+            println!("{name}");
+        }
+        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
+            let work = prepare();
+            black_box(measured(work));
+        }
+    }
+}
+
+/// Instructions count inside this function alone.
+#[inline(never)]
+fn measured(work: Work) -> usize {
+    work()
+}
+
+fn body(bytes: usize, pinned: bool) -> Bytes {
+    let mark = json::quote(&sentinel::spaced(&sentinel::full(
+        ID,
+        PROMPT,
+        &SealKey::new(*b"bench"),
+    )));
+    let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
+    history::body(
+        1,
+        &Shape {
+            bytes,
+            sentinel,
+            kept: 50_000,
+        },
+    )
+    .into()
+}
+
+fn request(bytes: usize, pinned: bool) -> Work {
+    let body = body(bytes, pinned);
+    Box::new(move || {
+        let reading = Reading::new(&Anthropic, &body, Call::Generate).unwrap();
+        let candidates = reading.candidates(&Anthropic);
+        let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
+            candidate,
+            prompt: PROMPT,
+            head: HEAD,
+        });
+        let what = Rewrite {
+            cut,
+            tool: Some(tool::DESCRIPTION),
+            pairs: &[],
+            more: &[],
+            previous: None,
+            tags: &[],
+        };
+        rewrite(&Anthropic, &reading, &what).rope.len()
+    })
+}
+
+fn stream(legs: usize, per_read: usize) -> Work {
+    let mut random = Seeded::new(7);
+    let frames: Vec<String> = (0..EVENTS).map(|_| history::text_frame(&mut random, 0)).collect();
+    let reads: Vec<Bytes> = frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect();
+    let view = Anthropic.read(&body(2_000, false), Call::Generate).unwrap();
+    let mut merge = StreamMerge::new(Anthropic.dialect(&view, WATCH), 1 << 20, true);
+    let opening = Bytes::from([history::START, &history::block_start(0)].concat());
+    let mut out = Vec::with_capacity(8);
+    merge.feed(opening.clone(), &mut out);
+    for _ in 1..legs {
+        merge.say("sentinel", &mut out);
+        merge.next_leg();
+        merge.feed(opening.clone(), &mut out);
+    }
+    Box::new(move || {
+        let mut pieces = 0;
+        for read in reads {
+            out.clear();
+            merge.feed(read, &mut out);
+            pieces += out.len();
+        }
+        pieces
+    })
+}

@@ -1,0 +1,297 @@
+//! The two walks over JSON that see every byte of a body, sixty-four bytes at a time: where a string ends and
+//! where an object or array ends.
+//!
+//! Nearly all of an agent's history is text inside strings, so a block without a quote costs four comparisons
+//! and no more. Safe SIMD (`wide`); what is found is the same as byte by byte, also in text that is no JSON.
+
+use wide::u8x16;
+
+/// Bytes looked at in one step: one bit of a `u64` for each.
+const BLOCK: usize = 64;
+const LANES: usize = 16;
+
+struct Block([u8x16; BLOCK / LANES]);
+
+impl Block {
+    /// The block at `at`; behind the end of the text it is zeros, which nothing here looks for.
+    #[inline]
+    fn at(text: &[u8], at: usize) -> Self {
+        match text.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => Self::of(bytes),
+            None => Self::last(text.get(at..).unwrap_or_default()),
+        }
+    }
+
+    #[inline]
+    fn of(bytes: &[u8; BLOCK]) -> Self {
+        let (lanes, _) = bytes.as_chunks::<LANES>();
+        Self([lanes[0].into(), lanes[1].into(), lanes[2].into(), lanes[3].into()])
+    }
+
+    #[cold]
+    fn last(rest: &[u8]) -> Self {
+        let mut bytes = [0; BLOCK];
+        bytes[..rest.len()].copy_from_slice(rest);
+        Self::of(&bytes)
+    }
+
+    /// One bit for each byte that is `wanted`.
+    #[inline]
+    fn is(&self, wanted: u8) -> u64 {
+        self.mask(|lanes| lanes.cmp_eq(u8x16::splat(wanted)))
+    }
+
+    /// One bit for each byte that is `wanted` but for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
+    #[inline]
+    fn is_bracket(&self, wanted: u8) -> u64 {
+        self.mask(|lanes| (lanes | u8x16::splat(0x20)).cmp_eq(u8x16::splat(wanted)))
+    }
+
+    #[inline]
+    fn mask(&self, compare: impl Fn(u8x16) -> u8x16) -> u64 {
+        let bits = |i: usize| u64::from(compare(self.0[i]).move_mask() as u16) << (i * LANES);
+        bits(0) | bits(1) | bits(2) | bits(3)
+    }
+}
+
+/// End of the string literal that begins at `at`, closing quote included; `None` where it has none.
+#[inline]
+pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut from = at + 1;
+    while from < text.len() {
+        let mut quotes = Block::at(text, from).is(b'"');
+        while quotes != 0 {
+            let hit = from + quotes.trailing_zeros() as usize;
+            if !escaped(text, at, hit) {
+                return Some(hit + 1);
+            }
+            quotes &= quotes - 1;
+        }
+        from += BLOCK;
+    }
+    None
+}
+
+/// Whether an odd number of backslashes stands between `floor` and `at`.
+#[inline]
+fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
+    let before = &text[floor + 1..at];
+    before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+}
+
+/// End of the object or array that begins at `at`; `None` where it has none.
+pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
+    let mut depth = 0;
+    // All ones inside a string, else zero.
+    let mut inside = 0u64;
+    let mut from = at;
+    while from < text.len() {
+        let block = Block::at(text, from);
+        let mut quotes = block.is(b'"');
+        if quotes == 0 && inside != 0 {
+            from += BLOCK;
+            continue;
+        }
+        if quotes != 0 {
+            quotes = unescaped(text, at, from, &block, quotes, inside);
+            if quotes == 0 && inside != 0 {
+                from += BLOCK;
+                continue;
+            }
+        }
+        let strings = parity(quotes) ^ inside;
+        inside = ((strings as i64) >> 63) as u64;
+        let opens = block.is_bracket(b'{') & !strings;
+        let closes = block.is_bracket(b'}') & !strings;
+        match close(&mut depth, opens, closes) {
+            Some(bit) => return Some(from + bit as usize + 1),
+            None => from += BLOCK,
+        }
+    }
+    None
+}
+
+/// The quotes of a block that begin or end a string.
+#[inline]
+fn unescaped(text: &[u8], floor: usize, from: usize, block: &Block, quotes: u64, inside: u64) -> u64 {
+    let slashes = block.is(b'\\');
+    let carried = u64::from(from > floor && text[from - 1] == b'\\' && escaped(text, floor, from));
+    if slashes | carried == 0 {
+        return quotes;
+    }
+    let kept = quotes & !behind_odd_runs(slashes, carried);
+    // An escape counts inside strings alone. In JSON there is no other.
+    if (slashes | carried) & !(parity(kept) ^ inside) == 0 {
+        return kept;
+    }
+    one_by_one(text, floor, from, quotes, inside != 0)
+}
+
+/// The bytes that an escape makes literal: those behind runs of backslashes of odd length. `carried` is one
+/// where such a run ends with the block before. (The addition carries each run that begins at an odd place to
+/// the place behind it; how it is done is known from simdjson.)
+#[inline]
+fn behind_odd_runs(slashes: u64, carried: u64) -> u64 {
+    const EVEN: u64 = 0x5555_5555_5555_5555;
+    let slashes = slashes & !carried;
+    let follows = slashes << 1 | carried;
+    let odd_starts = slashes & !EVEN & !follows;
+    let carried_over = odd_starts.wrapping_add(slashes);
+    (EVEN ^ (carried_over << 1)) & follows
+}
+
+#[cold]
+fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: bool) -> u64 {
+    let (mut kept, mut left) = (quotes, quotes);
+    while left != 0 {
+        let bit = left & left.wrapping_neg();
+        if inside && escaped(text, floor, from + bit.trailing_zeros() as usize) {
+            kept ^= bit;
+        } else {
+            inside = !inside;
+        }
+        left ^= bit;
+    }
+    kept
+}
+
+/// Each bit becomes the parity of itself and all bits below it: ones from an opening quote to before the closing one.
+#[inline]
+fn parity(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+/// Follows the brackets of one block; the bit of the one that closes the last open one.
+#[inline]
+fn close(depth: &mut u32, opens: u64, closes: u64) -> Option<u32> {
+    if closes.count_ones() < *depth {
+        *depth += opens.count_ones();
+        *depth -= closes.count_ones();
+        return None;
+    }
+    let mut left = opens | closes;
+    while left != 0 {
+        let bit = left & left.wrapping_neg();
+        if opens & bit != 0 {
+            *depth += 1;
+        } else {
+            *depth -= 1;
+            if *depth == 0 {
+                return Some(bit.trailing_zeros());
+            }
+        }
+        left ^= bit;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Byte by byte, as the format is written down.
+    fn slow_string_end(text: &[u8], at: usize) -> Option<usize> {
+        let mut from = at + 1;
+        loop {
+            match text.get(from)? {
+                b'"' => return Some(from + 1),
+                b'\\' => from += 2,
+                _ => from += 1,
+            }
+        }
+    }
+
+    fn slow_container_end(text: &[u8], at: usize) -> Option<usize> {
+        let (mut depth, mut from) = (0, at);
+        loop {
+            match text.get(from)? {
+                b'"' => {
+                    from = slow_string_end(text, from)?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            from += 1;
+            if depth == 0 {
+                return Some(from);
+            }
+        }
+    }
+
+    fn agree(text: &[u8]) {
+        for at in 0..text.len() {
+            match text[at] {
+                b'"' => assert_eq!(string_end(text, at), slow_string_end(text, at), "{at}"),
+                b'{' | b'[' => assert_eq!(container_end(text, at), slow_container_end(text, at), "{at}"),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn every_place_of_a_string_in_its_block_is_the_same() {
+        for pad in 0..2 * BLOCK {
+            for slashes in 0..6 {
+                let text = format!(
+                    r#"{{"k":"{}{}" ]","l":[{{"m":"\""}}]}}"#,
+                    "x".repeat(pad),
+                    r"\".repeat(slashes)
+                );
+                for cut in [text.len(), text.len() - 1, text.len() - 5] {
+                    agree(&text.as_bytes()[..cut]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_backslashes_over_whole_blocks_are_counted() {
+        for slashes in 60..70 {
+            for more in [0, 64, 128] {
+                let text = format!(r#"["{}" , "]"]"#, r"\".repeat(slashes + more));
+                agree(text.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn depth_is_followed_through_many_blocks() {
+        for depth in [1, 31, 63, 64, 65, 200, 1000] {
+            let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+            assert_eq!(container_end(text.as_bytes(), 0), Some(text.len()));
+            assert_eq!(container_end(&text.as_bytes()[..text.len() - 1], 0), None);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn text_that_is_no_json_is_walked_alike(pieces in proptest::collection::vec(prop_oneof![
+            4 => Just("\""), 3 => Just("\\"), 1 => Just("\\\\"), 2 => Just("{"), 2 => Just("}"), 1 => Just("["),
+            1 => Just("]"), 1 => Just(","), 1 => Just("é"), 2 => Just("xxxxxxxxxxxxxxxxxxxxxxxxxxxxx")], 0..60)) {
+            agree(pieces.concat().as_bytes());
+        }
+
+        #[test]
+        fn values_end_where_serde_json_ends_them(
+            texts in proptest::collection::vec(any::<String>(), 0..12),
+            pad in 0usize..70,
+            cut in any::<proptest::sample::Index>(),
+        ) {
+            let value = serde_json::json!({ "pad": "x".repeat(pad), "all": texts, "deep": [[{"a": texts.first()}]] });
+            let text = format!("{value} tail\"}}]");
+            let bytes = text.as_bytes();
+            let mut stream = serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
+            prop_assert!(stream.next().is_some_and(|v| v.is_ok()));
+            prop_assert_eq!(container_end(bytes, 0), Some(stream.byte_offset()));
+            agree(&bytes[..cut.index(bytes.len())]);
+        }
+    }
+}
