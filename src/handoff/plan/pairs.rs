@@ -5,8 +5,8 @@ use crate::handoff::record::{HiddenPair, Place};
 use crate::handoff::sentinel::{Mark, MarkKind};
 use crate::json::Span;
 use crate::splice::{self, Edit};
+use crate::wire::Wire;
 use crate::wire::view::{Anatomy, OwnItem, Role, View};
-use crate::wire::{Call, Wire};
 
 /// Whether a pair stands in the very turn that is cut: its place may be in front of text that an agent glued to
 /// the sentinel, and that is a place only once the cut is made.
@@ -43,7 +43,7 @@ pub(super) fn put_asides(
     }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
     loop {
-        let now = Reading::new(wire, &body, Call::Generate).ok()?;
+        let now = reading.again(wire, &body)?;
         // An aside that an agent resends twice is put back once.
         let known = |id| find(id).filter(|_| !placed.contains(&id));
         let by_text = || now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known));
