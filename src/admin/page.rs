@@ -1,30 +1,184 @@
-//! The inspector's page and what it loads.
+//! The inspector page: files of this crate, as they are. It shows what the API says and knows nothing itself, so
+//! it may be seen by whoever may see the listener.
+//!
+//! Everything that it shows was written by others. The policy is the second wall behind the page's own care: no
+//! script, style or picture but ours, nothing sent elsewhere, no frame around it.
 
-use http::StatusCode;
+use std::sync::LazyLock;
 
-use super::routes::{Answer, respond};
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, Response};
+use http_body_util::Full;
+use sha2::{Digest, Sha256};
 
-const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 
-/// The page's files by path; `None` for any other path.
-pub(super) fn serve(path: &str) -> Option<Answer> {
-    (path == "/").then(|| respond(StatusCode::OK, HTML, INDEX.replace("{version}", VERSION)))
+macro_rules! assets {
+    ($($name:literal $kind:ident)*) => {
+        [$(($name, $kind, include_str!(concat!("page/", $name)))),*]
+    };
 }
 
-/// Replaced in the page below.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Name, content type, content.
+const ASSETS: &[(&str, &str, &str)] = &assets! {
+    "align.js" SCRIPT
+    "api.js" SCRIPT
+    "app.js" SCRIPT
+    "chart.js" SCRIPT
+    "conversation.js" SCRIPT
+    "diff.js" SCRIPT
+    "dom.js" SCRIPT
+    "exchange.js" SCRIPT
+    "frame.css" STYLE
+    "handoff.js" SCRIPT
+    "home.js" SCRIPT
+    "keys.js" SCRIPT
+    "parts.js" SCRIPT
+    "reply.js" SCRIPT
+    "side.js" SCRIPT
+    "views.css" STYLE
+    "words.js" SCRIPT
+};
 
-const INDEX: &str = r#"<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>baton</title>
-<h1>baton {version}</h1>
-<ul>
-  <li><a href="/healthz">/healthz</a>: the process is up</li>
-  <li><a href="/readyz">/readyz</a>: requests can be served</li>
-  <li><a href="/metrics">/metrics</a>: counters for Prometheus</li>
-</ul>
-<p>Handoffs: <code>baton handoffs list</code>
-</html>
-"#;
+const INDEX: &str = include_str!("page/index.html");
+
+/// One hash over all assets: a script's imports are relative to its own address, so they share it.
+static HASH: LazyLock<String> = LazyLock::new(|| {
+    let mut hash = Sha256::new();
+    for (name, _, content) in ASSETS {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(content);
+    }
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+});
+
+static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH));
+
+/// What a browser may do with anything of this listener.
+pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                                 img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// On every file of the page.
+const SAFETY: [(HeaderName, &str); 4] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (REFERRER_POLICY, "no-referrer"),
+];
+
+/// The page asks for its assets by hash: an address that is known never changes what it means.
+const FOR_GOOD: &str = "public, max-age=31536000, immutable";
+/// The page itself names the hash, so it is asked for anew each time.
+const ANEW: &str = "no-cache";
+
+/// The file at `path`: `/`, and `/assets/HASH/NAME` of this very build. `None`: there is none.
+pub(super) fn serve(path: &str) -> Option<Response<Full<Bytes>>> {
+    if path == "/" {
+        return Some(file("text/html; charset=utf-8", ANEW, &PAGE));
+    }
+    let (hash, name) = path.strip_prefix("/assets/")?.split_once('/')?;
+    let (_, kind, content) = ASSETS.iter().find(|(asset, ..)| *asset == name)?;
+    (hash == *HASH).then(|| file(kind, FOR_GOOD, content))
+}
+
+fn file(kind: &'static str, keep: &'static str, content: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(content.as_bytes())));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(keep));
+    for (name, value) in SAFETY {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_names_assets_that_are_there() {
+        let mut named = 0;
+        for rest in PAGE.split("\"/assets/").skip(1) {
+            let path = format!("/assets/{}", rest.split('"').next().unwrap());
+            let response = serve(&path).unwrap_or_else(|| panic!("{path}"));
+            assert_eq!(response.headers()[CACHE_CONTROL], FOR_GOOD);
+            named += 1;
+        }
+        assert!(named > 1);
+    }
+
+    #[test]
+    fn what_a_script_imports_is_there() {
+        for (name, _, content) in ASSETS {
+            for rest in content.split(" from \"./").skip(1) {
+                let import = rest.split('"').next().unwrap();
+                let path = format!("/assets/{}/{import}", *HASH);
+                assert!(serve(&path).is_some(), "{name} imports {import}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_there() {
+        for path in [
+            "/assets/",
+            "/assets/0/app.js",
+            "/assets/app.js",
+            "/index.html",
+            "",
+        ] {
+            assert!(serve(path).is_none(), "{path}");
+        }
+        assert!(serve(&format!("/assets/{}/../page.rs", *HASH)).is_none());
+    }
+
+    #[test]
+    fn every_file_is_under_the_policy() {
+        let paths = ASSETS
+            .iter()
+            .map(|(name, ..)| format!("/assets/{}/{name}", *HASH));
+        for path in paths.chain(["/".to_owned()]) {
+            let response = serve(&path).unwrap();
+            for (name, value) in SAFETY {
+                assert_eq!(response.headers()[name], value, "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_script_parses_markup_or_runs_text() {
+        let banned = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "srcdoc",
+            "DOMParser",
+            "createContextualFragment",
+            "setHTMLUnsafe",
+            "parseHTMLUnsafe",
+        ];
+        for (name, _, content) in ASSETS {
+            for word in banned {
+                assert!(!content.contains(word), "{name} uses {word}");
+            }
+            assert!(
+                !content.contains("://") || *name == "home.js" || content.matches("://").count() == 1,
+                "{name}"
+            );
+        }
+    }
+}

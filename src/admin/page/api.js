@@ -1,0 +1,140 @@
+// The proxy's JSON, and its stream of events. With a token both carry it; it lives as long as the tab.
+
+const KEY = "baton-token";
+let token = sessionStorage.getItem(KEY);
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export function setToken(value) {
+  token = value;
+  sessionStorage.setItem(KEY, value);
+}
+
+/** Whether plain links cannot be used, since they would not carry the token. */
+export function hasToken() {
+  return Boolean(token);
+}
+
+async function ask(path, options = {}) {
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
+  let answer;
+  try {
+    answer = await fetch(path, { headers, cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "offline", "baton does not answer. Is it running?");
+  }
+  if (answer.ok) return answer;
+  let said = {};
+  try {
+    said = (await answer.json()).error ?? {};
+  } catch {
+    // Not one of our errors: the status has to do.
+  }
+  throw new ApiError(answer.status, said.code, said.message ?? `The answer was ${answer.status}.`);
+}
+
+export async function json(path, options) {
+  return (await ask(path, options)).json();
+}
+
+export async function text(path, options) {
+  return (await ask(path, options)).text();
+}
+
+export async function blob(path) {
+  return (await ask(path)).blob();
+}
+
+/** `/api/…` of path segments, each escaped, and a query. */
+export function path(segments, query = {}) {
+  const params = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== null));
+  const tail = String(params);
+  const escape = (segment) => encodeURIComponent(segment).replaceAll("%3A", ":");
+  return `/api/${segments.map(escape).join("/")}${tail ? `?${tail}` : ""}`;
+}
+
+/** The wait before the next try grows from half a second to ten. */
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 10_000;
+/** The proxy says something every 15 s; after this long the line is dead. */
+const SILENCE = 40_000;
+
+/**
+ * Events for as long as the page is looked at. Read with fetch, since an EventSource cannot carry a token. A hidden
+ * tab lets go of its line: browsers allow few to one host, and the page asks anew when it is seen again.
+ */
+export function follow({ event, state }) {
+  let stop = null;
+  let wait = FIRST_WAIT;
+  let timer;
+  const run = async () => {
+    const control = new AbortController();
+    stop = control;
+    let silence;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => control.abort(), SILENCE);
+    };
+    try {
+      heard();
+      const answer = await ask("/api/events", { signal: control.signal });
+      state("live");
+      wait = FIRST_WAIT;
+      await read(answer.body, heard, event);
+    } catch (error) {
+      if (error.status === 401) return state("locked");
+      if (error.code === "journal_off") return state("off");
+    } finally {
+      clearTimeout(silence);
+      if (stop === control) stop = null;
+    }
+    if (document.hidden) return state("paused");
+    state("offline");
+    timer = setTimeout(run, wait);
+    wait = Math.min(LONGEST_WAIT, wait * 2);
+  };
+  const start = () => {
+    clearTimeout(timer);
+    if (!stop && !document.hidden) run();
+  };
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop?.abort() : start()));
+  start();
+  return start;
+}
+
+async function read(body, heard, event) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    heard();
+    const blocks = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) dispatch(block, event);
+  }
+}
+
+function dispatch(block, event) {
+  let name = "message";
+  const data = [];
+  for (const line of block.split("\n")) {
+    if (line.startsWith("event:")) name = line.slice(6).trim();
+    else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
+  }
+  if (data.length === 0) return;
+  let value;
+  try {
+    value = JSON.parse(data.join("\n"));
+  } catch {
+    return; // An event of a later version may be anything.
+  }
+  event(name, value);
+}

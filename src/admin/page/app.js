@@ -1,0 +1,163 @@
+// The inspector: routes by the address's hash, and joins the column, the views, the keys and the events.
+
+import * as api from "./api.js";
+import { conversation } from "./conversation.js";
+import { h, say } from "./dom.js";
+import { exchange } from "./exchange.js";
+import { handoff, handoffs } from "./handoff.js";
+import { home } from "./home.js";
+import { keyboard } from "./keys.js";
+import { Side } from "./side.js";
+
+const main = document.getElementById("main");
+const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key) };
+let view = null;
+let control = new AbortController();
+
+const ROUTES = [
+  [/^#\/c\/([^/]+)$/, conversation],
+  [/^#\/e\/([^/]+)$/, exchange],
+  [/^#\/h\/([^/]+)$/, handoff],
+  [/^#\/h$/, handoffs],
+  [/^(?:#\/?)?$/, home],
+];
+
+/** Before this a loading sign would only flicker. */
+const QUIET = 200;
+
+function route() {
+  for (const [pattern, view] of ROUTES) {
+    const found = pattern.exec(location.hash);
+    if (!found) continue;
+    try {
+      return [view, found.slice(1).map(decodeURIComponent), view === conversation];
+    } catch {
+      break; // A stray percent sign.
+    }
+  }
+  return null;
+}
+
+/** Shows what the address names. `again`: the same view with newer contents, so the place on the page stays. */
+async function open(again = false) {
+  control.abort();
+  const mine = (control = new AbortController());
+  const found = route();
+  const atHome = found?.[0] === home;
+  document.body.classList.toggle("at-home", atHome);
+  if (!found) return fail(new api.ApiError(404, "route", "This address names nothing on this page."));
+  const [make, args] = found;
+  const loading = setTimeout(() => again || show(h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Loading…"))), QUIET);
+  main.setAttribute("aria-busy", "true");
+  try {
+    const made = await make({ ...ctx, signal: mine.signal }, ...args);
+    if (mine.signal.aborted) return;
+    view = made;
+    show(made.node, again);
+    document.title = made.title ? `${made.title} · baton` : "baton";
+    const key = make === conversation ? args[0] : (made.up?.startsWith("#/c/") ? decodeURIComponent(made.up.slice(4)) : null);
+    side.here(key);
+  } catch (error) {
+    if (mine.signal.aborted || error.name === "AbortError") return;
+    if (error.status === 401) locked();
+    fail(error);
+  } finally {
+    clearTimeout(loading);
+    if (control === mine) main.setAttribute("aria-busy", "false");
+  }
+}
+
+function show(node, stay = false) {
+  const top = scrollY;
+  main.replaceChildren(node);
+  scrollTo(0, stay ? top : 0);
+}
+
+function fail(error) {
+  view = { up: "#/" };
+  const title = error.status === 404 ? "There is no such thing here" : error.status === 401 ? "A token is needed" : "That did not work";
+  const more = error.status === 404 ? "The journal is bounded: the oldest exchanges go first." : null;
+  show(h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, title), h("p", { class: "bad", role: "alert" }, error.message), more ? h("p", { class: "dim" }, more) : null, h("p", null, h("button", { type: "button", onclick: () => (error.status === 401 ? locked() : open()) }, error.status === 401 ? "Enter the token" : "Try again")))));
+}
+
+/** Asks for the admin token, once at a time. */
+function locked() {
+  const dialog = document.getElementById("token");
+  if (dialog.open) return;
+  const input = h("input", { type: "password", autocomplete: "off", "aria-label": "Token", required: true, autofocus: true });
+  const enter = (event) => {
+    event.preventDefault();
+    api.setToken(input.value.trim());
+    dialog.close();
+    start();
+  };
+  dialog.replaceChildren(h("form", { onsubmit: enter }, h("h2", null, "Admin token"), h("p", { class: "dim" }, "This listener asks for admin.token of the config. It is kept until this tab is closed."), input, h("button", null, "Go on")));
+  dialog.showModal();
+}
+
+function theme() {
+  const root = document.documentElement;
+  const was = root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const now = was === "dark" ? "light" : "dark";
+  root.dataset.theme = now;
+  try {
+    localStorage.setItem("baton-theme", now);
+  } catch {
+    // Not kept, then.
+  }
+  say(`${now} colours`);
+}
+
+const LIVE = {
+  live: ["live", "Exchanges appear as they end"],
+  paused: ["paused", "Goes on when this tab is looked at"],
+  offline: ["offline", "baton does not answer; trying again"],
+  off: ["journal off", "journal.enabled = false: nothing is kept"],
+  locked: ["locked", "A token is needed"],
+};
+
+let state = null;
+
+function liveState(now) {
+  const [word, title] = LIVE[now];
+  const node = document.getElementById("live");
+  node.className = `live ${now}`;
+  node.textContent = word;
+  node.title = title;
+  // What happened while nobody listened has to be asked for.
+  if (now === "live" && state !== null && state !== "live") side.load(), view?.refresh?.();
+  state = now;
+  if (now === "locked") locked();
+}
+
+const side = new Side({ locked });
+let listen = null;
+
+function start() {
+  side.load();
+  open();
+  if (listen) listen();
+  else {
+    listen = api.follow({
+      state: liveState,
+      event: (name, data) => {
+        // It came faster than we read: ask for the whole.
+        if (name === "missed") return side.load(), view?.refresh?.();
+        side.event(name, data);
+        view?.event?.(name, data);
+      },
+    });
+  }
+}
+
+try {
+  const kept = localStorage.getItem("baton-theme");
+  if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+} catch {
+  // The browser keeps nothing: its own preference holds.
+}
+document.getElementById("theme").addEventListener("click", theme);
+document.getElementById("skip").addEventListener("click", (event) => (event.preventDefault(), main.focus()));
+keyboard({ view: () => view, theme });
+addEventListener("hashchange", () => open());
+start();

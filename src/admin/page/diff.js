@@ -1,0 +1,139 @@
+// Received and sent, message beside message.
+
+import * as api from "./api.js";
+import { align, differ, fold } from "./align.js";
+import { h, lazily, line, put } from "./dom.js";
+import { message, readable } from "./parts.js";
+import { bytes, kindWord, plural, stateWords, WHY, whyEdited } from "./words.js";
+
+/** Messages of a run that was left out which are shown without asking. */
+const SHOWN = 4;
+const EDGE = 2;
+/** Bytes of a carry-over message that is opened by itself. */
+const OPENED = 64 * 1024;
+
+/** The diff of one leg. */
+export function diff(exchange, received, leg) {
+  const sent = leg.sent?.messages ?? [];
+  received = inLeg(received, leg);
+  const ctx = { exchange, leg: leg.n };
+  const blocks = align(received, sent);
+  const folded = fold(blocks);
+  const box = h("div", { class: "diff" });
+  const total = (list) => list.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
+  put(box, [
+    h("div", { class: "diff-head", "aria-hidden": "true" },
+      h("div", null, h("b", null, "Received from the agent"), h("span", { class: "dim num" }, `${plural(received.length, "message")} · ${bytes(total(received))}`)),
+      h("div", null, h("b", null, "Sent to the model"), h("span", { class: "dim num" }, `${plural(sent.length, "message")} · ${bytes(total(sent))}`))),
+  ]);
+  if (blocks.length === 0) put(box, h("p", { class: "dim pad" }, "No messages are kept for this leg."));
+  lazily(box, folded.length, (at) => block(ctx, folded[at]));
+  return box;
+}
+
+/** The agent's messages are told as they fared in the first leg; a later leg says what became of each in it. */
+function inLeg(received, leg) {
+  const states = leg.received_states;
+  if (!leg.n || !states) return received;
+  return received.map((m, at) => ({ ...m, state: states[at] ?? m.state, why: states[at] === "kept" ? null : (m.why ?? "cut") }));
+}
+
+function block(ctx, it) {
+  if (it.kind === "fold") return unfold(it.blocks.length, `${plural(it.blocks.length, "message")} unchanged`, total(it.blocks), (at) => block(ctx, it.blocks[at]));
+  if (it.kind !== "change") {
+    const [left] = it.left;
+    const [right] = it.right;
+    const row = h("div", { class: `pair ${it.kind}` });
+    const cells = [cell(ctx, left, "received", right), cell(ctx, right, "sent", left)];
+    const why = right.why ?? left.why;
+    return [it.kind === "edit" && why ? because([whyEdited(why)]) : null, put(row, cells)];
+  }
+  const reasons = [...new Set([...it.left, ...it.right].map((m) => m.why).filter(Boolean))].map((why) => WHY[why] ?? line(why));
+  const side = (list, name) => h("div", { class: "stack" }, list.length ? run(ctx, list, name) : because(reasons));
+  // Where one side has nothing, its place is free for the reason.
+  const both = it.left.length && it.right.length;
+  return [both ? because(reasons) : null, h("div", { class: "pair change" }, side(it.left, "received"), side(it.right, "sent"))];
+}
+
+const total = (blocks) => blocks.reduce((sum, b) => sum + (b.left[0]?.bytes ?? 0), 0);
+
+function because(reasons) {
+  return reasons.length ? h("div", { class: "why" }, reasons.map((why) => h("p", null, why))) : null;
+}
+
+/** Messages below one another; a long run keeps its ends. */
+function run(ctx, list, side) {
+  if (list.length <= SHOWN + 2) return list.map((m) => cell(ctx, m, side));
+  const middle = list.slice(EDGE, -EDGE);
+  const size = middle.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
+  const word = list[0].state === "cut" ? "more left out" : "more";
+  return [
+    list.slice(0, EDGE).map((m) => cell(ctx, m, side)),
+    unfold(middle.length, `${plural(middle.length, "message")} ${word}`, size, (at) => cell(ctx, middle[at], side)),
+    list.slice(-EDGE).map((m) => cell(ctx, m, side)),
+  ];
+}
+
+function unfold(count, label, size, row) {
+  const box = h("div", { class: "fold" });
+  const open = () => {
+    box.replaceChildren();
+    box.classList.add("open");
+    lazily(box, count, row);
+    box.querySelector("[data-item]")?.focus();
+  };
+  return put(box, h("button", { type: "button", class: "fold-button", "data-item": true, onclick: open }, h("span", null, `⋯ ${label}`), h("span", { class: "num" }, bytes(size))));
+}
+
+function cell(ctx, m, side, twin) {
+  const state = stateWords(m, side);
+  const body = h("div", { class: "body", hidden: true });
+  const button = h(
+    "button",
+    { type: "button", class: "head", "aria-expanded": "false", "data-item": true, title: m.why ? (WHY[m.why] ?? null) : null, onclick: () => toggle() },
+    h("span", { class: `role ${roleClass(m.role)}` }, line(m.role)),
+    h("span", { class: "first" }, m.kind && m.kind !== "text" ? h("i", null, kindWord(m.kind)) : null, line(m.first_line) || h("span", { class: "dim" }, "(no text)")),
+    state ? h("span", { class: `tag ${m.state}` }, state) : null,
+    h("span", { class: "num dim" }, bytes(m.bytes)),
+  );
+  const box = h("div", { class: `cell ${m.state ?? "kept"}`, "data-side": side, "data-change": m.state === "kept" ? null : true }, button, body);
+  let asked = false;
+  // What stands in the place of all that was left out is what one comes to see.
+  if (side === "sent" && m.state === "new" && m.why === "cut" && m.bytes < OPENED) queueMicrotask(() => toggle());
+  const toggle = () => {
+    const open = body.hidden;
+    body.hidden = !open;
+    button.setAttribute("aria-expanded", String(open));
+    box.classList.toggle("open", open);
+    if (open && !asked) (asked = true), load(ctx, m, side, twin, body).catch(() => (asked = false));
+  };
+  return box;
+}
+
+function roleClass(role) {
+  return ["user", "assistant", "system", "tool"].includes(role) ? role : "other";
+}
+
+/** One message in full. Where it was edited, both sides are read and the place where they differ is marked. */
+async function load(ctx, m, side, twin, body) {
+  body.replaceChildren(h("p", { class: "dim" }, "Loading…"));
+  try {
+    const ask = (which, i) => api.json(api.path(["exchanges", ctx.exchange, "message"], { side: which, leg: ctx.leg, i }));
+    const edited = twin && (m.state === "changed" || twin.state === "changed");
+    const other = side === "sent" ? "received" : "sent";
+    const [full, there] = await Promise.all([ask(side, m.i), edited ? ask(other, twin.i).catch(() => null) : null]);
+    body.replaceChildren(message(full, there ? ranges(full, there) : null));
+  } catch (error) {
+    body.replaceChildren(h("p", { class: "bad" }, error.message));
+    throw error;
+  }
+}
+
+function ranges(full, there) {
+  const texts = (it) => (it.parts ?? []).map((part) => readable(part).text);
+  const theirs = texts(there);
+  return texts(full).map((text, at) => {
+    const { head, tail } = differ(text, theirs[at] ?? "");
+    return [head, text.length - tail];
+  });
+}

@@ -1,0 +1,118 @@
+// Elements. Everything the page shows comes from outside (agents, models, tools), so there is one way to put it
+// there: as text nodes. Nothing in this folder parses HTML, and the page's policy would not run a script from it.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: properties that start with `on` are listeners, the rest are attributes; null and false are left out. */
+export function h(tag, props, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+/** The same in SVG. */
+export function s(tag, props, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+function fill(node, props, children) {
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  put(node, children);
+  return node;
+}
+
+/** Appends nodes and texts, however nested. */
+export function put(node, children) {
+  for (const child of [children].flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+  return node;
+}
+
+// C0 but tab and newline, DEL, C1; marks that reorder or hide text. Joiners stay: scripts and emoji need them.
+const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Those with a name that is known; pictures of them are missing from many fonts. */
+const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 0x0d: "CR", 0x1b: "ESC", 0x7f: "DEL" };
+
+function codeOf(c) {
+  return `U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+function symbol(c) {
+  return `\u27e8${NAMES[c.charCodeAt(0)] ?? codeOf(c)}\u27e9`;
+}
+
+/** Gives a node these children and no others. */
+export function set(node, ...children) {
+  node.replaceChildren();
+  return put(node, children);
+}
+
+/** A text with its control characters made visible. */
+export function visible(text) {
+  return String(text ?? "").toWellFormed().replace(ODD, symbol);
+}
+
+/** The same for one line. */
+export function line(text) {
+  return visible(String(text ?? "").replace(/\s*\r?\n\s*/g, " ⏎ "));
+}
+
+/** Nodes of a long text, control characters marked as such. A carriage return before a newline is not worth a mark. */
+export function marked(text) {
+  const out = [];
+  let from = 0;
+  const clean = String(text ?? "").toWellFormed().replaceAll("\r\n", "\n");
+  for (const { 0: c, index } of clean.matchAll(ODD)) {
+    if (index > from) out.push(clean.slice(from, index));
+    out.push(h("span", { class: "odd", title: `control character ${codeOf(c)}` }, symbol(c)));
+    from = index + 1;
+  }
+  if (from < clean.length) out.push(clean.slice(from));
+  return out;
+}
+
+/** Rows made as they are scrolled to: the first `step` at once, the next when the end comes into view. */
+export function lazily(parent, count, row, step = 120) {
+  let made = 0;
+  const end = h("div", { class: "more", "aria-hidden": "true" });
+  const more = () => {
+    const rows = document.createDocumentFragment();
+    for (const last = Math.min(count, made + step); made < last; made += 1) put(rows, row(made));
+    end.before(rows);
+    if (made < count) return;
+    watch.disconnect();
+    end.remove();
+  };
+  const watch = new IntersectionObserver((seen) => seen.some((e) => e.isIntersecting) && more(), { rootMargin: "600px" });
+  parent.append(end);
+  more();
+  if (made < count) watch.observe(end);
+}
+
+let saying;
+
+/** Tells of something that was done, to eyes and screen readers. */
+export function say(text) {
+  const said = document.getElementById("said");
+  said.textContent = text;
+  clearTimeout(saying);
+  saying = setTimeout(() => (said.textContent = ""), 2500);
+}
+
+/** A button that copies what `text` gives. */
+export function copyButton(text, label = "Copy", props = {}) {
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(await text());
+      say("Copied");
+    } catch {
+      say("The browser does not let us copy here");
+    }
+  };
+  return h("button", { class: "copy", type: "button", ...props, onclick: copy }, label);
+}

@@ -1,0 +1,208 @@
+// One exchange: what came in beside what went on, leg by leg, and what came back.
+
+import * as api from "./api.js";
+import { tags } from "./conversation.js";
+import { diff } from "./diff.js";
+import { copyButton, h, line, put, say } from "./dom.js";
+import { handoffLink, long, readable } from "./parts.js";
+import { readReply } from "./reply.js";
+import { brief, bytes, clock, count, millis, percent, plural, short, wireName } from "./words.js";
+
+export async function exchange(ctx, id) {
+  const said = await api.json(api.path(["exchanges", id]), { signal: ctx.signal });
+  const row = said.exchange ?? {};
+  const up = row.conversation ? `#/c/${encodeURIComponent(row.conversation)}` : "#/";
+  const near = new Neighbours(ctx, row);
+  const node = h("div", { class: "view wide-view" }, head(said, row, up, near), summary(said, row), notes(said, row), tabs(said, row));
+  const event = (name, data) => name === "exchange" && data.id === id && ctx.reopen();
+  return { node, title: `Exchange ${brief(id)}`, up, event, step: (by) => near.step(by) };
+}
+
+/** The exchanges before and after; read when they are first wanted. */
+class Neighbours {
+  constructor(ctx, row) {
+    Object.assign(this, { ctx, row });
+  }
+
+  /** Where it stands among them, from 0; -1 while that is not known. */
+  at() {
+    return (this.ctx.rows.get(this.row.conversation) ?? []).findIndex((row) => row.id === this.row.id);
+  }
+
+  async load() {
+    const key = this.row.conversation;
+    if (!key) return;
+    const said = await api.json(api.path(["conversations", key]), { signal: this.ctx.signal });
+    this.ctx.rows.set(key, said.exchanges ?? []);
+    this.title = line(said.conversation?.title);
+  }
+
+  async step(by) {
+    const key = this.row.conversation;
+    if (!key) return;
+    const there = () => (this.at() < 0 ? null : this.ctx.rows.get(key)[this.at() + by]);
+    if (!there()) await this.load();
+    const next = there();
+    if (next) location.hash = `#/e/${encodeURIComponent(next.id)}`;
+    else say(by < 0 ? "This is the first exchange" : "This is the last exchange");
+  }
+}
+
+function head(said, row, up, near) {
+  const title = h("h1", null);
+  const talk = h("a", { href: up });
+  const name = () => {
+    title.textContent = near.at() >= 0 ? `Exchange ${near.at() + 1}` : `Exchange ${brief(row.id)}`;
+    talk.textContent = near.title || near.ctx.titleOf(row.conversation);
+  };
+  name();
+  // Its number is worth a question, and worth no waiting.
+  if (near.at() < 0) near.load().then(name, () => null);
+  const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by) }, sign);
+  const crumbs = [h("a", { href: "#/" }, "Conversations"), row.conversation ? [" / ", talk] : null];
+  return h("header", { class: "head-of-view" },
+    h("p", { class: "crumbs" }, crumbs),
+    h("div", { class: "title-line" }, title, h("span", { class: "tags" }, tags(row)), h("span", { class: "steps" }, step(-1, "The exchange before", "‹"), step(1, "The next exchange", "›"))),
+    h("p", { class: "dim" }, [clock(row.at_ms), line(row.route ?? ""), wireName(row.wire), line(row.model ?? ""), row.streamed ? "streamed" : null].filter(Boolean).join(" · ")),
+    h("p", { class: "links" }, h("span", { class: "dim mono" }, line(row.id)), copyButton(() => row.id, "Copy id"), download("HAR", api.path(["exchanges", row.id, "har"]), `${row.id}.har`), download("Received, raw", api.path(["exchanges", row.id, "received"]), `${row.id}-received.txt`)));
+}
+
+/** A link to a file of the API; with a token the page has to fetch it itself. */
+function download(label, path, name) {
+  const save = async (event) => {
+    if (!api.hasToken()) return;
+    event.preventDefault();
+    try {
+      const url = URL.createObjectURL(await api.blob(path));
+      h("a", { href: url, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    } catch (error) {
+      say(error.message);
+    }
+  };
+  return h("a", { href: path, target: "_blank", rel: "noopener", onclick: save }, label);
+}
+
+function summary(said, row) {
+  const sent = row.sent_bytes ?? [];
+  const last = sent.at(-1);
+  const fact = (value, label) => h("div", { class: "fact" }, h("b", { class: "num" }, value), h("span", null, label));
+  const saved = row.received_bytes - last;
+  return h("div", { class: "facts" },
+    fact(bytes(row.received_bytes), `received, ${plural(row.received_messages ?? 0, "message")}`),
+    last === undefined ? null : fact(bytes(last), sent.length > 1 ? `sent with leg ${sent.length}, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}` : `sent, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}`),
+    last !== undefined && saved > 1024 ? fact(percent(saved, row.received_bytes), "of it stayed behind") : null,
+    fact(millis(row.first_byte_ms), "to the first byte"),
+    fact(millis(row.total_ms), "in all"),
+    fact(millis(row.added_ms), "of it ours"));
+}
+
+function notes(said, row) {
+  const all = said.notes ?? [];
+  const handoffs = said.handoffs ?? [];
+  if (!all.length && !handoffs.length) return null;
+  const known = new Set([row.pinned, ...(row.fired ?? [])]);
+  const linked = (text) => line(text).split(UUID).map((part) => (known.has(part) ? handoffLink(part, brief(part)) : part));
+  const how = (it) => (row.fired?.includes(it.id) ? "Handed over: " : "Goes on from: ");
+  return h("section", { class: "notes", "aria-label": "What baton did" },
+    h("h2", null, "What baton did"),
+    h("ul", null, all.map((note) => h("li", null, linked(note))),
+      handoffs.map((it) => h("li", null, how(it), handoffLink(it.id, line(it.reason) || line(it.first_line) || brief(it.id))))));
+}
+
+const UUID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
+
+/** Tabs of the legs, the response and the headers; each is made when it is first looked at. */
+function tabs(said, row) {
+  const legs = said.legs ?? [];
+  const made = legs.map((leg, at) => [legs.length > 1 ? `Leg ${at + 1}` : "Request", () => legTab(said, row, leg, at)]);
+  made.push(["Response", () => response(said, row)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]);
+  const panel = h("div", { role: "tabpanel", class: "panel", tabindex: "-1", id: "panel" });
+  const panels = new Map();
+  const buttons = made.map(([label], at) => h("button", { type: "button", role: "tab", id: `tab-${at}`, "aria-controls": "panel", onclick: () => pick(at) }, label));
+  const pick = (at, focus = false) => {
+    for (const [i, button] of buttons.entries()) {
+      button.setAttribute("aria-selected", String(i === at));
+      button.tabIndex = i === at ? 0 : -1;
+    }
+    if (!panels.has(at)) panels.set(at, made[at][1]());
+    panel.replaceChildren(panels.get(at));
+    panel.setAttribute("aria-labelledby", `tab-${at}`);
+    if (focus) buttons[at].focus();
+  };
+  const key = (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by) pick((buttons.findIndex((b) => b === document.activeElement) + by + buttons.length) % buttons.length, true);
+  };
+  // A handoff's last leg is the one that shows the cut; where there is one leg, it is that.
+  pick(Math.max(0, legs.length - 1));
+  return h("section", { class: "tabbed" }, h("div", { role: "tablist", "aria-label": "Parts of the exchange", onkeydown: key }, buttons), panel);
+}
+
+function legTab(said, row, leg, at) {
+  const changes = leg.sent?.envelope_changes ?? [];
+  return h("div", null,
+    h("p", { class: "leg-line" },
+      h("span", { class: "dim" }, at > 0 ? "A later leg: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
+      h("span", { class: "links" }, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
+    changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
+    diff(row.id, said.received?.messages ?? [], leg));
+}
+
+function response(said, row) {
+  const legs = said.legs ?? [];
+  const shown = h("section", { class: "answer" }, h("h3", null, "What the agent was shown", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown));
+  const each = legs.map((leg, at) => h("section", { class: "answer" },
+    h("h3", null, legs.length > 1 ? `What the model answered, leg ${at + 1}` : "What the model answered",
+      h("span", { class: "dim num" }, [bytes(leg.response?.bytes), leg.response?.stop ? line(stopWord(leg.response.stop)) : null].filter(Boolean).join(" · "))),
+    answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response)));
+  return h("div", { class: "answers" }, h("div", null, each), h("div", null, shown));
+}
+
+function stopWord(stop) {
+  return typeof stop === "string" ? stop : JSON.stringify(stop);
+}
+
+/** A body, read when it comes into view: as it reads, with the body itself one click away. */
+function answer(path, about) {
+  const box = h("div", { class: "answer-body" }, h("p", { class: "dim" }, "Loading…"));
+  const load = async () => {
+    try {
+      const body = await api.text(path);
+      const parts = readReply(body);
+      const raw = h("details", null, h("summary", null, "The body as it was"), long(body));
+      const read = (parts ?? []).map((part) => {
+        const shown = part.kind === "call" ? readable({ kind: "tool_use", json: { name: part.name, input: part.text } }) : { label: part.kind, text: part.text };
+        return h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, shown.label), copyButton(() => shown.text)), long(shown.text));
+      });
+      if (!body) box.replaceChildren(h("p", { class: "dim" }, "Nothing was kept of it."));
+      else box.replaceChildren(...(read.length ? [...read, raw] : [long(body)]));
+      if (about?.truncated) put(box, h("p", { class: "warn-text" }, "The journal keeps no more of it than this."));
+    } catch (error) {
+      box.replaceChildren(h("p", { class: "bad" }, error.status === 404 ? "Nothing was kept of it." : error.message));
+    }
+  };
+  load();
+  return box;
+}
+
+function headers(said) {
+  const table = (label, list) => h("section", null, h("h3", null, label),
+    h("dl", { class: "headers" }, (list ?? []).map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))])),
+    list?.length ? null : h("p", { class: "dim" }, "None were kept."));
+  return h("div", { class: "two" }, table("From the agent", said.headers?.received), table("To the agent", said.headers?.response));
+}
+
+function usage(said, row) {
+  const cell = (value) => h("td", { class: "num" }, value);
+  const legs = (said.legs ?? []).map((leg, at) => {
+    const t = row.tokens?.[at] ?? {};
+    return h("tr", null, h("th", { scope: "row" }, `Leg ${at + 1}`), [row.sent_bytes?.[at]].map((n) => cell(bytes(n))), ["input", "cache_read", "cache_write", "output"].map((key) => cell(t[key] === undefined ? "–" : count(t[key]))), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–"));
+  });
+  const names = ["", "request", "input", "from cache", "into cache", "output", "stopped"];
+  const changes = (row.changes ?? []).map((change) => h("li", null, `Leg ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
+  return h("div", null,
+    h("div", { class: "scroll" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs))),
+    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}; about ${short((row.tokens ?? []).reduce((sum, t) => sum + (t.output ?? 0), 0))} tokens were written.`),
+    changes.length ? h("ul", { class: "plain" }, changes) : null);
+}

@@ -1,0 +1,50 @@
+// Handoffs: the list of all, and one with its prompt.
+
+import * as api from "./api.js";
+import { copyButton, h, line } from "./dom.js";
+import { long } from "./parts.js";
+import { ago, brief, bytes, clock, plural, wireName } from "./words.js";
+
+export async function handoff(ctx, id) {
+  const { handoff: it } = await api.json(api.path(["handoffs", id]), { signal: ctx.signal });
+  const up = it.conversation ? `#/c/${encodeURIComponent(it.conversation)}` : "#/h";
+  const resume = it.resume_line ?? `[[handoff-resume:${it.id}]]`;
+  const node = h("div", { class: "view" },
+    h("header", { class: "head-of-view" },
+      h("p", { class: "crumbs" }, h("a", { href: "#/h" }, "Handoffs"), it.conversation ? [" / ", h("a", { href: up }, ctx.titleOf(it.conversation))] : null),
+      h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
+      h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), bytes(it.prompt_bytes), it.archived ? "archived" : null].filter(Boolean).join(" · "))),
+    h("section", { class: "resume" },
+      h("p", null, "Begin a message of a new session with this line to go on from here:"),
+      h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
+    lineage(it),
+    h("section", { class: "prompt" },
+      h("div", { class: "part-head" }, h("h2", null, "Carry-over prompt"), h("span", { class: "dim num" }, bytes(it.prompt_bytes)), copyButton(() => it.prompt ?? "", "Copy prompt")),
+      it.prompt ? long(it.prompt) : h("p", { class: "dim" }, "The prompt is not in the store.")));
+  return { node, title: "Handoff", up };
+}
+
+function lineage(it) {
+  const ids = it.lineage ?? [];
+  if (ids.length < 2) return null;
+  const step = (id, at) => h("li", null, id === it.id ? h("b", { "aria-current": "true" }, `${at + 1} · this one`) : h("a", { href: `#/h/${encodeURIComponent(id)}`, title: line(id) }, `${at + 1} · ${brief(id)}`));
+  return h("section", { class: "lineage", "aria-label": "Lineage" }, h("h2", null, "Lineage"), h("ol", null, ids.map(step)));
+}
+
+export async function handoffs(ctx) {
+  const load = async () => (await api.json(api.path(["handoffs"], { limit: 200 }), { signal: ctx.signal })).handoffs ?? [];
+  const list = h("div", { class: "cards" });
+  const draw = (all) => list.replaceChildren(...(all.length ? all.map(card) : [h("p", { class: "dim" }, "No model has handed over yet.")]));
+  draw(await load());
+  const refresh = async () => draw(await load());
+  const event = (name, data) => name === "exchange" && data.fired?.length && refresh();
+  return { node: h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "Handoffs")), list), title: "Handoffs", up: "#/", event, refresh };
+}
+
+/** A handoff in a list. */
+export function card(it) {
+  return h("a", { class: "card", href: `#/h/${encodeURIComponent(it.id)}`, "data-item": true },
+    h("b", { dir: "auto" }, line(it.reason) || "Handoff"),
+    h("span", { class: "dim first", dir: "auto" }, line(it.first_line)),
+    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), it.archived ? "archived" : null].filter(Boolean).join(" · ")));
+}

@@ -1,0 +1,77 @@
+// Where nothing is chosen: how to point an agent here, and what there is.
+
+import * as api from "./api.js";
+import { copyButton, h, set } from "./dom.js";
+import { card } from "./handoff.js";
+import { bytes, count, percent, short } from "./words.js";
+
+/** Handoffs that the first view shows. */
+const LATEST = 6;
+
+export async function home(ctx) {
+  const node = h("div", { class: "view" });
+  const load = async () => {
+    const options = { signal: ctx.signal };
+    const [status, said, latest] = await Promise.all([
+      api.json("/api/status", options),
+      api.json(api.path(["conversations"], { limit: 200 }), options),
+      api.json(api.path(["handoffs"], { limit: LATEST }), options),
+    ]);
+    draw(node, status, said.conversations ?? [], latest.handoffs ?? []);
+  };
+  await load();
+  let pause;
+  const event = (name) => {
+    if (name !== "exchange") return;
+    clearTimeout(pause);
+    pause = setTimeout(() => load().catch(() => null), 400);
+  };
+  return { node, title: null, event, refresh: load };
+}
+
+function draw(node, status, conversations, latest) {
+  const off = status.journal?.enabled === false;
+  if (!conversations.length) {
+    set(node,
+      h("header", { class: "head-of-view" }, h("h1", null, "Nothing has come by yet"),
+        h("p", { class: "lead" }, "Point an agent here. Keys and subscriptions stay where they are; what it sends appears on this page as it happens.")),
+      off ? journalOff() : null, recipes(status));
+    return;
+  }
+  const sum = (key) => conversations.reduce((total, it) => total + (it[key] ?? 0), 0);
+  const fact = (value, label) => h("div", { class: "fact" }, h("b", { class: "num" }, value), h("span", null, label));
+  set(node,
+    h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
+    h("div", { class: "facts" },
+      fact(count(conversations.length), conversations.length === 1 ? "conversation" : "conversations"),
+      fact(count(sum("handoffs")), "handoffs"),
+      fact(bytes(sum("received_bytes")), "sent by agents"),
+      fact(bytes(sum("sent_bytes")), `went on (${percent(sum("sent_bytes"), sum("received_bytes"))})`),
+      fact(`≈ ${short(sum("saved_tokens"))}`, "tokens saved")),
+    off ? journalOff() : null,
+    latest.length ? h("section", null, h("h2", null, "Latest handoffs"), h("div", { class: "cards" }, latest.map(card))) : null,
+    h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
+}
+
+function journalOff() {
+  return h("p", { class: "banner warn" }, "The journal is off (journal.enabled = false): exchanges are not kept, and this page stays empty.");
+}
+
+/** The data listener as an agent on this machine, or on the network, names it. */
+export function baseUrl(listener) {
+  const named = String(listener || "127.0.0.1:8787");
+  const url = named.includes("://") ? named : `http://${named}`;
+  const here = location.hostname.includes(":") ? `[${location.hostname.replace(/[[\]]/g, "")}]` : location.hostname;
+  return url.replace(/\/+$/, "").replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, `//${here}`);
+}
+
+function recipes(status) {
+  const url = baseUrl(status.data_listener);
+  const line = (who, text) => h("div", { class: "recipe" }, h("h3", null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
+  const codex = `model_provider = "baton"\n\n[model_providers.baton]\nname = "baton"\nbase_url = "${url}/v1"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"`;
+  return h("section", { class: "recipes" },
+    line("Claude Code, and what speaks Anthropic Messages", `ANTHROPIC_BASE_URL=${url} claude`),
+    line("What speaks to OpenAI", `OPENAI_BASE_URL=${url}/v1`),
+    line("gemini-cli", `GOOGLE_GEMINI_BASE_URL=${url} gemini`),
+    h("div", { class: "recipe" }, h("h3", null, "Codex, in ~/.codex/config.toml"), h("div", { class: "copy-line" }, h("pre", null, codex), copyButton(() => codex))));
+}

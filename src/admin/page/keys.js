@@ -1,0 +1,79 @@
+// The keyboard. `j` and `k` walk over whatever is marked `data-item` where the eyes are: the list, or the view.
+
+import { h } from "./dom.js";
+
+const HELP = [
+  ["j  k", "next, previous"],
+  ["Enter", "open"],
+  ["u", "up: to the conversation, to the list"],
+  ["[  ]", "the exchange before, after"],
+  ["n  p", "next, previous change of a request"],
+  ["/", "search"],
+  ["g c", "conversations"],
+  ["g h", "handoffs"],
+  ["t", "light or dark"],
+  ["?", "this help"],
+];
+
+/** How long the second key of a pair may take. */
+const PAIR = 1200;
+
+export function keyboard({ view, theme }) {
+  const dialog = document.getElementById("keys");
+  dialog.replaceChildren(h("form", { method: "dialog" }, h("h2", null, "Keyboard"), h("dl", null, HELP.map(([keys, what]) => [h("dt", null, keys.split("  ").map((key) => h("kbd", null, key))), h("dd", null, what)])), h("button", { autofocus: true }, "Close")));
+  const help = () => dialog.showModal();
+  document.getElementById("help").addEventListener("click", help);
+  let first = null;
+  const actions = {
+    j: () => walk(1),
+    k: () => walk(-1),
+    n: () => walk(1, "[data-change] > [data-item]"),
+    p: () => walk(-1, "[data-change] > [data-item]"),
+    u: () => view()?.up && (location.hash = view().up),
+    "[": () => view()?.step?.(-1),
+    "]": () => view()?.step?.(1),
+    "/": () => (showSide(), document.getElementById("search").focus()),
+    t: theme,
+    "?": help,
+    "g c": () => ((location.hash = "#/"), showSide(), document.querySelector("#list [data-item]")?.focus()),
+    "g h": () => (location.hash = "#/h"),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    const typing = event.target.closest("input, textarea, select, dialog[open]");
+    if (typing) return;
+    if (event.key === "Escape") return document.activeElement?.blur();
+    const name = first ? `${first} ${event.key}` : event.key;
+    first = null;
+    if (event.key === "g" && name === "g") {
+      first = "g";
+      setTimeout(() => (first = null), PAIR);
+      return;
+    }
+    const action = actions[name];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+/** On a narrow screen the list shows where nothing is chosen. */
+function showSide() {
+  if (getComputedStyle(document.getElementById("side")).display === "none") location.hash = "#/";
+}
+
+function walk(by, selector = "[data-item]") {
+  const side = document.getElementById("list");
+  const main = document.getElementById("main");
+  const active = document.activeElement;
+  const inSide = side.contains(active) || (!main.contains(active) && !main.querySelector(".view [data-item]"));
+  const home = location.hash === "" || location.hash === "#/";
+  const place = inSide || (home && !main.contains(active)) ? side : main;
+  const items = [...place.querySelectorAll(selector)].filter((item) => item.checkVisibility());
+  if (!items.length) return;
+  const at = items.indexOf(active);
+  const from = at >= 0 ? at : items.findIndex((item) => active && active !== document.body && active !== main && item.compareDocumentPosition(active) & Node.DOCUMENT_POSITION_PRECEDING) - (by > 0 ? 1 : 0);
+  const next = items[at < 0 && from < 0 ? (by > 0 ? 0 : items.length - 1) : Math.min(items.length - 1, Math.max(0, from + by))];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}

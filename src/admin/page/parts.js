@@ -1,0 +1,121 @@
+// A message in full: its parts, with the marks of baton explained where they stand.
+
+import { copyButton, h, line, marked, put } from "./dom.js";
+import { brief, bytes, kindWord } from "./words.js";
+
+/** Characters of a part that are laid out at once: a text of megabytes would hold the page up. */
+const AT_ONCE = 40_000;
+
+const ID = "[0-9A-Fa-f-]{36}";
+const MARKS = new RegExp(`\\[\\[(/?)handoff-(resume|aside):(${ID})(?:\\.[A-Za-z0-9_-]{22})?\\]\\]`, "g");
+
+/** Nodes of a text, sentinels as links with their meaning. */
+export function withMarks(text) {
+  const out = [];
+  let from = 0;
+  for (const found of text.matchAll(MARKS)) {
+    out.push(marked(text.slice(from, found.index)), mark(found));
+    from = found.index + found[0].length;
+  }
+  out.push(marked(text.slice(from)));
+  return out;
+}
+
+function mark([whole, closing, kind, id]) {
+  if (kind === "aside") {
+    const title = "Holds the place of a hidden pair: the model sees its refused call and the answer here.";
+    return h("mark", { class: "sentinel", title }, whole);
+  }
+  const title = closing
+    ? "End of the carry-over prompt. What follows the last dot is its seal."
+    : "Sentinel: here the session was handed over. All before it stays behind.";
+  return h("a", { class: "sentinel", href: `#/h/${id}`, title }, whole);
+}
+
+/** The message as elements; `other` is the same message on the other side, to show what differs. */
+export function message(full, range) {
+  const parts = full.parts ?? [];
+  const box = h("div", { class: "parts" });
+  if (parts.length === 0) put(box, h("p", { class: "dim" }, "This message is empty."));
+  for (const [at, part] of parts.entries()) put(box, partOf(part, range?.[at]));
+  return box;
+}
+
+function partOf(part, range) {
+  const { label, text } = readable(part);
+  const head = h("div", { class: "part-head" }, h("span", null, label), h("span", { class: "dim num" }, bytes(new Blob([text]).size)), copyButton(() => text));
+  return h("section", { class: `part ${part.kind ?? "other"}` }, head, long(text, range));
+}
+
+/** A text that grows by pieces as it is asked for. */
+export function long(text, range) {
+  const pre = h("pre", { dir: "auto", tabindex: "0" });
+  const box = h("div", { class: "long" }, pre);
+  const nodes = (from, to) => {
+    if (!range) return withMarks(text.slice(from, to));
+    const [a, b] = [range[0], range[1]].map((at) => Math.min(Math.max(at, from), to));
+    const edit = a < b ? h("ins", { title: "Here the two sides differ." }, withMarks(text.slice(a, b))) : [];
+    return [withMarks(text.slice(from, a)), edit, withMarks(text.slice(b, to))];
+  };
+  let shown = 0;
+  const more = () => {
+    const to = text.length - shown <= AT_ONCE * 1.2 ? text.length : shown + AT_ONCE;
+    put(pre, nodes(shown, to));
+    shown = to;
+    button.remove();
+    if (shown < text.length) {
+      button.textContent = `Show more (${bytes(text.length - shown)} left)`;
+      box.append(button);
+    }
+  };
+  const button = h("button", { type: "button", class: "wide", onclick: more });
+  more();
+  return box;
+}
+
+/** A part as a label and a text: calls and results in the shapes of all wires. */
+export function readable(part) {
+  const kind = kindWord(part.kind ?? "other");
+  if (typeof part.text === "string") return { label: kind, text: part.text };
+  const value = part.json;
+  const inner = value?.function ?? value?.functionCall ?? value?.functionResponse ?? value;
+  const name = typeof inner?.name === "string" ? line(inner.name) : null;
+  if (part.kind === "tool_use") {
+    return { label: name ? `call · ${name}` : kind, text: pretty(inner?.input ?? inner?.arguments ?? inner?.args ?? value) };
+  }
+  if (part.kind === "tool_result") {
+    const content = inner?.content ?? inner?.output ?? inner?.response ?? value;
+    return { label: name ? `result · ${name}` : kind, text: texts(content) ?? pretty(content) };
+  }
+  if (part.kind === "thinking") return { label: kind, text: value?.thinking ?? texts(value?.summary) ?? value?.text ?? pretty(value) };
+  return { label: kind, text: pretty(value) };
+}
+
+function texts(content) {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content) || content.length === 0) return null;
+  const all = content.map((block) => block?.text);
+  return all.every((text) => typeof text === "string") ? all.join("\n") : null;
+}
+
+/** JSON with its indentation; arguments that are JSON in a string are opened, short flat ones say their strings as they are. */
+function pretty(value) {
+  if (typeof value === "string") {
+    try {
+      return pretty(JSON.parse(value));
+    } catch {
+      return value;
+    }
+  }
+  const flat = value && typeof value === "object" && !Array.isArray(value);
+  const multiline = flat && Object.values(value).some((v) => typeof v === "string" && v.includes("\n"));
+  if (!multiline) return JSON.stringify(value, null, 2) ?? "";
+  return Object.entries(value)
+    .map(([key, v]) => (typeof v === "string" && v.includes("\n") ? `${key}:\n${v}` : `${key}: ${JSON.stringify(v, null, 2)}`))
+    .join("\n\n");
+}
+
+/** The sentinel's own id, briefly. */
+export function handoffLink(id, label = `handoff ${brief(id)}`) {
+  return h("a", { href: `#/h/${encodeURIComponent(id)}`, class: "handoff-link" }, label);
+}

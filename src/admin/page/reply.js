@@ -1,0 +1,96 @@
+// A response as it reads, from its body as it was: streams of events and replies in one piece, of all wires. What is
+// not understood is shown as it is.
+
+/** Parts `{kind, text, name}` in the order they came, or null where nothing was understood. */
+export function readReply(body) {
+  const reply = new Reply();
+  for (const event of events(body)) reply.take(event);
+  return reply.parts.length ? reply.parts : null;
+}
+
+function events(body) {
+  const whole = parse(body);
+  if (whole !== undefined) return Array.isArray(whole) ? whole : [whole];
+  const lines = body.split(/\r?\n/).map((line) => (line.startsWith("data:") ? line.slice(5) : line));
+  return lines.map((line) => (/^\s*\{/.test(line) ? parse(line) : undefined)).filter(Boolean);
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+class Reply {
+  parts = [];
+  open = null;
+
+  /** Adds to the part under way, or begins another; `key` tells parts of one kind apart. */
+  add(kind, text, key = null, name = null) {
+    const same = this.open && this.open.kind === kind && this.open.key === key && !name;
+    if (!same) {
+      if (!text && !name) return;
+      this.open = { kind, key, name, text: "" };
+      this.parts.push(this.open);
+    }
+    this.open.text += text ?? "";
+  }
+
+  take(event) {
+    if (event?.error) return this.add("error", JSON.stringify(event.error, null, 2));
+    this.anthropic(event);
+    this.chat(event);
+    this.responses(event);
+    this.gemini(event);
+  }
+
+  anthropic(e) {
+    if (e.type === "content_block_start") this.block(e.content_block, e.index);
+    if (e.type === "content_block_delta") {
+      const d = e.delta ?? {};
+      if (d.type === "text_delta") this.add("text", d.text, e.index);
+      if (d.type === "thinking_delta") this.add("thinking", d.thinking, e.index);
+      if (d.type === "input_json_delta") this.add("call", d.partial_json, e.index);
+    }
+    if (e.type === "message" && Array.isArray(e.content)) for (const [at, block] of e.content.entries()) this.block(block, at, true);
+  }
+
+  block(block, key, whole = false) {
+    if (block?.type === "text") this.add("text", block.text, key);
+    if (block?.type === "thinking") this.add("thinking", block.thinking, key);
+    if (block?.type === "tool_use") this.add("call", whole ? JSON.stringify(block.input, null, 2) : "", key, block.name);
+  }
+
+  chat(e) {
+    for (const choice of Array.isArray(e.choices) ? e.choices : []) {
+      const d = choice.delta ?? choice.message ?? {};
+      if (d.reasoning_content ?? d.reasoning) this.add("thinking", d.reasoning_content ?? d.reasoning);
+      if (typeof d.content === "string") this.add("text", d.content);
+      for (const call of d.tool_calls ?? []) this.add("call", call.function?.arguments, call.index ?? call.id, call.function?.name);
+    }
+  }
+
+  responses(e) {
+    if (e.type === "response.output_text.delta") this.add("text", e.delta, e.output_index);
+    if (e.type === "response.reasoning_summary_text.delta") this.add("thinking", e.delta, e.output_index);
+    if (e.type === "response.output_item.added" && e.item?.type === "function_call") this.add("call", "", e.output_index, e.item.name);
+    if (e.type === "response.function_call_arguments.delta") this.add("call", e.delta, e.output_index);
+    if (e.object === "response" && Array.isArray(e.output)) {
+      for (const [at, item] of e.output.entries()) {
+        if (item.type === "function_call") this.add("call", item.arguments, at, item.name);
+        for (const part of item.content ?? []) if (typeof part.text === "string") this.add("text", part.text, at);
+      }
+    }
+  }
+
+  gemini(e) {
+    for (const candidate of Array.isArray(e.candidates) ? e.candidates : []) {
+      for (const part of candidate.content?.parts ?? []) {
+        if (typeof part.text === "string") this.add(part.thought ? "thinking" : "text", part.text);
+        if (part.functionCall) this.add("call", JSON.stringify(part.functionCall.args, null, 2), null, part.functionCall.name);
+      }
+    }
+  }
+}

@@ -1,0 +1,135 @@
+// Numbers, times and reasons as a person says them.
+
+/** Bytes that make about one token, as the proxy estimates it. */
+const BYTES_PER_TOKEN = 4;
+
+export function bytes(n) {
+  if (n === null || n === undefined) return "–";
+  if (n < 1024) return `${n} B`;
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let value = n / 1024;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) (value /= 1024), (unit += 1);
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function count(n) {
+  return (n ?? 0).toLocaleString("en-US");
+}
+
+/** Large numbers in short: 1.2 k, 34 M. */
+export function short(n) {
+  if (!n || n < 1000) return String(n ?? 0);
+  const units = ["k", "M", "G"];
+  let value = n / 1000;
+  let unit = 0;
+  while (value >= 1000 && unit < 2) (value /= 1000), (unit += 1);
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)}\u202f${units[unit]}`;
+}
+
+export function plural(n, one, many = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+export function tokensOf(n) {
+  return Math.round((n ?? 0) / BYTES_PER_TOKEN);
+}
+
+export function millis(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+export function ago(ms, now = Date.now()) {
+  const seconds = Math.max(0, Math.round((now - ms) / 1000));
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+export function clock(ms) {
+  const at = new Date(ms);
+  const time = at.toLocaleTimeString("en-GB");
+  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString("en-CA")} ${time}`;
+}
+
+export function percent(part, whole) {
+  return whole ? `${Math.round((100 * part) / whole)} %` : "–";
+}
+
+/** The first characters of an id; UUIDs of version 7 begin alike, so their end is what tells them apart. */
+export function brief(id) {
+  const text = String(id ?? "");
+  return text.length > 14 ? `…${text.slice(-8)}` : text;
+}
+
+const WIRES = {
+  anthropic: "Anthropic",
+  openai_chat: "OpenAI Chat",
+  openai_responses: "OpenAI Responses",
+  gemini: "Gemini",
+  ollama: "Ollama",
+};
+
+export function wireName(wire) {
+  return WIRES[wire] ?? wire ?? "relayed";
+}
+
+const OUTCOMES = {
+  complete: "complete",
+  cancelled: "the agent left",
+  truncated: "cut off upstream",
+  upstream_error: "error upstream",
+  refused: "refused by baton",
+};
+
+export function outcome(row) {
+  if (row.open) return "under way";
+  return OUTCOMES[row.outcome] ?? row.outcome ?? "";
+}
+
+export function failed(row) {
+  return !row.open && (row.status >= 400 || (row.outcome && row.outcome !== "complete"));
+}
+
+/** Why a message or a stretch of a request was changed. */
+export const WHY = {
+  cut: "Behind a handoff: the model sees the carry-over prompt in place of all this.",
+  pair: "A hidden pair: the model's own call of session_handoff with its answer. The agent never saw it, the model must.",
+  given_back: "The model had written something that looks like a marker of baton. The agent got it broken up; the model gets it back whole.",
+  tool: "The tool session_handoff was added to the list of tools.",
+  ask_again: "The model's call was refused. It was told why and asked again, out of the agent's sight.",
+  reference: "A reference to an item of baton's own, of which the provider has never heard.",
+  previous: "The earlier response that this one goes on from has another name upstream.",
+};
+
+/** The same, of one message that stands on both sides. */
+const WHY_EDITED = {
+  cut: "The message at the cut: what follows the sentinel in it goes on, what stands before stays behind.",
+  pair: "The model's own call of session_handoff, or its answer, was put back in its place. The agent never saw it.",
+};
+
+export function whyEdited(why) {
+  return WHY_EDITED[why] ?? WHY[why] ?? why;
+}
+
+/** What a message's state means for its side. */
+export function stateWords(message, side) {
+  if (message.state === "cut") return "left out";
+  if (message.state === "changed") return "edited";
+  if (message.state !== "new") return null;
+  if (message.why === "cut") return "carry-over";
+  if (message.why === "pair") return "hidden pair";
+  return side === "sent" ? "added" : "new";
+}
+
+const KINDS = { tool_use: "call", tool_result: "result", tools: "tools" };
+
+export function kindWord(kind) {
+  return KINDS[kind] ?? kind;
+}

@@ -1,0 +1,105 @@
+// The page on the running program: BATON_ADMIN, with agents at BATON_URL and a scripted model behind it.
+
+import assert from "node:assert/strict";
+import test, { after, before } from "node:test";
+import { Agent } from "./agent.mjs";
+import { launch, live, open, ready, shot } from "./browser.mjs";
+
+const { BATON_ADMIN: ADMIN, BATON_URL: URL } = process.env;
+
+let browser;
+let page;
+
+before(async () => (browser = await launch()));
+after(() => browser?.close());
+
+const text = (selector) => page.locator(selector).first().innerText();
+
+test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
+  page = await open(browser, ADMIN);
+  await live(page);
+  assert.ok((await text("main")).includes(`ANTHROPIC_BASE_URL=${URL} claude`));
+
+  const agent = new Agent(URL).say("Please do this, <b>carefully</b>:\n#task 1/3 steps=4");
+  await agent.ask();
+  await page.waitForSelector("#list .talk");
+  await page.locator("#list .talk").click();
+  await page.waitForSelector(".exchange");
+  assert.match(await text("h1"), /Please do this, <b>carefully<\/b>/);
+  assert.equal(await page.locator(".handoff-row").count(), 0);
+
+  await agent.work();
+  await page.waitForFunction(() => document.querySelectorAll(".handoff-row").length === 2);
+  assert.equal(await page.locator(".chart .handoff-mark").count(), 2);
+  assert.match(await text(".facts"), /2\s*handoffs/);
+  await shot(page, "running-conversation");
+
+  await page.locator(".exchange a").first().click();
+  await page.waitForSelector(".diff .cell.cut");
+  assert.ok((await page.locator(".cell.new[data-side=sent]").count()) >= 1, "the carry-over prompt stands on the right");
+  await page.waitForSelector(".cell.new pre");
+  assert.match(await text(".cell.new .parts"), /#task 3\/3/);
+  assert.ok(!(await text("main")).includes("sk-never-shown"));
+  await shot(page, "running-exchange");
+  await page.getByRole("tab", { name: "Headers" }).click();
+  assert.match(await text(".headers"), /anthropic-version/);
+  assert.ok(!(await text("main")).includes("sk-never-shown"));
+  await page.getByRole("tab", { name: "Response" }).click();
+  await page.waitForSelector(".answer pre");
+  assert.match(await text(".answers"), /All 3 tasks done/);
+
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("u");
+  await page.waitForSelector(".handoff-row");
+  await page.locator(".handoff-row a").first().click();
+  await page.waitForSelector("#resume");
+  assert.match(await text("#resume"), /^\[\[handoff-resume:[0-9a-f-]{36}\]\]$/);
+  assert.equal(await page.locator(".lineage li").count(), 2);
+  await shot(page, "running-handoff");
+  assert.deepEqual(page.faults, []);
+});
+
+test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
+  const shown = { mixed: null, refuse: null };
+  for (const kind of Object.keys(shown)) {
+    const agent = new Agent(URL, { session: kind }).say(`Please do this:\n#task 1/2 steps=3 ${kind}`);
+    while (await agent.ask()) shown[kind] = agent.exchange;
+  }
+  page ??= await open(browser, ADMIN);
+  const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=50`)).json();
+  const paired = exchanges.filter((row) => row.changes.some((change) => change.why === "pair"));
+  assert.ok(paired.length > 0, "an exchange with a hidden pair");
+  for (const [at, row] of paired.slice(0, 2).entries()) {
+    await page.goto(`${ADMIN}/#/e/${row.id}`);
+    await page.waitForSelector(".diff .cell");
+    await page.getByRole("tab").first().click();
+    assert.match(await page.locator(".diff").innerText(), /agent never saw/, row.id);
+    await page.locator(".cell.new[data-side=sent] .head, .cell.changed[data-side=sent] .head").first().click();
+    await page.waitForSelector(".cell.open pre");
+    await shot(page, `running-pair-${at}`);
+  }
+  const asked = exchanges.find((row) => row.refused_calls > 0);
+  await page.goto(`${ADMIN}/#/e/${asked.id}`);
+  await page.waitForSelector(".diff .cell");
+  await page.getByRole("tab", { name: "Leg 2" }).click();
+  assert.match(await page.locator(".diff").innerText(), /told why and asked again/);
+  await shot(page, "running-asked-again");
+});
+
+test("a real exchange of more than 4 MB opens in less than a second", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
+  const agent = new Agent(URL, { result: "0123456789abcdef\n".repeat(13_000), session: "heavy" });
+  await agent.say("Read it all:\n#task 1/1 steps=24").work();
+  page ??= await open(browser, ADMIN);
+  const received = await (await fetch(`${ADMIN}/api/exchanges/${agent.exchange}/received`)).text();
+  assert.ok(received.length > 4_000_000, `${received.length} bytes`);
+  const took = await page.evaluate(async (id) => {
+    const began = performance.now();
+    location.hash = `#/e/${id}`;
+    const there = () => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell");
+    while (!there()) await new Promise(requestAnimationFrame);
+    return performance.now() - began;
+  }, agent.exchange);
+  await ready(page);
+  console.log(`an exchange of ${(received.length / 1e6).toFixed(1)} MB, from the journal: open in ${Math.round(took)} ms`);
+  assert.ok(took < 1000, `${took} ms`);
+});

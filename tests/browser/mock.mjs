@@ -1,0 +1,142 @@
+// The page, with canned answers of the API. From a running program where its address is given, so that its own headers
+// are tested; else from the source tree, for whoever works on the page: `node mock.mjs [empty] [PORT]`.
+
+import { readFileSync } from "node:fs";
+import http from "node:http";
+import { fileURLToPath } from "node:url";
+import { tell } from "./story.mjs";
+
+const PAGE = fileURLToPath(new URL("../../src/admin/page/", import.meta.url));
+const TYPES = { js: "text/javascript", css: "text/css", html: "text/html; charset=utf-8" };
+const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export class Mock {
+  stories = [];
+  listeners = new Set();
+  token = null;
+  asked = [];
+
+  constructor({ admin = process.env.BATON_ADMIN } = {}) {
+    this.admin = admin;
+    this.server = http.createServer((request, response) => this.answer(request, response).catch((error) => response.writeHead(500).end(String(error))));
+  }
+
+  async start(port = 0) {
+    await new Promise((ready) => this.server.listen(port, "127.0.0.1", ready));
+    this.url = `http://127.0.0.1:${this.server.address().port}`;
+    return this;
+  }
+
+  stop() {
+    for (const listener of this.listeners) listener.destroy();
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  /** Sends an event to every page that listens. */
+  tell(event, data) {
+    for (const listener of this.listeners) listener.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+
+  /** Breaks every line, as a proxy that is started anew does. */
+  hangUp() {
+    for (const listener of this.listeners) listener.destroy();
+    this.listeners.clear();
+  }
+
+  async answer(request, response) {
+    const url = new URL(request.url, "http://mock");
+    if (!url.pathname.startsWith("/api/")) return this.page(url, response);
+    this.asked.push(url.pathname + url.search);
+    if (this.token && request.headers.authorization !== `Bearer ${this.token}`) return json(response, 401, { error: { code: "token", message: "present admin.token" } });
+    if (url.pathname === "/api/events") return this.events(response);
+    const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
+    if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
+    return found ? json(response, 200, found) : json(response, 404, { error: { code: "not_found", message: "the journal has no such thing" } });
+  }
+
+  async page(url, response) {
+    if (this.admin) {
+      const answer = await fetch(new URL(url.pathname, this.admin));
+      const headers = Object.fromEntries([...answer.headers].filter(([name]) => !["content-length", "transfer-encoding", "connection"].includes(name)));
+      return response.writeHead(answer.status, headers).end(Buffer.from(await answer.arrayBuffer()));
+    }
+    const name = url.pathname === "/" ? "index.html" : url.pathname.replace(/^\/assets\/dev\//, "");
+    if (!/^[a-z]+\.(js|css|html)$/.test(name)) return response.writeHead(404).end();
+    const content = readFileSync(PAGE + name, "utf8").replaceAll("{hash}", "dev");
+    response.writeHead(200, { "content-type": TYPES[name.split(".")[1]], "content-security-policy": POLICY, "cache-control": "no-store" }).end(content);
+  }
+
+  events(response) {
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+    response.write(": hello\n\n");
+    this.listeners.add(response);
+    response.on("close", () => this.listeners.delete(response));
+  }
+
+  find([what, id, more], query) {
+    const handoffs = this.stories.flatMap((story) => story.handoffs).sort((a, b) => b.at_ms - a.at_ms);
+    const short = ({ prompt, lineage, ...rest }) => rest;
+    if (what === "status") {
+      const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length };
+    }
+    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => story.conversation).sort((a, b) => b.last_ms - a.last_ms) };
+    if (what === "conversations") {
+      const story = this.stories.find((it) => it.conversation.key === id);
+      return story && { conversation: story.conversation, exchanges: story.rows, handoffs: story.handoffs.map(short) };
+    }
+    if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
+    if (what === "handoffs") {
+      const handoff = handoffs.find((it) => it.id === id);
+      return handoff && { handoff };
+    }
+    if (what === "search") return { hits: this.search(query.get("q").toLowerCase()) };
+    const story = this.stories.find((it) => it.details.has(id));
+    if (what !== "exchanges" || !story) return null;
+    return this.exchange(story, id, more, query);
+  }
+
+  exchange(story, id, more, query) {
+    if (!more) return story.details.get(id);
+    const { received, sent } = story.messages.get(id);
+    const leg = Number(query.get("leg") ?? 0);
+    if (more === "message") return (query.get("side") === "received" ? received : sent[leg])[Number(query.get("i"))];
+    if (more === "shown") return story.bodies.get(id).shown;
+    if (more === "response") return story.bodies.get(id).response[leg];
+    if (more === "har") return { log: { version: "1.2", entries: [] } };
+    return JSON.stringify({ messages: more === "received" ? received : sent[leg] }, null, 1);
+  }
+
+  search(wanted) {
+    return this.stories.flatMap((story) => story.handoffs.filter((it) => it.prompt.toLowerCase().includes(wanted)).map((it) => ({ exchange: story.rows.find((row) => row.fired.includes(it.id)).id, conversation: story.conversation.key, at_ms: it.at_ms, side: "sent", snippet: snippet(it.prompt, wanted) })));
+  }
+}
+
+function snippet(text, wanted) {
+  const at = text.toLowerCase().indexOf(wanted);
+  return text.slice(Math.max(0, at - 40), at + 80);
+}
+
+function json(response, status, value) {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+}
+
+/** Some conversations to look at. */
+export function examples() {
+  const now = Date.now();
+  const minutes = (n) => now - n * 60_000;
+  return [
+    tell({ at: minutes(40), tasks: 4, turns: 8 }),
+    tell({ talk: 2, key: "codex:51b0", title: "Find out why the nightly import is slow, and make it fast", wire: "openai_responses", model: "gpt-5.2-codex", tasks: 3, turns: 5, at: minutes(150) }),
+    tell({ talk: 3, key: "gemini:9ac2", title: "Write the operator's guide", wire: "gemini", model: "gemini-3-pro", tasks: 1, turns: 4, at: minutes(60 * 26) }),
+    tell({ talk: 4, key: "chat:0d11", title: "Port the tests to the new harness", wire: "openai_chat", model: "qwen3-coder", tasks: 2, turns: 6, at: minutes(60 * 50) }),
+  ];
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const mock = new Mock();
+  if (!process.argv.includes("empty")) mock.stories = examples();
+  await mock.start(Number(process.argv.find((word) => /^\d+$/.test(word)) ?? 0));
+  console.log(mock.url);
+}

@@ -1,0 +1,270 @@
+// The page in a browser, with canned answers of the API.
+
+import assert from "node:assert/strict";
+import test, { after, afterEach, before, beforeEach } from "node:test";
+import { launch, live, open, ready, shot } from "./browser.mjs";
+import { examples, Mock } from "./mock.mjs";
+import { exchangeId, handoffId, heavy, tell } from "./story.mjs";
+
+let browser;
+let mock;
+let page;
+
+before(async () => (browser = await launch()));
+after(() => browser?.close());
+beforeEach(async () => (mock = await new Mock().start()));
+afterEach(async () => {
+  const faults = page?.faults ?? [];
+  await page?.context().close();
+  page = null;
+  mock.stop();
+  assert.deepEqual(faults, []);
+});
+
+const go = async (hash = "", options = {}) => (page = await open(browser, `${mock.url}/${hash}`, options));
+const text = (selector) => page.locator(selector).first().innerText();
+const talk = (key = "claude-code:6f1c2a") => `#/c/${encodeURIComponent(key)}`;
+
+test("an empty journal says how to point an agent here", async () => {
+  await go();
+  const said = await text("main");
+  for (const line of ["ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude", "OPENAI_BASE_URL=http://127.0.0.1:8787/v1", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787 gemini"]) assert.ok(said.includes(line), line);
+  await shot(page, "empty");
+});
+
+test("conversations are listed, with what was saved", async () => {
+  mock.stories = examples();
+  await go();
+  assert.equal(await page.locator("#list .talk").count(), 4);
+  assert.match(await text("#list .talk"), /Work through docs\/plan\.md[\s\S]*Anthropic · claude-sonnet-4-5[\s\S]*3[\s\S]*−\d+/);
+  assert.match(await text(".facts"), /6\s*handoffs/);
+  await shot(page, "home");
+});
+
+test("a conversation has a chart with a mark for each handoff, and its numbers as a table", async () => {
+  mock.stories = examples();
+  await go(talk());
+  assert.equal(await page.locator(".chart .handoff-mark").count(), 3);
+  const saw = (await page.locator(".saw-line").getAttribute("points")).split(" ").map((point) => point.split(",").map(Number));
+  const falls = saw.filter(([x, y], at) => at && saw[at - 1][0] === x && y > saw[at - 1][1] + 20);
+  assert.equal(falls.length, 3, "the sawtooth falls straight down at each handoff");
+  await page.locator(".chart svg").focus();
+  await page.keyboard.press("End");
+  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* saved so far/);
+  assert.match(await text(".tip"), /Request 32/);
+  assert.equal(await page.locator(".exchange").count(), 32);
+  assert.match(await text(".exchange"), /32[\s\S]*cut at 3/);
+  await shot(page, "conversation");
+});
+
+test("an exchange shows what stayed behind beside what went on", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(20)}`);
+  assert.ok((await page.locator(".cell.cut").count()) >= 4);
+  assert.equal(await page.locator(".cell.new[data-side=sent]").count(), 1);
+  assert.match(await text(".why"), /carry-over prompt in place of all this/);
+  assert.match(await text(".fold-button"), /\d+ messages more left out/);
+  await page.locator(".fold-button").first().click();
+  assert.ok((await page.locator(".cell.cut").count()) > 20);
+  await page.waitForSelector(".cell.new pre");
+  assert.match(await page.locator(".cell.new .parts").innerText(), /Goal: take linkshort off/);
+  await shot(page, "exchange");
+});
+
+test("an exchange that hands off has both legs, the response and the sentinel as a link", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(17)}`);
+  const tabs = page.getByRole("tab");
+  assert.deepEqual(await tabs.allInnerTexts(), ["Leg 1", "Leg 2", "Response", "Headers", "Usage and times"]);
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Leg 2");
+  await tabs.nth(2).click();
+  await page.waitForSelector(".answer pre");
+  assert.match(await text(".answers"), /call · session_handoff/);
+  assert.equal(await page.locator(".answers a.sentinel").first().getAttribute("href"), `#/h/${handoffId(2)}`);
+  await shot(page, "response");
+  await tabs.nth(3).click();
+  assert.match(await text(".headers"), /x-api-key\s+\[redacted\]/);
+});
+
+test("a handoff has its prompt, its lineage and the line to go on from", async () => {
+  mock.stories = examples();
+  await go(`#/h/${handoffId(3)}`, { permissions: ["clipboard-read", "clipboard-write"] });
+  assert.match(await text(".prompt pre"), /Next: task 4/);
+  assert.equal(await page.locator(".lineage li").count(), 3);
+  await page.locator("#copy-resume").click();
+  await page.waitForFunction(() => document.getElementById("said").textContent === "Copied");
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `[[handoff-resume:${handoffId(3)}]]`);
+  await shot(page, "handoff");
+});
+
+test("an exchange appears as it ends, and a handoff with it", async () => {
+  const whole = tell({ tasks: 2, turns: 3 });
+  const before = tell({ tasks: 1, turns: 3 });
+  mock.stories = [before];
+  await go(talk());
+  await live(page);
+  assert.equal(await page.locator(".exchange").count(), 3);
+  const row = whole.rows[3];
+  mock.tell("begun", { id: row.id, conversation: row.conversation, at_ms: row.at_ms });
+  await page.waitForSelector(".row.begun");
+  mock.stories = [{ ...whole, rows: whole.rows.slice(0, 4) }];
+  mock.tell("exchange", row);
+  await page.waitForSelector(`[data-row="${row.id}"]`);
+  await page.waitForSelector(".handoff-row");
+  assert.match(await text(".handoff-row"), /Handoff 1 · task 1 is done/);
+  assert.equal(await page.locator(".row.begun").count(), 0);
+  assert.equal(await page.locator(".chart .handoff-mark").count(), 1);
+  await shot(page, "live");
+});
+
+test("a line that breaks is taken up again, and what was missed is asked for", async () => {
+  mock.stories = [tell({ tasks: 1, turns: 3 })];
+  await go(talk());
+  await live(page);
+  mock.stories = [tell({ tasks: 1, turns: 5 })];
+  mock.hangUp();
+  await page.waitForSelector("#live.offline");
+  await page.waitForFunction(() => document.querySelectorAll(".exchange").length === 5, null, { timeout: 8000 });
+  await live(page);
+});
+
+const NASTY = '<script>alert(1)</script><img src=x onerror="alert(2)">\n\u001b[31mred\u001b[0m and \u202egnissim\u202c, \u0000\n</pre><style>*{display:none}</style>';
+
+test("a prompt full of markup and control characters is text", async () => {
+  mock.stories = [tell({ tasks: 2, turns: 2, prompt: NASTY, title: '<b>bold</b> \u001b[1mtitle', key: "../<i>key</i>?#%" })];
+  await go();
+  assert.match(await text("#list .talk"), /<b>bold<\/b> ⟨ESC⟩\[1mtitle/);
+  await page.locator("#list .talk").click();
+  await page.waitForSelector(".exchange");
+  assert.match(await text("h1"), /<b>bold<\/b>/);
+  await page.goto(`${mock.url}/#/h/${handoffId(1)}`);
+  await page.waitForSelector(".prompt pre");
+  const shown = await page.locator(".prompt pre").evaluate((pre) => pre.textContent);
+  assert.ok(shown.startsWith('<script>alert(1)</script><img src=x onerror="alert(2)">\n⟨ESC⟩[31mred⟨ESC⟩[0m and ⟨U+202E⟩gnissim⟨U+202C⟩, ⟨NUL⟩\n</pre>'), shown);
+  assert.equal(await page.locator("main script, main img, main style, main i, #list b:not(.num)").count(), 0);
+  await shot(page, "markup");
+  await page.goto(`${mock.url}/#/e/${exchangeId(4)}`);
+  await page.waitForSelector(".cell.new pre");
+  await page.getByRole("tab", { name: "Response" }).click();
+  await page.waitForSelector(".answer-body");
+  assert.equal(await page.locator("main script, main img, main style").count(), 0);
+});
+
+test("the policy forbids what the page does not do", async () => {
+  await go();
+  const ran = await page.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "window.ran = true";
+    document.body.append(script);
+    return window.ran === true;
+  });
+  assert.equal(ran, false);
+  page.faults = page.faults.filter((fault) => !/Content.Security.Policy/i.test(fault));
+});
+
+test("the keyboard goes everywhere", async () => {
+  mock.stories = examples();
+  await go();
+  const key = (...keys) => keys.reduce((last, it) => last.then(() => page.keyboard.press(it)), Promise.resolve());
+  await key("j", "j", "k", "Enter");
+  await page.waitForSelector(".timeline");
+  assert.equal(new URL(page.url()).hash, talk());
+  await key("Escape", "j", "j");
+  await page.waitForFunction(() => document.activeElement.closest(".exchange"));
+  await key("Enter");
+  await page.waitForSelector(".diff");
+  const here = page.url();
+  await key("[");
+  await page.waitForFunction((url) => location.href !== url, here);
+  await page.waitForSelector(".diff");
+  await key("]");
+  await page.waitForFunction((url) => location.href === url, here);
+  await ready(page);
+  await key("n");
+  await page.waitForFunction(() => document.activeElement.closest("[data-change]"));
+  await key("u");
+  await page.waitForSelector(".timeline");
+  await key("g", "h");
+  await page.waitForSelector(".cards");
+  await key("/");
+  await page.keyboard.type("SQLite store");
+  await page.waitForSelector("#list .hit");
+  assert.match(await text("#list .hit mark"), /sqlite store/i);
+  await key("Escape", "?");
+  assert.ok(await page.locator("#keys").evaluate((dialog) => dialog.open));
+  await shot(page, "keys");
+  await key("Escape");
+  await page.waitForSelector("#keys", { state: "hidden" });
+  await key("t");
+  assert.equal(await page.locator("html").getAttribute("data-theme"), "dark");
+});
+
+test("an exchange of more than 4 MB opens in less than a second", async () => {
+  const story = heavy();
+  mock.stories = [story];
+  const size = JSON.stringify(story.messages.get(story.id).received).length;
+  assert.ok(size > 4_000_000, `${size} bytes`);
+  await go();
+  const took = await page.evaluate(async (id) => {
+    const began = performance.now();
+    location.hash = `#/e/${id}`;
+    const there = () => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell");
+    while (!there()) await new Promise(requestAnimationFrame);
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+    return performance.now() - began;
+  }, story.id);
+  console.log(`an exchange of ${(size / 1e6).toFixed(1)} MB, ${story.messages.get(story.id).received.length} messages: open in ${Math.round(took)} ms`);
+  assert.ok(took < 1000, `${took} ms`);
+  assert.ok((await page.locator(".cell").count()) < 400);
+  // The megabyte message is laid out piece by piece.
+  const long = await page.evaluate(async () => {
+    const fold = [...document.querySelectorAll(".fold-button")].find((button) => /left out/.test(button.textContent));
+    fold.click();
+    const head = document.querySelectorAll(".cell[data-side=received] .head")[10];
+    const began = performance.now();
+    head.click();
+    while (!head.parentNode.querySelector("pre")) await new Promise(requestAnimationFrame);
+    return performance.now() - began;
+  });
+  console.log(`a message of 1.1 MB in it: open in ${Math.round(long)} ms`);
+  assert.ok(long < 1000, `${long} ms`);
+  assert.match(await page.locator(".cell.cut.open").innerText(), /Show more/);
+});
+
+test("a listener with a token asks for it", async () => {
+  mock.stories = examples();
+  mock.token = "0123456789abcdef";
+  await go();
+  await page.waitForSelector("#token[open]");
+  await page.locator("#token input").fill("wrong");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#token[open]");
+  await page.locator("#token input").fill(mock.token);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#list .talk");
+  await live(page);
+});
+
+test("what cannot be had is said, and can be tried again", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(999)}`);
+  assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges go first/);
+  await page.goto(`${mock.url}/#/%`);
+  assert.match(await text("main"), /names nothing on this page/);
+});
+
+for (const scheme of ["light", "dark"]) {
+  for (const width of [1280, 720, 400]) {
+    test(`it fits ${width} pixels, ${scheme}`, async () => {
+      mock.stories = examples();
+      for (const [name, hash] of [["home", ""], ["conversation", talk()], ["exchange", `#/e/${exchangeId(20)}`], ["handoff", `#/h/${handoffId(3)}`]]) {
+        await go(hash, { viewport: { width, height: 860 }, colorScheme: scheme });
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(over <= 0, `${name} is ${over} pixels too wide`);
+        await shot(page, `${name}-${scheme}-${width}`);
+        await page.context().close();
+      }
+      page = null;
+    });
+  }
+}

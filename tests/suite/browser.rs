@@ -1,0 +1,142 @@
+//! The inspector's page in headless Chromium: with canned answers of the API, and on the running program with an
+//! agent at work. Screenshots are kept under `target/screenshots`.
+//!
+//! `tests/browser/setup` installs what drives the browser, which is the system's own. Without them a test says so
+//! and passes, unless `CI=true` or `BATON_BROWSER=required`.
+
+#![allow(clippy::print_stdout)] // What the scripts say belongs to the test's output.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use baton_proxy::strict::{Autopilot, Options, Strict};
+
+/// Where distributions put it; `tests/browser/browser.mjs` looks there too.
+const BROWSERS: [&str; 3] = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome",
+];
+
+#[test]
+fn with_canned_answers() {
+    if ready() {
+        let program = Program::start("http://127.0.0.1:1");
+        program.drive(&["align.test.mjs", "page.test.mjs"]);
+    }
+}
+
+#[test]
+fn on_the_running_program() {
+    if ready() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let provider = runtime
+            .block_on(Strict::start(Autopilot, Options::default()))
+            .unwrap();
+        let program = Program::start(&provider.url());
+        program.drive(&["live.test.mjs"]);
+        let complaints: Vec<String> = provider.complaints().iter().map(ToString::to_string).collect();
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    }
+}
+
+#[test]
+fn behind_a_token() {
+    if ready() {
+        let program = Program::start_with("http://127.0.0.1:1", &[("BATON_ADMIN__TOKEN", TOKEN)]);
+        program.drive(&["token.test.mjs"]);
+    }
+}
+
+/// The same in `tests/browser/token.test.mjs`.
+const TOKEN: &str = "0123456789abcdef-browser";
+
+/// Whether there is a browser, and what drives it.
+fn ready() -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named = std::env::var_os("BATON_CHROMIUM").is_some_and(|path| Path::new(&path).exists());
+    let browser = named || BROWSERS.iter().any(|path| Path::new(path).exists());
+    let driver = root.join("target/browser-node/ready").exists();
+    if browser && driver {
+        return true;
+    }
+    let required = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
+    let missing = "chromium or its driver is not installed: apt-get install chromium, tests/browser/setup";
+    assert!(
+        !required("CI", "true") && !required("BATON_BROWSER", "required"),
+        "{missing}"
+    );
+    println!("skipped: {missing}");
+    false
+}
+
+/// The program itself, as a person runs it.
+struct Program {
+    child: Child,
+    url: String,
+    admin: String,
+    _state: tempfile::TempDir,
+}
+
+impl Program {
+    fn start(provider: &str) -> Self {
+        Self::start_with(provider, &[])
+    }
+
+    fn start_with(provider: &str, settings: &[(&str, &str)]) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--log-level", "error", "--state-dir"])
+            .arg(state.path())
+            .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", provider)
+            // No config of this machine's user.
+            .env("HOME", state.path())
+            .env("XDG_CONFIG_HOME", state.path())
+            .env_remove("BATON_CONFIG")
+            .envs(settings.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
+        let mut said = |what: &str| {
+            let line = lines.find_map(|line| line.strip_prefix(what).map(str::to_owned));
+            line.expect("the program says where it listens")
+        };
+        let (url, admin) = (said("listening on "), said("admin on "));
+        // What it prints later must find a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            url,
+            admin,
+            _state: state,
+        }
+    }
+
+    /// Runs scripts of `tests/browser` against it.
+    fn drive(&self, scripts: &[&str]) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+        let output = Command::new("node")
+            .args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
+            .args(scripts.iter().map(|script| folder.join(script)))
+            .env("BATON_URL", &self.url)
+            .env("BATON_ADMIN", &self.admin)
+            .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}{errors}");
+        println!("{said}");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
