@@ -38,7 +38,10 @@ pub(super) fn put_asides(
             .iter()
             .find(|p: &&HiddenPair| p.id == id && p.place == Place::Aside)
     };
-    if reading.asides().into_iter().find_map(find).is_none() && !beside_in_cut_turn(wire, reading, what) {
+    // Results that go would be taken for those that a pair stands beside.
+    let mended = matches!(what.cut, Cut::At { .. }) && cut.len() > 1;
+    let asides = reading.asides().into_iter().find_map(find).is_some();
+    if !asides && !mended && !beside_in_cut_turn(wire, reading, what) {
         return None;
     }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));

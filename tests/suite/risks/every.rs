@@ -61,6 +61,40 @@ pub async fn results_whose_calls_were_cut(side: Side) {
     stage.at_peace();
 }
 
+/// A late result goes, and the hidden pair finds its place among those that stay.
+pub async fn a_late_result_beside_a_hidden_pair(side: Side) {
+    let read = || Reply::text("Reading.").call("read_file", json!({"path": "x"}));
+    for hidden_first in [true, false] {
+        let both = match hidden_first {
+            true => handoff_beside(Reply::new()).call("read_file", json!({"path": "y"})),
+            false => handoff_beside(read()),
+        };
+        let script = [
+            read(),
+            handoff(),
+            fresh(),
+            both,
+            Reply::text("The turn ends."),
+            fresh(),
+        ];
+        let stage = Stage::new(side, script).await;
+        let called = stage.ask(&stage.history(), true).await;
+        let ran = stage.ran(&stage.history(), &called);
+        let said = stage.ask(&ran, true).await;
+        let behind = stage.then(&ran, &said, "More.");
+        let mixed = stage.ask(&behind, true).await;
+        let answered = [&called.calls[..], &mixed.calls].concat();
+        let results = (side.results)(&answered, "fn main() {}");
+        let last = [&behind[..], &mixed.keep, &results].concat();
+        let fired = stage.ask(&last, true).await;
+        assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+        let legs = stage.provider.generations();
+        let sent = sketch(&legs[legs.len() - 2]);
+        assert_eq!(sent.iter().filter(|l| *l == "result").count(), 2, "{sent:?}");
+        stage.at_peace();
+    }
+}
+
 pub async fn a_result_right_behind_the_cut(side: Side) {
     let read = Reply::text("Reading.").call("read_file", json!({"path": "x"}));
     let stage = Stage::with(side, [read, handoff(), Reply::text("ok")], memory(), stops).await;

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | nothing, or blanks, left of the split message | `nothing_or_blanks_left_of_the_split_message::W` |
 //! | a leg that called a tool without a word | `a_leg_that_calls_without_a_word::W`, `own::chat_content_is_null_where_a_leg_called_without_a_word` |
-//! | results whose calls were cut, late ones too | `results_whose_calls_were_cut::W`, `a_result_right_behind_the_cut::W`, `wire::openai_responses::tests::cut::results_whose_calls_were_cut_go_wherever_they_stand` |
+//! | results whose calls were cut, late ones too | `results_whose_calls_were_cut::W`, `a_result_right_behind_the_cut::W`, `a_late_result_beside_a_hidden_pair::W`, `wire::openai_responses::tests::cut::results_whose_calls_were_cut_go_wherever_they_stand` |
 //! | a call without a result | `a_call_that_the_agent_never_answered::W` |
 //! | reasoning without its item, and the reverse | `wire::openai_responses::tests::cut::reasoning_that_lost_its_item_goes`, `…::items_whose_reasoning_was_moved_in_front_go_on_without_ids` |
 //! | thinking moved in front of the sentinel | `own::anthropic_thinking_moved_in_front_of_the_sentinel` |
@@ -64,6 +64,7 @@ macro_rules! on_every_wire {
 on_every_wire! {
     nothing_or_blanks_left_of_the_split_message
     results_whose_calls_were_cut
+    a_late_result_beside_a_hidden_pair
     a_result_right_behind_the_cut
     a_call_that_the_agent_never_answered
     a_leg_that_calls_without_a_word

@@ -159,6 +159,24 @@ async fn gemini_signature_that_went_with_a_lost_pair() {
     stage.at_peace();
 }
 
+/// A count of contents alone is one of the contents that will be sent.
+#[tokio::test]
+async fn gemini_counts_of_bare_contents() {
+    let stage = Stage::new(GEMINI, [handoff(), fresh(), Reply::text("ok")]).await;
+    let said = stage.ask(&stage.history(), true).await;
+    let behind = stage.then(&stage.history(), &said, "More.");
+    let path = "/v1beta/models/gemini-strict-3:countTokens";
+    let body = json!({"contents": behind}).to_string();
+    let heard = stage.baton.post(path, GEMINI.headers, body.into()).await;
+    assert_eq!(heard.status, 200, "{}", heard.text());
+    let counted = stage.provider.requests().pop().unwrap();
+    stage.ask(&behind, true).await;
+    let real = stage.provider.generations().pop().unwrap();
+    assert_eq!(counted.body["contents"], real.body["contents"]);
+    assert_eq!(counted.body.get("tools"), None);
+    stage.at_peace();
+}
+
 /// `/responses/compact`: cut, without the tool, and its answer as it is (FAILURES 17).
 #[tokio::test]
 async fn responses_compact_is_cut_and_relayed() {
