@@ -25,6 +25,7 @@ pub mod openai_chat;
 pub mod openai_responses;
 pub mod sse;
 pub mod view;
+mod walk;
 
 pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};

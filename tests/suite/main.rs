@@ -10,5 +10,6 @@ mod golden;
 mod harness;
 mod journal;
 mod matrix;
+mod risks;
 mod sdk;
 mod upstreams;

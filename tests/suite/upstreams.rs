@@ -146,6 +146,31 @@ async fn each_upstream_has_its_own_patience() {
     );
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_upstream_that_accepts_nobody_is_given_up_in_time() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let addr = listener.local_addr().unwrap();
+    // Nobody accepts: once the queue is full, connections are left hanging.
+    let mut waiting = Vec::new();
+    loop {
+        let connecting = tokio::net::TcpStream::connect(addr);
+        match tokio::time::timeout(Duration::from_millis(200), connecting).await {
+            Ok(connected) => waiting.push(connected),
+            Err(_) => break,
+        }
+    }
+    let config = format!("[upstreams.full]\nbase_url = 'http://{addr}'\nconnect_secs = 0.3");
+    let place = Place::new(&config, []).await;
+    let begun = Instant::now();
+    let heard = place.post("/u/full/v1/responses", &json!({"input": "x"})).await;
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!(heard.header("x-baton-error"), Some("upstream_connect_timeout"));
+    assert_eq!(heard.status, 504);
+}
+
 #[tokio::test]
 async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
     let place = Place::new("", []).await;

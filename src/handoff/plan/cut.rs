@@ -1,11 +1,11 @@
 //! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
 
-use super::{Candidate, Cut};
+use super::{Candidate, Cut, orphans};
 use crate::handoff::{preamble, sentinel};
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::Wire;
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::view::{Anatomy, View};
 
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
@@ -72,7 +72,8 @@ fn cut_at(wire: &dyn Wire, view: &View, candidate: &Candidate, prompt: &str, hea
     }
     let kept = tail.map_or(anatomy.parts.len(), |t| t.part);
     let mended = wire.repair(view, candidate.turn);
-    edits.extend(mended.unwrap_or_else(|| drop_orphans(wire, view, candidate, &anatomy, kept)));
+    let left = anatomy.parts.get(kept..).unwrap_or_default();
+    edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, candidate.turn, left)));
     edits
 }
 
@@ -104,12 +105,13 @@ fn tail(
     };
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);
-    let empty = if wire.drops_blank_text() {
+    let next = anatomy.parts.get(candidate.part + 1);
+    // A message of nothing but blanks says nothing, also where such a text is allowed beside calls.
+    let empty = if wire.drops_blank_text() || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {
         left.is_empty()
     };
-    let next = anatomy.parts.get(candidate.part + 1);
     match (anatomy.list, empty) {
         (Some(list), false) => {
             let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
@@ -148,71 +150,4 @@ fn tail(
             })
         }
     }
-}
-
-/// Results right behind the cut whose calls went with it.
-fn drop_orphans(
-    wire: &dyn Wire,
-    view: &View,
-    candidate: &Candidate,
-    anatomy: &Anatomy,
-    kept: usize,
-) -> Vec<Edit> {
-    let text: &[u8] = &view.body;
-    // One message may have come back as several elements (Gemini: one for each streamed chunk).
-    let behind = (candidate.turn + 1..view.turns.len())
-        .take_while(|&t| view.turns[t].role == Role::Assistant)
-        .count();
-    let first = candidate.turn + 1 + behind;
-    let more: Vec<_> = (candidate.turn + 1..first)
-        .flat_map(|t| wire.anatomy(view, t).parts)
-        .collect();
-    let calls: Vec<&[u8]> = anatomy.parts[kept.min(anatomy.parts.len())..]
-        .iter()
-        .chain(&more)
-        .filter(|p| p.kind == PartKind::Call)
-        .filter_map(|p| Some(p.id?.of(text)))
-        .collect();
-    let orphan = |p: &crate::wire::Part| {
-        p.kind == PartKind::Result && p.id.is_some_and(|id| !calls.contains(&id.of(text)))
-    };
-    let mut edits = Vec::new();
-    for turn in first..view.turns.len() {
-        if !matches!(view.turns[turn].role, Role::User | Role::Tool) {
-            break;
-        }
-        let anatomy = wire.anatomy(view, turn);
-        let lost: Vec<bool> = anatomy.parts.iter().map(orphan).collect();
-        if !lost.contains(&true) {
-            break;
-        }
-        if lost.iter().all(|l| *l) {
-            edits.push(Edit::delete(Span::new(
-                view.turns[turn - 1].span.end,
-                view.turns[turn].span.end,
-            )));
-        } else {
-            edits.extend(without_parts(&anatomy, &lost));
-        }
-    }
-    edits
-}
-
-/// Deletes parts of a list with the commas between; at least one part stays.
-fn without_parts(anatomy: &Anatomy, lost: &[bool]) -> Vec<Edit> {
-    let parts = &anatomy.parts;
-    let first = lost.iter().position(|l| !l).unwrap_or_default();
-    let mut edits = Vec::new();
-    if first > 0 {
-        edits.push(Edit::delete(Span::new(
-            parts[0].span.start,
-            parts[first].span.start,
-        )));
-    }
-    for i in first + 1..parts.len() {
-        if lost[i] {
-            edits.push(Edit::delete(Span::new(parts[i - 1].span.end, parts[i].span.end)));
-        }
-    }
-    edits
 }

@@ -5,6 +5,7 @@
 
 mod count;
 mod cut;
+mod orphans;
 mod pairs;
 mod reading;
 
@@ -14,8 +15,8 @@ pub use self::reading::{Candidate, Reading};
 use super::record::HiddenPair;
 use super::sentinel::MarkKind;
 use crate::splice::{self, Edit};
+use crate::wire::Wire;
 use crate::wire::view::{Role, View};
-use crate::wire::{Call, Wire};
 
 /// Where the transcript is cut.
 #[derive(Debug, Clone, Copy)]
@@ -152,7 +153,7 @@ fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Read
         return None;
     }
     let body = splice::flat(splice::splice(&reading.view.body, edits));
-    Reading::new(wire, &body, Call::Generate).ok()
+    reading.again(wire, &body)
 }
 
 fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {

@@ -5,8 +5,8 @@ use crate::handoff::record::{HiddenPair, Place};
 use crate::handoff::sentinel::{Mark, MarkKind};
 use crate::json::Span;
 use crate::splice::{self, Edit};
+use crate::wire::Wire;
 use crate::wire::view::{Anatomy, OwnItem, Role, View};
-use crate::wire::{Call, Wire};
 
 /// Whether a pair stands in the very turn that is cut: its place may be in front of text that an agent glued to
 /// the sentinel, and that is a place only once the cut is made.
@@ -38,12 +38,15 @@ pub(super) fn put_asides(
             .iter()
             .find(|p: &&HiddenPair| p.id == id && p.place == Place::Aside)
     };
-    if reading.asides().into_iter().find_map(find).is_none() && !beside_in_cut_turn(wire, reading, what) {
+    // Results that go would be taken for those that a pair stands beside.
+    let mended = matches!(what.cut, Cut::At { .. }) && cut.len() > 1;
+    let asides = reading.asides().into_iter().find_map(find).is_some();
+    if !asides && !mended && !beside_in_cut_turn(wire, reading, what) {
         return None;
     }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
     loop {
-        let now = Reading::new(wire, &body, Call::Generate).ok()?;
+        let now = reading.again(wire, &body)?;
         // An aside that an agent resends twice is put back once.
         let known = |id| find(id).filter(|_| !placed.contains(&id));
         let by_text = || now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known));

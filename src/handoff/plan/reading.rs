@@ -39,6 +39,15 @@ impl Reading {
         Ok(Self { view, marks, items })
     }
 
+    /// The same request with some of its bytes changed. What its path says stays.
+    pub(super) fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
+        let mut again = Self::new(wire, body, Call::Generate).ok()?;
+        let (facts, said) = (&mut again.view.facts, &self.view.facts);
+        facts.model.clone_from(&said.model);
+        facts.stream = said.stream;
+        Some(again)
+    }
+
     /// Sentinels that count if their ids do, last one first.
     pub fn candidates(&self, wire: &dyn Wire) -> Vec<Candidate> {
         let opens = (0..self.marks.len())

@@ -6,7 +6,8 @@ use memchr::memmem;
 use crate::handoff::record::{HiddenPair, Place};
 use crate::json::{self, Span};
 use crate::splice::Edit;
-use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, Turn, View};
+use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, View};
+use crate::wire::walk;
 use crate::wire::{Call, HiddenCall, TOOL_NAME, Unread};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
@@ -44,37 +45,16 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
         summary: call == Call::Compact,
         ..Facts::default()
     };
-    let mut seen = 0u16;
-    let mut repeated = false;
-    let start = json::blank(text, 0);
-    let end = json::object(text, start, |key, at| {
-        let key = key.of(text);
-        if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
-            repeated |= seen & (1 << i) != 0;
-            seen |= 1 << i;
-        }
+    walk::body(text, &KEYS, |key, at| {
         if key == b"messages" {
-            let end = read_turns(text, at, &mut turns)?;
+            let end = walk::messages(text, at, role, &mut turns)?;
             list = Some(Span::new(at, end));
             return Ok(end);
         }
         let end = json::value_end(text, at)?;
         read_member(text, key, Span::new(at, end), &mut facts, &mut tools);
         Ok(end)
-    });
-    let end = end.map_err(|json::Malformed(at)| {
-        if text.get(start) == Some(&b'{') {
-            Unread::NotJson(at)
-        } else {
-            not_object(text)
-        }
     })?;
-    if json::blank(text, end) != text.len() {
-        return Err(Unread::NotJson(end));
-    }
-    if repeated {
-        return Err(Unread::RepeatedKey);
-    }
     let list = list.filter(|_| !turns.is_empty()).ok_or(Unread::OtherShape)?;
     Ok(View {
         body: body.clone(),
@@ -85,40 +65,13 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
     })
 }
 
-fn not_object(text: &[u8]) -> Unread {
-    match json::whole(text) {
-        Ok(_) => Unread::OtherShape,
-        Err(json::Malformed(at)) => Unread::NotJson(at),
+fn role(literal: &[u8]) -> Role {
+    match literal {
+        b"\"user\"" => Role::User,
+        b"\"assistant\"" => Role::Assistant,
+        b"\"system\"" => Role::System,
+        _ => Role::Other,
     }
-}
-
-fn read_turns(text: &[u8], at: usize, turns: &mut Vec<Turn>) -> json::Walk {
-    if text.get(at) != Some(&b'[') {
-        return json::value_end(text, at);
-    }
-    json::array(text, at, |at| {
-        if text.get(at) != Some(&b'{') {
-            return json::value_end(text, at);
-        }
-        let mut role = Role::Other;
-        let end = json::object(text, at, |key, at| {
-            let end = json::value_end(text, at)?;
-            if key.of(text) == b"role" {
-                role = match &text[at..end] {
-                    b"\"user\"" => Role::User,
-                    b"\"assistant\"" => Role::Assistant,
-                    b"\"system\"" => Role::System,
-                    _ => Role::Other,
-                };
-            }
-            Ok(end)
-        })?;
-        turns.push(Turn {
-            span: Span::new(at, end),
-            role,
-        });
-        Ok(end)
-    })
 }
 
 fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &mut Option<Tools>) {

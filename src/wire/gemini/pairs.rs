@@ -281,12 +281,14 @@ pub(super) fn put_aside(
 }
 
 /// The first call of each step of the current turn must be signed. One that is not had its signature on a
-/// hidden call that is lost: the word for that goes in, where the history shows that this model signs.
+/// hidden call that is lost: the word for that goes in, where the model is one that signs.
 pub(super) fn repairs(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
     let history = &view.body[from.min(view.list.end)..view.list.end];
-    let signs = memmem::find(history, b"\"thoughtSignature\"").is_some()
-        || memmem::find(history, b"\"thought_signature\"").is_some();
     let model = view.facts.model.as_deref().unwrap_or_default();
+    // Models of a known name, and the others where their history shows it.
+    let signs = model.starts_with("gemini-")
+        || memmem::find(history, b"\"thoughtSignature\"").is_some()
+        || memmem::find(history, b"\"thought_signature\"").is_some();
     if !signs || UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
         return Vec::new();
     }

@@ -7,6 +7,7 @@ use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::anchor::{self, Place, Traits};
 use crate::wire::view::{Anatomy, Facts, Part, PartKind, Role, Tools, Turn, View};
+use crate::wire::walk;
 use crate::wire::{Call, TOOL_NAME, Unread};
 
 /// Output room under which no call can be made.
@@ -17,13 +18,6 @@ const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "opti
 
 pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
     let text: &[u8] = body;
-    let start = json::blank(text, 0);
-    if text.get(start) != Some(&b'{') {
-        return Err(match json::whole(text) {
-            Ok(_) => Unread::OtherShape,
-            Err(json::Malformed(at)) => Unread::NotJson(at),
-        });
-    }
     let mut view = View {
         body: body.clone(),
         list: Span::default(),
@@ -35,23 +29,11 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
             ..Facts::default()
         },
     };
-    let mut seen = [0u8; KEYS.len()];
-    let end = json::object(text, start, |key, at| {
+    walk::body(text, &KEYS, |key, at| {
         let end = json::value_end(text, at)?;
-        let key = key.of(text);
-        if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
-            seen[i] = seen[i].saturating_add(1);
-        }
         member(text, key, Span::new(at, end), &mut view);
         Ok(end)
-    })
-    .map_err(|json::Malformed(at)| Unread::NotJson(at))?;
-    if json::blank(text, end) != text.len() {
-        return Err(Unread::NotJson(end));
-    }
-    if seen.iter().any(|n| *n > 1) {
-        return Err(Unread::RepeatedKey);
-    }
+    })?;
     if view.turns.is_empty() {
         return Err(Unread::OtherShape);
     }

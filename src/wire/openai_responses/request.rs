@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
+use crate::wire::walk;
 use crate::wire::{Call, TOOL_NAME, Unread};
 
 /// Output room under which no call can be made.
@@ -59,15 +60,7 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
     let text: &[u8] = body;
     let mut found = Found::default();
     found.facts.summary = call == Call::Compact;
-    let mut seen = 0u16;
-    let mut repeated = false;
-    let start = json::blank(text, 0);
-    let end = json::object(text, start, |key, at| {
-        let key = key.of(text);
-        if let Some(i) = KEYS.iter().position(|k| k.as_bytes() == key) {
-            repeated |= seen & (1 << i) != 0;
-            seen |= 1 << i;
-        }
+    walk::body(text, &KEYS, |key, at| {
         if key == b"input" {
             let end = read_input(text, at, &mut found)?;
             found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
@@ -76,20 +69,7 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
         let end = json::value_end(text, at)?;
         read_member(text, key, Span::new(at, end), &mut found);
         Ok(end)
-    });
-    let end = end.map_err(|json::Malformed(at)| {
-        if text.get(start) == Some(&b'{') {
-            Unread::NotJson(at)
-        } else {
-            not_object(text)
-        }
     })?;
-    if json::blank(text, end) != text.len() {
-        return Err(Unread::NotJson(end));
-    }
-    if repeated {
-        return Err(Unread::RepeatedKey);
-    }
     let list = found.list.ok_or(Unread::OtherShape)?;
     let mut facts = found.facts;
     facts.session = facts.session.or(found.metadata_session);
@@ -101,13 +81,6 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
         tools: tools_of(found.tools, found.additional, found.taken).filter(|_| call != Call::Compact),
         facts,
     })
-}
-
-fn not_object(text: &[u8]) -> Unread {
-    match json::whole(text) {
-        Ok(_) => Unread::OtherShape,
-        Err(json::Malformed(at)) => Unread::NotJson(at),
-    }
 }
 
 /// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.

@@ -5,9 +5,9 @@
 //! APIs have no such call.
 
 mod cells;
-mod ears;
-mod sides;
-mod stage;
+pub mod ears;
+pub mod sides;
+pub mod stage;
 
 macro_rules! cell {
     ($side:ident: $($feature:ident)*) => {

@@ -12,8 +12,8 @@ pub struct Said {
     pub keep: Vec<Value>,
     /// All text, joined.
     pub text: String,
-    /// Calls: id and name.
-    pub calls: Vec<(String, String)>,
+    /// Its calls.
+    pub calls: Vec<Call>,
     /// Why it stopped, in the wire's word.
     pub stop: String,
     /// Input tokens, cached ones included.
@@ -21,6 +21,9 @@ pub struct Said {
     /// Output tokens.
     pub output: u64,
 }
+
+/// A call: its id and the tool's name.
+pub type Call = (String, String);
 
 /// A count: its path, its body, and where the number stands in the answer.
 pub type Count = (&'static str, Value, &'static str);
@@ -34,8 +37,8 @@ pub struct Side {
     pub headers: &'static [(&'static str, &'static str)],
     /// A message of this role, `user` or `assistant`.
     pub message: fn(&str, &str) -> Value,
-    /// The results of calls (id and name), each the same text.
-    pub results: fn(&[(String, String)], &str) -> Vec<Value>,
+    /// The results of calls, each the same text.
+    pub results: fn(&[Call], &str) -> Vec<Value>,
     pub body: fn(&[Value], bool) -> Value,
     /// Reads an answer as strictly as the strictest SDK; the error says what is wrong with it.
     pub hear: fn(&[u8], bool) -> Result<Said, String>,
@@ -66,8 +69,7 @@ pub const ANTHROPIC: Side = Side {
     headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-agent")],
     message: |role, text| json!({"role": role, "content": [{"type": "text", "text": text}]}),
     results: |calls, text| {
-        let block =
-            |(id, _): &(String, String)| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+        let block = |(id, _): &Call| json!({"type": "tool_result", "tool_use_id": id, "content": text});
         vec![json!({"role": "user", "content": calls.iter().map(block).collect::<Vec<_>>()})]
     },
     body: |history, stream| {
@@ -94,8 +96,7 @@ pub const CHAT: Side = Side {
     headers: &[("authorization", "Bearer sk-agent")],
     message: |role, text| json!({"role": role, "content": text}),
     results: |calls, text| {
-        let message =
-            |(id, _): &(String, String)| json!({"role": "tool", "tool_call_id": id, "content": text});
+        let message = |(id, _): &Call| json!({"role": "tool", "tool_call_id": id, "content": text});
         calls.iter().map(message).collect()
     },
     body: |history, stream| {
@@ -131,7 +132,7 @@ pub const RESPONSES: Side = Side {
         json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})
     },
     results: |calls, text| {
-        let item = |(id, _): &(String, String)| json!({"type": "function_call_output", "call_id": id, "output": text});
+        let item = |(id, _): &Call| json!({"type": "function_call_output", "call_id": id, "output": text});
         calls.iter().map(item).collect()
     },
     body: |history, stream| {
@@ -164,7 +165,7 @@ pub const GEMINI: Side = Side {
         json!({"role": role, "parts": [{"text": text}]})
     },
     results: |calls, text| {
-        let part = |(id, name): &(String, String)| json!({"functionResponse": {"id": id, "name": name, "response": {"output": text}}});
+        let part = |(id, name): &Call| json!({"functionResponse": {"id": id, "name": name, "response": {"output": text}}});
         vec![json!({"role": "user", "parts": calls.iter().map(part).collect::<Vec<_>>()})]
     },
     body: |history, _| {
@@ -195,8 +196,7 @@ pub const OLLAMA: Side = Side {
     headers: &[],
     message: |role, text| json!({"role": role, "content": text}),
     results: |calls, text| {
-        let message =
-            |(_, name): &(String, String)| json!({"role": "tool", "tool_name": name, "content": text});
+        let message = |(_, name): &Call| json!({"role": "tool", "tool_name": name, "content": text});
         calls.iter().map(message).collect()
     },
     body: |history, stream| {

@@ -1,0 +1,65 @@
+//! The way over a request that all wires have in common: its top level once, its messages by their roles.
+
+use super::Unread;
+use super::view::{Role, Turn};
+use crate::json::{self, Malformed, Span, Walk};
+
+/// Walks the top level of a body. `member` gets each key and where its value begins, and returns where that
+/// ends. `keys` are those that a rewrite reads or edits: parsers disagree on which of two counts, so that a
+/// body which repeats one is refused.
+pub(super) fn body(
+    text: &[u8],
+    keys: &[&str],
+    mut member: impl FnMut(&[u8], usize) -> Walk,
+) -> Result<(), Unread> {
+    let start = json::blank(text, 0);
+    if text.get(start) != Some(&b'{') {
+        return Err(
+            json::whole(text).map_or_else(|Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape)
+        );
+    }
+    let mut seen = 0u32;
+    let mut repeated = false;
+    let end = json::object(text, start, |key, at| {
+        let key = key.of(text);
+        if let Some(i) = keys.iter().position(|k| k.as_bytes() == key) {
+            repeated |= seen & (1 << i) != 0;
+            seen |= 1 << i;
+        }
+        member(key, at)
+    });
+    let end = end.map_err(|Malformed(at)| Unread::NotJson(at))?;
+    if json::blank(text, end) != text.len() {
+        return Err(Unread::NotJson(end));
+    }
+    if repeated {
+        Err(Unread::RepeatedKey)
+    } else {
+        Ok(())
+    }
+}
+
+/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
+pub(super) fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Vec<Turn>) -> Walk {
+    if text.get(at) != Some(&b'[') {
+        return json::value_end(text, at);
+    }
+    json::array(text, at, |at| {
+        if text.get(at) != Some(&b'{') {
+            return json::value_end(text, at);
+        }
+        let mut turn = Turn {
+            span: Span::new(at, at),
+            role: Role::Other,
+        };
+        turn.span.end = json::object(text, at, |key, at| {
+            let end = json::value_end(text, at)?;
+            if key.of(text) == b"role" {
+                turn.role = role(&text[at..end]);
+            }
+            Ok(end)
+        })?;
+        turns.push(turn);
+        Ok(turn.span.end)
+    })
+}
