@@ -5,6 +5,7 @@ mod bad_input;
 mod browser;
 mod conversations;
 mod crash;
+mod dashboard;
 mod failures;
 mod golden;
 mod harness;
