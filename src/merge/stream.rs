@@ -202,7 +202,8 @@ impl StreamMerge {
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;
-        self.withholding = false;
+        // Nothing of this leg was shown yet.
+        self.withholding = true;
         self.dialect.next_leg();
     }
 

@@ -19,7 +19,7 @@ pub struct Circumstances {
     pub asked: u32,
     /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
-    /// Whether a sentinel would break the output (a JSON schema was asked for).
+    /// Whether no sentinel may stand in the output: it is bound to a JSON schema, or a summary.
     pub structured: bool,
 }
 
@@ -155,14 +155,16 @@ fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<Stri
 /// the nearest one after it.
 pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<Place> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    let before = report.calls.iter().rev().find(|(_, at)| *at < call.after);
+    // A server that names no calls leaves nothing to find the place by.
+    let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
+    let before = named().rev().find(|(_, at)| *at < call.after);
     if let Some((sibling, at)) = before {
         return Some(Place::Beside {
             sibling: sibling.clone(),
             offset: distance(call.after - 1 - at),
         });
     }
-    let (sibling, at) = report.calls.iter().find(|(_, at)| *at >= call.after)?;
+    let (sibling, at) = named().find(|(_, at)| *at >= call.after)?;
     Some(Place::Beside {
         sibling: sibling.clone(),
         offset: -1 - distance(at - call.after),

@@ -89,6 +89,8 @@ pub struct LegReport {
     pub stop: Stop,
     /// Whether its last event was seen.
     pub ended: bool,
+    /// A later leg that ended in an error before anything of it was shown: it may be tried again.
+    pub again: bool,
     /// Its usage.
     pub usage: Usage,
     /// Upstream's id of the response.

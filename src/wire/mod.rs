@@ -139,8 +139,11 @@ pub trait Wire: Send + Sync + 'static {
     /// The call that a hidden pair names as its sibling: its turn at or behind offset `from`, what that is
     /// made of, and which part it is.
     fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+        if sibling.is_empty() {
+            return None;
+        }
         let region = view.body.get(from..)?;
-        memmem::find_iter(region, sibling).find_map(|hit| {
+        memmem::find_iter(region, &format!("\"{sibling}\"")).find_map(|hit| {
             let turn = view
                 .turn_at(from + hit)
                 .filter(|&t| view.turns[t].role == Role::Assistant)?;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::handoff::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
-use crate::wire::view::{OwnItem, PartKind, Role, View};
+use crate::wire::view::{Anatomy, OwnItem, PartKind, Role, View};
 use crate::wire::{Call, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -53,7 +53,11 @@ impl Reading {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(wire, i)).collect();
+        // Marks come turn by turn: each turn is taken apart once, whatever a tool's result may hold.
+        let mut known = None;
+        let mut all: Vec<Candidate> = opens
+            .filter_map(|i| self.candidate(wire, i, &mut known))
+            .collect();
         for item in self.items.iter().filter(|i| !i.aside) {
             let told = all
                 .iter()
@@ -82,17 +86,29 @@ impl Reading {
         }
     }
 
-    fn candidate(&self, wire: &dyn Wire, i: usize) -> Option<Candidate> {
+    fn candidate(
+        &self,
+        wire: &dyn Wire,
+        i: usize,
+        known: &mut Option<(usize, Anatomy)>,
+    ) -> Option<Candidate> {
         let at = self.marks[i].span.start;
         let turn = self.view.turn_at(at)?;
         let role = self.view.turns[turn].role;
         if !matches!(role, Role::Assistant | Role::User) {
             return None;
         }
-        let anatomy = wire.anatomy(&self.view, turn);
+        if known.as_ref().is_none_or(|(of, _)| *of != turn) {
+            *known = Some((turn, wire.anatomy(&self.view, turn)));
+        }
+        let (_, anatomy) = known.as_ref()?;
         let part = anatomy.text_at(at)?;
         let inside = anatomy.parts[part].text?;
         let by_user = role == Role::User;
+        // Only the first mark of a text can stand at its start.
+        if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
+            return None;
+        }
         if by_user
             && !json::unescape(self.view.text(Span::new(inside.start, at)))
                 .trim()
@@ -109,17 +125,19 @@ impl Reading {
         })
     }
 
-    /// Ids of the asides in the transcript.
+    /// Ids of the asides in the model's turns, each once.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
-        let by_text = self.marks.iter().filter_map(|m| {
-            if let MarkKind::Aside(id) = m.kind {
-                Some(id)
-            } else {
-                None
-            }
+        let models = |at| {
+            let turn = self.view.turn_at(at);
+            turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)
+        };
+        let by_text = self.marks.iter().filter_map(|m| match m.kind {
+            MarkKind::Aside(id) if models(m.span.start) => Some(id),
+            _ => None,
         });
         let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
-        by_text.chain(by_item).collect()
+        let mut seen = std::collections::HashSet::new();
+        by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }
 
     /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,

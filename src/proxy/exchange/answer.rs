@@ -110,6 +110,10 @@ impl Exchange {
 
     /// The handoff behind which a repeated request goes straight on.
     pub(super) fn repeated(&self) -> Option<HandoffId> {
+        // Where responses stop at a handoff, nothing goes on behind it but the agent's next request.
+        if self.stops() {
+            return None;
+        }
         let live = self
             .prepared
             .live
@@ -145,15 +149,13 @@ impl Exchange {
         let Some(handoff) = found else {
             return self.begin().await;
         };
+        // At once: whatever becomes of this try, the next one goes on here, too.
+        self.remember(&handoff);
         let fresh = self.fresh(&handoff.head);
         let response = match self.send_leg(&fresh).await {
             Ok(response) => response,
-            Err(fault) => {
-                self.remember(&handoff);
-                return self.ctx.refuse(fault.into());
-            }
+            Err(fault) => return self.ctx.refuse(fault.into()),
         };
-        self.remember(&handoff);
         self.ctx.meter.first_byte();
         if !response.status().is_success() {
             return relay::answer(&self.ctx, Ok(response));
@@ -266,7 +268,9 @@ impl Exchange {
             return shaped(parts.status, &parts.headers, OutBody::whole(Bytes::new()));
         };
         let tooled = !self.prepared.tooled;
-        let may = self.prepared.active.is_none() && self.prepared.reading.view.has_room_for_tool();
+        let may = self.prepared.active.is_none()
+            && self.prepared.reading.view.has_room_for_tool()
+            && !(tooled && self.prepared.forbidden);
         if may && self.prepared.wire.is_prefix_mismatch(&text) {
             tracing::warn!(
                 exchange = self.ctx.id,
@@ -352,14 +356,22 @@ impl Exchange {
             legs: 1,
             max_chain: self.app.config.handoff.max_chain.max(1),
             asked: 0,
-            pending: first.pending.clone(),
-            structured: self.prepared.reading.view.facts.structured,
+            pending: first
+                .pending
+                .clone()
+                .filter(|_| self.tooled && !self.prepared.side_call),
+            structured: self.prepared.reading.view.facts.structured || self.prepared.side_call,
         }
     }
 
     /// The request of a leg that starts afresh behind `head`.
     pub(super) fn fresh(&self, head: &str) -> Rewritten {
         self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[])
+    }
+
+    /// About how many tokens a later leg has.
+    pub(super) fn tokens_of(&self, head: Option<&str>, more: &[String]) -> u64 {
+        splice::len(&self.leg(head, more).rope) as u64 / crate::limits::BYTES_PER_TOKEN
     }
 
     /// About how many tokens the next request of this conversation will have.

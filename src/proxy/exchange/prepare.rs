@@ -38,6 +38,10 @@ pub(super) struct Prepared {
     pub(super) pairs: Vec<HiddenPair>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
+    /// The tool is ruled out, by the config or for this request.
+    pub(super) forbidden: bool,
+    /// A summary, or another request beside the conversation: no handoff fires in its answer.
+    pub(super) side_call: bool,
     /// Upstream's own id of the response that the request goes on from, where the agent knows another.
     pub(super) previous: Option<String>,
     /// The conversation was pinned before, and this transcript holds no sentinel.
@@ -144,6 +148,10 @@ pub(super) async fn prepare(
         .await
         .map_err(store_down)?;
     active = active.or(behind);
+    if live.is_none() && active.is_some() {
+        // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
+        return Err(Fault::from(Code::STORE));
+    }
     let known = live.as_ref().and_then(|l| l.active());
     // Side calls (titles, probes) share a session's id and not its transcript: they say nothing of it. Nor does
     // a request whose transcript is held upstream.
@@ -158,9 +166,12 @@ pub(super) async fn prepare(
         active,
         pairs: Vec::new(),
         tooled: false,
+        forbidden: forbidden(app, ctx),
+        side_call: false,
         previous,
         unpinned,
     };
+    prepared.side_call = prepared.reading.view.facts.summary || summary_class(ctx);
     prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
     prepared.tooled = tooled(app, ctx, &prepared).await;
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
@@ -379,18 +390,14 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
 /// Whether the request gets the tool. The conversation's decision, made once and kept.
 async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
     let view = &prepared.reading.view;
-    let off = ctx
-        .headers
-        .get("x-baton-handoff")
-        .is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
-    if off || app.config.handoff.inject == Inject::Never || !view.has_room_for_tool() {
+    if prepared.forbidden || !view.has_room_for_tool() {
         return false;
     }
     if ctx.call == Route::Compact {
         return false;
     }
     let Some(live) = &prepared.live else { return false };
-    let eligible = view.eligible() && !summary_class(ctx);
+    let eligible = view.eligible() && !prepared.side_call;
     let recorded = live.tooled();
     let decision = match recorded {
         _ if prepared.active.is_some() => true,
@@ -407,6 +414,13 @@ async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
         return prepared.active.is_some();
     }
     decision
+}
+
+/// Whether nobody may be offered the tool, or not in this request.
+fn forbidden(app: &App, ctx: &RequestContext) -> bool {
+    let header = ctx.headers.get("x-baton-handoff");
+    app.config.handoff.inject == Inject::Never
+        || header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"))
 }
 
 /// Claude Code's own word for a side call, where it is told to send it.

@@ -120,7 +120,7 @@ impl Driver {
         let report = self.merge.report().clone();
         self.exchange.count(&report);
         self.first_id.get_or_insert_with(|| report.id.clone());
-        if report.stop == Stop::Error && report.ended {
+        if report.again {
             return self.failed_early();
         }
         self.early = 0;
@@ -250,7 +250,12 @@ impl Driver {
             Some(handoff) => Ending::Lost {
                 next_input: self.exchange.next_input(handoff),
             },
-            None => Ending::WithoutCall,
+            // Of the refused call's leg nothing is left to end with.
+            None => Ending::Stopped {
+                next_input: self
+                    .exchange
+                    .tokens_of(self.base.head.as_deref(), &self.base.more),
+            },
         };
         self.end(ending);
     }
@@ -363,6 +368,8 @@ impl Driver {
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
+        // A wire that has nothing to say yet is asked again later, and not at once.
+        sleep.as_mut().reset(Instant::now() + every);
         let mut out = Vec::new();
         self.merge.keepalive(&mut out);
         self.out.extend(out);
@@ -372,7 +379,9 @@ impl Driver {
     /// The last piece is on its way: agents may leave before they are told that there is no more.
     fn ended(&self) {
         self.exchange.ctx.meter.decide(Outcome::Complete);
-        self.exchange.forget();
+        if self.merge.report().stop != Stop::Error {
+            self.exchange.forget();
+        }
     }
 
     fn sent_something(&mut self) {

@@ -114,6 +114,7 @@ impl Dialect for Stream {
             if self.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be tried again.
                 self.report.ended = true;
+                self.report.again = true;
             } else {
                 out.push(raw.clone());
             }

@@ -74,6 +74,7 @@ impl Dialect for Stream {
             if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
                 // Nothing of this leg was shown: it may be tried again.
                 self.report.ended = true;
+                self.report.again = true;
                 return;
             }
             return out.push(raw.clone());

@@ -36,6 +36,7 @@ impl Stream {
         self.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
         self.report.stop = echo::stop(data, response, !self.report.calls.is_empty());
         self.report.ended = true;
+        self.report.again = self.report.stop == Stop::Error && self.leg > 0 && self.report.parts == 0;
         if self.leg == 0 {
             self.identity.take(data, response);
         }
