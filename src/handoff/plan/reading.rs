@@ -169,3 +169,24 @@ fn shifted(mark: Mark, by: usize) -> Mark {
         kind,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::anthropic::Anthropic;
+
+    /// What a tool fetched may be made of nothing but marks: it costs one look a turn, and names nothing.
+    #[test]
+    fn a_result_full_of_marks_is_read_at_once() {
+        let id = "00000000-0000-7000-8000-000000000000";
+        let page = format!("[[handoff-resume:{id}]]\n[[handoff-aside:{id}]]\n").repeat(10_000);
+        let body = serde_json::json!({"messages": [
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": page.clone()}]},
+            {"role": "user", "content": page},
+        ]});
+        let body = Bytes::from(body.to_string());
+        let reading = Reading::new(&Anthropic, &body, Call::Generate).unwrap();
+        assert!(reading.candidates(&Anthropic).len() <= 1);
+        assert!(reading.asides().is_empty());
+    }
+}

@@ -42,6 +42,7 @@
 //!
 //! The other rows are in `failures`, by their number.
 
+mod ends;
 mod every;
 mod own;
 

@@ -1,0 +1,72 @@
+//! Ends that are not the model's own: failures, side calls, stop mode.
+
+use baton_proxy::config::Mode;
+use baton_proxy::strict::{Fault, Reply, Stop};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::sides::{ANTHROPIC, RESPONSES};
+use crate::matrix::stage::{Stage, fresh, handoff, handoff_beside};
+
+/// A response that failed behind its first words is the agent's to ask for again, not ours.
+#[tokio::test]
+async fn a_failed_response_is_not_sent_again() {
+    let failed = Reply::text("Some words.").stop(Stop::Word("failed".into()));
+    let stage = Stage::new(RESPONSES, [failed, fresh(), fresh()]).await;
+    let heard = stage.send(&stage.history(), true).await;
+    assert!(heard.text().contains("response.failed"), "{}", heard.text());
+    assert_eq!(stage.provider.generations().len(), 1);
+}
+
+/// A summary in the middle of a turn ends by itself, and is no place for a handoff that waits for the turn's end.
+#[tokio::test]
+async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
+    let tool = Reply::new().call("read_file", json!({"path": "a"}));
+    let stage = Stage::new(ANTHROPIC, [handoff_beside(tool), Reply::text("A summary.")]).await;
+    let said = stage.ask(&stage.history(), true).await;
+    let mut body: Value = (ANTHROPIC.body)(&stage.ran(&stage.history(), &said), true);
+    body["tools"] = json!([]);
+    body["messages"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"role": "user", "content": "Summarise."}));
+    let heard = stage
+        .baton
+        .post((ANTHROPIC.path)(true), ANTHROPIC.headers, body.to_string().into())
+        .await;
+    assert!(!heard.text().contains("handoff-resume"), "{}", heard.text());
+    assert_eq!(stage.provider.generations().len(), 2);
+}
+
+/// Where responses stop at a handoff, a repetition asks the model anew and runs no leg behind it.
+#[tokio::test]
+async fn a_repetition_in_stop_mode_runs_no_later_leg() {
+    let cut = handoff().delay(std::time::Duration::from_millis(1));
+    let stop = |config: &mut baton_proxy::config::Config| config.handoff.mode = Mode::Stop;
+    let stage = Stage::with(ANTHROPIC, [cut, handoff()], memory(), stop).await;
+    stage.ask(&stage.history(), true).await;
+    stage.ask(&stage.history(), true).await;
+    let seen = stage.provider.generations();
+    assert_eq!(seen.len(), 2);
+    assert_eq!(seen[0].messages().len(), seen[1].messages().len());
+}
+
+/// A refused call's next leg that fails for good leaves a message with an end.
+#[tokio::test]
+async fn a_lost_second_asking_ends_the_message() {
+    let refused = Reply::new()
+        .say("Too soon.")
+        .call("session_handoff", json!({"prompt": " "}));
+    let busy = || {
+        Reply::text("").fault(Fault::ErrorEvent {
+            events: 0,
+            kind: "overloaded_error".into(),
+            message: "busy".into(),
+        })
+    };
+    let once = |config: &mut baton_proxy::config::Config| config.handoff.retries = 0;
+    let stage = Stage::with(ANTHROPIC, [refused, busy()], memory(), once).await;
+    let heard = stage.send(&stage.history(), true).await;
+    assert!(heard.text().contains("message_stop"), "{}", heard.text());
+}
