@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use baton_proxy::strict::{Autopilot, Options, Strict};
 use baton_proxy::telemetry::{ExchangeEvent, Metrics, Traces};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -27,8 +28,8 @@ use crate::harness::{self, AgentSide, Heard};
 
 const KEY: &str = "sk-ant-credential-of-the-agent";
 
-/// What a collector was sent: path and body.
-type Got = Arc<Mutex<Vec<(String, Bytes)>>>;
+/// What a collector was sent: head and body.
+type Got = Arc<Mutex<Vec<(Parts, Bytes)>>>;
 
 /// A collector on a free port.
 async fn collector() -> (String, Got) {
@@ -42,10 +43,9 @@ async fn collector() -> (String, Got) {
             let service = service_fn(move |request: Request<Incoming>| {
                 let sink = Arc::clone(&sink);
                 async move {
-                    assert_eq!(request.headers()["content-type"], "application/x-protobuf");
-                    let path = request.uri().path().to_owned();
-                    let body = request.into_body().collect().await.unwrap().to_bytes();
-                    sink.lock().unwrap().push((path, body));
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    sink.lock().unwrap().push((head, body));
                     Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
                 }
             });
@@ -58,8 +58,10 @@ async fn collector() -> (String, Got) {
 
 fn spans(got: &Got) -> Vec<Span> {
     let got = got.lock().unwrap();
-    let requests = got.iter().map(|(path, body)| {
-        assert_eq!(path, "/v1/traces");
+    let requests = got.iter().map(|(head, body)| {
+        assert_eq!(head.uri.path(), "/v1/traces");
+        assert_eq!(head.headers["content-type"], "application/x-protobuf");
+        assert_eq!(head.headers["x-tenant"], "tests");
         ExportTraceServiceRequest::decode(body.clone()).unwrap()
     });
     let resources = requests.flat_map(|request| request.resource_spans);
@@ -104,6 +106,7 @@ impl Served {
             .env("XDG_CONFIG_HOME", dir)
             .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", upstream)
             .env("BATON_TELEMETRY__OTLP_ENDPOINT", collector)
+            .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=tests")
             .args([
                 "serve",
                 "--listen",
@@ -230,8 +233,9 @@ async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
         assert_eq!(ids.len(), own.len() + 1);
     }
     assert_eq!(fired, 4);
-    for (_, body) in got.lock().unwrap().iter() {
+    for (head, body) in got.lock().unwrap().iter() {
         for secret in [KEY, "Begin softly", "#task"] {
+            assert!(!format!("{head:?}").contains(secret), "{secret}");
             assert!(
                 memchr::memmem::find(body, secret.as_bytes()).is_none(),
                 "{secret}"
