@@ -20,7 +20,7 @@ use crate::handoff::sentinel::SealKey;
 use crate::journal::{self, Tap};
 use crate::proxy::server;
 use crate::store::{self, SharedStore};
-use crate::telemetry::{self, Metrics};
+use crate::telemetry::{self, Metrics, Traces};
 
 /// How long hidden pairs, conversations and response ids are kept untouched: people come back to a session
 /// after a holiday, rarely after a season.
@@ -31,6 +31,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// Time that what is noted by then has to be written at the end.
 const JOURNAL_TIME: Duration = Duration::from_secs(5);
+
+/// Time that a collector has to take the last spans.
+const TRACES_TIME: Duration = Duration::from_secs(3);
 
 /// Time the store has to answer a readiness check.
 const PING_TIME: Duration = Duration::from_secs(2);
@@ -64,6 +67,7 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let journal = open_journal(&config);
     let dropped = journal.clone();
     metrics.count_dropped_by(move || dropped.dropped());
+    let traces = open_traces(&config, &metrics);
     let data = Data::new(
         bound,
         &config,
@@ -71,6 +75,7 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
         Arc::clone(&store),
         seal,
         journal.clone(),
+        traces.clone(),
     );
     let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     let listener = TcpListener::bind(config.admin.listen).await;
@@ -111,6 +116,7 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let _ = drained.send(true);
     // Its answers are short, and all that matters has been served.
     let _ = admin.await;
+    traces.flush(TRACES_TIME).await;
     let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
     let _ = written.await;
     Ok(())
@@ -122,6 +128,17 @@ fn open_journal(config: &Config) -> Tap {
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
         tracing::error!(%error, "no journal is kept");
         Tap::off()
+    })
+}
+
+/// The sender of traces, or none where it cannot be had: the proxy does not depend on it.
+fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
+    let Some(endpoint) = &config.telemetry.otlp_endpoint else {
+        return Traces::off();
+    };
+    Traces::start(endpoint, metrics).unwrap_or_else(|error| {
+        tracing::error!(%error, "no traces are sent");
+        Traces::off()
     })
 }
 

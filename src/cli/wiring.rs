@@ -13,14 +13,15 @@ use crate::journal::Tap;
 use crate::proxy::App;
 use crate::proxy::server::Bound;
 use crate::store::SharedStore;
-use crate::telemetry::{ExchangeEvent, Metrics};
+use crate::telemetry::{ExchangeEvent, Metrics, Traces};
 
-/// An event on its way to the log, the counters and the journal. It gets there when it is dropped, so that none is lost with a
+/// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so that none is lost with a
 /// task that never ran.
 struct Told {
     event: ExchangeEvent,
     metrics: Arc<Metrics>,
     journal: Tap,
+    traces: Traces,
 }
 
 impl Drop for Told {
@@ -28,6 +29,7 @@ impl Drop for Told {
         self.event.log();
         self.metrics.record(&self.event);
         self.journal.end(&self.event);
+        self.traces.record(&self.event);
     }
 }
 
@@ -46,6 +48,7 @@ impl Data {
         store: SharedStore,
         seal: SealKey,
         journal: Tap,
+        traces: Traces,
     ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
         let noted = journal.clone();
@@ -54,6 +57,7 @@ impl Data {
                 event,
                 metrics: Arc::clone(&counted),
                 journal: noted.clone(),
+                traces: traces.clone(),
             };
             // The last handle of an exchange goes with its answer's last bytes: they leave first.
             match Handle::try_current() {

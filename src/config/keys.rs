@@ -10,7 +10,7 @@ use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
     Admin, Client, Config, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Secret, Server,
-    StoreKind, Transcript, Upstream,
+    StoreKind, Telemetry, Transcript, Upstream,
 };
 use crate::wire::WireId;
 
@@ -156,6 +156,12 @@ pub(super) const SECTIONS: &[Section] = &[
             key("format", |d, v, _| put(&mut d.config.log.json, v.choice(FORMATS))),
             key("requests", |d, v, _| put(&mut d.config.log.requests, v.flag())),
         ],
+    },
+    Section {
+        name: "telemetry",
+        keys: &[key("otlp_endpoint", |d, v, _| {
+            put(&mut d.config.telemetry.otlp_endpoint, v.collector())
+        })],
     },
     Section {
         name: "journal",
@@ -311,6 +317,7 @@ pub(super) fn blank() -> Draft {
                 json: false,
                 requests: false,
             },
+            telemetry: Telemetry { otlp_endpoint: None },
             journal: Journal {
                 enabled: false,
                 max_bytes: 0,

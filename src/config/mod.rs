@@ -42,6 +42,8 @@ pub struct Config {
     pub handoff: HandoffPolicy,
     /// Logging.
     pub log: Log,
+    /// Traces.
+    pub telemetry: Telemetry,
     /// The journal.
     pub journal: Journal,
     /// Bounds.
@@ -175,6 +177,13 @@ pub struct Log {
     pub json: bool,
     /// Rewritten requests in the log, too.
     pub requests: bool,
+}
+
+/// Traces.
+#[derive(Debug, Clone)]
+pub struct Telemetry {
+    /// Base URL of an OTLP/HTTP collector; absent: no traces.
+    pub otlp_endpoint: Option<String>,
 }
 
 /// The journal; each key is described in `config/baton.toml`.

@@ -221,6 +221,24 @@ fn secrets_come_from_the_environment_and_are_never_shown() {
 }
 
 #[test]
+fn a_collector_is_a_url_or_nothing() {
+    let endpoint = |text: &str| {
+        let text = format!("telemetry.otlp_endpoint = {text:?}");
+        load(&text, &[], &Flags::default()).map(|config| config.telemetry.otlp_endpoint)
+    };
+    assert_eq!(endpoint(""), Ok(None));
+    for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
+        assert_eq!(endpoint(text), Ok(Some("http://c:4318".to_owned())), "{text}");
+    }
+    let wrong = endpoint("http://me:password@c:4318").unwrap_err().concat();
+    assert!(
+        wrong.contains("OTEL_EXPORTER_OTLP_HEADERS") && !wrong.contains("password"),
+        "{wrong}"
+    );
+    assert!(endpoint("c:4318").is_err());
+}
+
+#[test]
 fn values_that_do_not_go_together() {
     for (text, part) in [
         (

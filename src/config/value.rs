@@ -160,6 +160,23 @@ impl Given {
         }
     }
 
+    /// The base URL of a collector, or nothing.
+    pub(super) fn collector(&self) -> Checked<Option<String>> {
+        if let Raw::Text(text) | Raw::Word(text) = &self.raw
+            && text.trim().is_empty()
+        {
+            return Ok(None);
+        }
+        if self.text()?.contains('@') {
+            return wrong(
+                "the URL holds credentials",
+                "take them out; set the variable OTEL_EXPORTER_OTLP_HEADERS",
+            );
+        }
+        let url = self.base_url()?;
+        Ok(Some(url.strip_suffix("/v1/traces").unwrap_or(&url).to_owned()))
+    }
+
     /// A path; `~/` is the home folder.
     pub(super) fn path(&self, env: &Environment) -> Checked<PathBuf> {
         let text = self.text()?;

@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::telemetry::{ExchangeEvent, Outcome};
 
@@ -36,6 +36,7 @@ impl ExchangeMeter {
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let event = ExchangeEvent {
             outcome: Outcome::Cancelled,
+            started: SystemTime::now(),
             ..ExchangeEvent::new(id, upstream, route)
         };
         Self(Arc::new(Inner {
@@ -77,6 +78,7 @@ impl ExchangeMeter {
                 e.added = since.elapsed();
             }
             e.sent_bytes.push(bytes);
+            e.leg_starts.push(self.0.started.elapsed());
         });
     }
 

@@ -60,6 +60,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             json: false,
             requests: false,
         },
+        telemetry: crate::config::Telemetry { otlp_endpoint: None },
         journal: Journal {
             enabled: false,
             max_bytes: 1 << 30,

@@ -85,6 +85,7 @@ pub struct Metrics {
     count_open: OnceLock<CountOpen>,
     journal_dropped: Counter,
     count_dropped: OnceLock<CountDropped>,
+    traces_dropped: Counter,
     handoffs: WireCounter,
     legs: WireCounter,
     leg_retries: WireCounter,
@@ -119,6 +120,7 @@ impl Metrics {
             count_open: OnceLock::new(),
             journal_dropped: Counter::default(),
             count_dropped: OnceLock::new(),
+            traces_dropped: Counter::default(),
             handoffs: Family::default(),
             legs: Family::default(),
             leg_retries: Family::default(),
@@ -174,6 +176,11 @@ impl Metrics {
             "baton_journal_dropped",
             "Copies that the journal did not take or could not write",
             self.journal_dropped.clone(),
+        );
+        r.register(
+            "baton_traces_dropped",
+            "Exchanges whose spans were not taken by the queue or the collector",
+            self.traces_dropped.clone(),
         );
         for (name, help, counter) in [
             ("baton_handoffs", "Handoffs that fired", &self.handoffs),
@@ -259,6 +266,11 @@ impl Metrics {
     pub fn count_dropped_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         // A second proxy in one process has metrics of its own.
         let _ = self.count_dropped.set(Box::new(count));
+    }
+
+    /// The count of exchanges without spans, for who sends them.
+    pub(super) fn traces_dropped(&self) -> Counter {
+        self.traces_dropped.clone()
     }
 
     /// All metrics in the OpenMetrics text format.
@@ -385,6 +397,7 @@ mod tests {
             "baton_exchanges counter",
             "baton_tokens counter",
             "baton_journal_dropped counter",
+            "baton_traces_dropped counter",
             "baton_handoffs counter",
             "baton_legs counter",
             "baton_leg_retries counter",

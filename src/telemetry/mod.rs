@@ -5,12 +5,14 @@
 
 mod metrics;
 mod models;
+mod otlp;
 mod setup;
 
 pub use metrics::Metrics;
+pub use otlp::Traces;
 pub use setup::start;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::wire::WireId;
 
@@ -90,6 +92,8 @@ pub struct ExchangeEvent {
     pub received_bytes: u64,
     /// Request bytes sent upstream, by leg.
     pub sent_bytes: Vec<u64>,
+    /// From the request's first byte to each leg's start.
+    pub leg_starts: Vec<Duration>,
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
     /// Usage by leg.
@@ -98,6 +102,8 @@ pub struct ExchangeEvent {
     pub retries: u32,
     /// How it ended.
     pub outcome: Outcome,
+    /// When the request's first byte came.
+    pub started: SystemTime,
     /// From the request's last byte to the first response byte from upstream.
     pub first_byte: Option<Duration>,
     /// From the request's first byte to the response's last.
@@ -126,10 +132,12 @@ impl ExchangeEvent {
             status: 0,
             received_bytes: 0,
             sent_bytes: Vec::new(),
+            leg_starts: Vec::new(),
             response_bytes: 0,
             tokens: Vec::new(),
             retries: 0,
             outcome: Outcome::Complete,
+            started: UNIX_EPOCH,
             first_byte: None,
             total: Duration::ZERO,
             added: Duration::ZERO,

@@ -13,4 +13,5 @@ mod journal;
 mod matrix;
 mod risks;
 mod sdk;
+mod traces;
 mod upstreams;

@@ -1,0 +1,162 @@
+//! Traces: a span for each exchange and a child for each of its legs, sent to an OpenTelemetry collector.
+//!
+//! Made from the event of an ended exchange, in the background, behind a bounded queue: what does not fit, or what
+//! the collector does not take, is dropped and counted. `spans` is pure; `client` is the HTTP under the exporter.
+
+mod client;
+mod spans;
+
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use prometheus_client::metrics::counter::Counter;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{ExchangeEvent, Metrics};
+
+/// Exchanges that may wait: some minutes of a busy team, a few MiB.
+const QUEUE: usize = 4096;
+/// Exchanges sent at once.
+const BATCH: usize = 256;
+/// How long the first of a batch waits for others.
+const BATCH_TIME: Duration = Duration::from_secs(1);
+/// Time that the collector has to take a batch, tries after an overload included.
+const SEND_TIME: Duration = Duration::from_secs(10);
+
+/// Where ended exchanges go to become spans.
+#[derive(Debug, Clone)]
+pub struct Traces(Option<Queue>);
+
+#[derive(Debug, Clone)]
+struct Queue {
+    work: mpsc::Sender<Work>,
+    dropped: Counter,
+}
+
+#[derive(Debug)]
+enum Work {
+    Exchange(Box<ExchangeEvent>),
+    /// Send what is there, then say so.
+    Flush(oneshot::Sender<()>),
+}
+
+impl Traces {
+    /// None are made.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Starts sending to the collector at this base URL, on the current runtime.
+    ///
+    /// # Errors
+    /// The URL, or what the environment says of the export (`OTEL_EXPORTER_OTLP_…`), cannot be used.
+    pub fn start(endpoint: &str, metrics: &Metrics) -> Result<Self, String> {
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client::Hyper::new(SEND_TIME).map_err(|error| error.to_string())?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{endpoint}/v1/traces"))
+            .with_timeout(SEND_TIME)
+            .build()
+            .map_err(|error| error.to_string())?;
+        exporter.set_resource(&resource());
+        let (work, queue) = mpsc::channel(QUEUE);
+        let dropped = metrics.traces_dropped();
+        let sender = Sender {
+            exporter,
+            dropped: dropped.clone(),
+            failing: false,
+        };
+        tokio::spawn(run(queue, sender));
+        Ok(Self(Some(Queue { work, dropped })))
+    }
+
+    /// Takes an ended exchange. Never waits.
+    pub fn record(&self, event: &ExchangeEvent) {
+        let Some(queue) = &self.0 else {
+            return;
+        };
+        let work = Work::Exchange(Box::new(event.clone()));
+        if queue.work.try_send(work).is_err() {
+            queue.dropped.inc();
+        }
+    }
+
+    /// Waits until what was recorded has been sent, at most for `limit`.
+    pub async fn flush(&self, limit: Duration) {
+        let Some(queue) = &self.0 else {
+            return;
+        };
+        let flushed = timeout(limit, async {
+            let (done, sent) = oneshot::channel();
+            let _ = queue.work.send(Work::Flush(done)).await;
+            let _ = sent.await;
+        });
+        if flushed.await.is_err() {
+            tracing::warn!("the collector did not take the last spans in time");
+        }
+    }
+}
+
+fn resource() -> Resource {
+    // Its own attributes, and those that OTEL_RESOURCE_ATTRIBUTES adds.
+    Resource::builder()
+        .with_service_name("baton")
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// Collects batches and sends them, until nobody records any more.
+async fn run(mut queue: mpsc::Receiver<Work>, mut sender: Sender) {
+    while let Some(first) = queue.recv().await {
+        let due = Instant::now() + BATCH_TIME;
+        let (mut spans, mut exchanges, mut flushed) = (Vec::new(), 0, None);
+        let mut next = Some(first);
+        while let Some(work) = next {
+            match work {
+                Work::Exchange(event) => {
+                    spans.extend(spans::of(&event));
+                    exchanges += 1;
+                }
+                Work::Flush(done) => {
+                    flushed = Some(done);
+                    break;
+                }
+            }
+            if exchanges == BATCH {
+                break;
+            }
+            next = timeout_at(due, queue.recv()).await.ok().flatten();
+        }
+        if exchanges > 0 {
+            sender.send(spans, exchanges as u64).await;
+        }
+        if let Some(done) = flushed {
+            let _ = done.send(());
+        }
+    }
+}
+
+struct Sender {
+    exporter: SpanExporter,
+    dropped: Counter,
+    /// Whether the last batch was lost, which is said once.
+    failing: bool,
+}
+
+impl Sender {
+    async fn send(&mut self, spans: Vec<SpanData>, exchanges: u64) {
+        let sent = self.exporter.export(spans).await;
+        if let Err(error) = &sent {
+            self.dropped.inc_by(exchanges);
+            if !self.failing {
+                tracing::warn!(%error, "the collector does not take spans; they are dropped until it does");
+            }
+        }
+        self.failing = sent.is_err();
+    }
+}

@@ -1,0 +1,299 @@
+//! Traces: what a collector gets of a chain of tasks through the real program, and that it is never in the way.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use baton_proxy::strict::{Autopilot, Options, Strict};
+use baton_proxy::telemetry::{ExchangeEvent, Metrics, Traces};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::{self, AgentSide, Heard};
+
+const KEY: &str = "sk-ant-credential-of-the-agent";
+
+/// What a collector was sent: head and body.
+type Got = Arc<Mutex<Vec<(Parts, Bytes)>>>;
+
+/// A collector on a free port.
+async fn collector() -> (String, Got) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let got = Got::default();
+    let sink = Arc::clone(&got);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let sink = Arc::clone(&sink);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let sink = Arc::clone(&sink);
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    sink.lock().unwrap().push((head, body));
+                    Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+                }
+            });
+            let http = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    (url, got)
+}
+
+fn spans(got: &Got) -> Vec<Span> {
+    let got = got.lock().unwrap();
+    let requests = got.iter().map(|(head, body)| {
+        assert_eq!(head.uri.path(), "/v1/traces");
+        assert_eq!(head.headers["content-type"], "application/x-protobuf");
+        assert_eq!(head.headers["x-tenant"], "tests");
+        ExportTraceServiceRequest::decode(body.clone()).unwrap()
+    });
+    let resources = requests.flat_map(|request| request.resource_spans);
+    let scopes = resources.flat_map(|resource| {
+        let names = resource.resource.unwrap().attributes;
+        assert!(names.iter().any(
+                |a| a.key == "service.name" && text(a.value.as_ref().unwrap().value.as_ref()) == "baton"
+            ));
+        resource.scope_spans
+    });
+    scopes.flat_map(|scope| scope.spans).collect()
+}
+
+fn text(value: Option<&Any>) -> String {
+    match value {
+        Some(Any::StringValue(text)) => text.clone(),
+        Some(Any::IntValue(number)) => number.to_string(),
+        Some(Any::BoolValue(flag)) => flag.to_string(),
+        Some(Any::DoubleValue(number)) => number.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn attributes(span: &Span) -> BTreeMap<&str, String> {
+    let attributes = span.attributes.iter();
+    let read =
+        |a: &opentelemetry_proto::tonic::common::v1::KeyValue| text(a.value.as_ref().unwrap().value.as_ref());
+    attributes.map(|a| (a.key.as_str(), read(a))).collect()
+}
+
+/// The program, serving.
+struct Served {
+    process: Child,
+    address: String,
+}
+
+impl Served {
+    fn start(dir: &std::path::Path, upstream: &str, collector: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .env_clear()
+            .env("HOME", dir)
+            .env("XDG_CONFIG_HOME", dir)
+            .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", upstream)
+            .env("BATON_TELEMETRY__OTLP_ENDPOINT", collector)
+            .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=tests")
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "127.0.0.1:0",
+                "--log-level",
+                "warn",
+            ])
+            .arg("--state-dir")
+            .arg(dir)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        // The second line, so that its pipe may be closed.
+        lines.next().unwrap().unwrap();
+        let address = first.strip_prefix("listening on ").unwrap().to_owned();
+        Self { process, address }
+    }
+
+    async fn ask(&self, history: &[serde_json::Value], stream: bool) -> Heard {
+        let url = format!("{}{}", self.address, Anthropic.path());
+        let mut headers = Anthropic.headers().to_vec();
+        headers.retain(|(name, _)| *name != "x-api-key");
+        headers.push(("x-api-key", KEY));
+        let body = Anthropic.body(history, stream).to_string();
+        harness::post(&url, &headers, body.into()).await
+    }
+
+    /// As a service manager ends it; what it holds back it sends now.
+    #[cfg(unix)]
+    async fn stop(mut self) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").arg(id).status().unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || self.process.wait().unwrap().success());
+        assert!(ended.await.unwrap());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// An agent works through five tasks; the answers' heads.
+async fn five_tasks(served: &Served) -> Vec<Heard> {
+    let mut history = vec![json!({"role": "user", "content": "Begin softly.\n#task 1/5 steps=2"})];
+    let mut heads = Vec::new();
+    for turn in 0..30 {
+        let stream = turn % 2 == 0;
+        let heard = served.ask(&history, stream).await;
+        assert_eq!(heard.status, 200, "{}", heard.text());
+        let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
+        heads.push(heard);
+        history.push(json!({"role": "assistant", "content": told.content}));
+        if told.stop.as_deref() != Some("tool_use") {
+            return heads;
+        }
+        let calls = told.content.iter().filter(|block| block["type"] == "tool_use");
+        let results: Vec<_> = calls
+            .map(|call| json!({"type": "tool_result", "tool_use_id": call["id"], "content": "done"}))
+            .collect();
+        history.push(json!({"role": "user", "content": results}));
+    }
+    panic!("the agent never comes to an end");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
+    let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
+    let (url, got) = collector().await;
+    let dir = harness::temp();
+    let served = Served::start(dir.path(), &provider.url(), &url);
+    let heads = five_tasks(&served).await;
+    served.stop().await;
+
+    let spans = spans(&got);
+    let (roots, legs): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.parent_span_id.is_empty());
+    assert_eq!(roots.len(), heads.len());
+    assert_eq!(legs.len(), provider.generations().len());
+    assert!(legs.len() > roots.len());
+    let mut fired = 0;
+    for heard in &heads {
+        let id = heard.header("x-baton-exchange").unwrap();
+        let trace = id.replace('-', "");
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let root = roots.iter().find(|root| hex(&root.trace_id) == trace).unwrap();
+        let told = attributes(root);
+        assert_eq!(
+            (root.name.as_str(), told["baton.exchange"].as_str()),
+            ("exchange", id)
+        );
+        assert_eq!(told["baton.outcome"], "complete");
+        assert_eq!(told["gen_ai.provider.name"], "anthropic");
+        assert!(root.start_time_unix_nano > 0 && root.start_time_unix_nano < root.end_time_unix_nano);
+        fired += usize::from(told.contains_key("baton.fired"));
+
+        let mut own: Vec<_> = legs.iter().filter(|leg| leg.trace_id == root.trace_id).collect();
+        own.sort_by_key(|leg| leg.start_time_unix_nano);
+        assert_eq!(told["baton.legs"], own.len().to_string());
+        let mut ids = vec![&root.span_id];
+        let (mut sent, mut output, mut at) = (0, 0, root.start_time_unix_nano);
+        for (index, leg) in own.iter().enumerate() {
+            let told = attributes(leg);
+            assert_eq!(leg.parent_span_id, root.span_id);
+            assert_eq!(leg.name, format!("chat {}", told["gen_ai.request.model"]));
+            assert_eq!(told["baton.leg"], (index + 1).to_string());
+            assert!(at <= leg.start_time_unix_nano && leg.start_time_unix_nano <= leg.end_time_unix_nano);
+            at = leg.end_time_unix_nano;
+            sent += told["baton.sent_bytes"].parse::<u64>().unwrap();
+            output += told["gen_ai.usage.output_tokens"].parse::<u64>().unwrap();
+            ids.push(&leg.span_id);
+        }
+        assert_eq!(at, root.end_time_unix_nano);
+        assert_eq!(told["baton.sent_bytes"], sent.to_string());
+        assert_eq!(told["gen_ai.usage.output_tokens"], output.to_string());
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), own.len() + 1);
+    }
+    assert_eq!(fired, 4);
+    for (head, body) in got.lock().unwrap().iter() {
+        for secret in [KEY, "Begin softly", "#task"] {
+            assert!(!format!("{head:?}").contains(secret), "{secret}");
+            assert!(
+                memchr::memmem::find(body, secret.as_bytes()).is_none(),
+                "{secret}"
+            );
+        }
+    }
+}
+
+fn event() -> ExchangeEvent {
+    ExchangeEvent {
+        leg_starts: vec![Duration::ZERO],
+        ..ExchangeEvent::new("not-a-uuid", "anthropic", "POST /v1/messages")
+    }
+}
+
+fn dropped(metrics: &Metrics) -> u64 {
+    let text = metrics.text().unwrap();
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix("baton_traces_dropped_total "));
+    line.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn what_no_collector_takes_is_counted() {
+    let metrics = Metrics::new();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let traces = Traces::start(&format!("http://{closed}"), &metrics).unwrap();
+    for _ in 0..2 {
+        traces.record(&event());
+    }
+    traces.flush(Duration::from_secs(30)).await;
+    assert_eq!(dropped(&metrics), 2);
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_is_not_waited_for() {
+    let metrics = Metrics::new();
+    // It accepts, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let traces = Traces::start(&url, &metrics).unwrap();
+    for _ in 0..10_000 {
+        traces.record(&event());
+    }
+    assert!(dropped(&metrics) >= 10_000 - 4096);
+    let begun = Instant::now();
+    traces.flush(Duration::from_millis(50)).await;
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn without_a_collector_nothing_is_made() {
+    let traces = Traces::off();
+    traces.record(&event());
+    traces.flush(Duration::ZERO).await;
+}
