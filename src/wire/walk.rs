@@ -1,8 +1,44 @@
 //! The way over a request that all wires have in common: its top level once, its messages by their roles.
 
-use super::Unread;
-use super::view::{Role, Turn};
+use bytes::Bytes;
+
+use super::view::{Facts, Role, Tools, Turn, View};
+use super::{Call, Unread};
 use crate::json::{self, Malformed, Span, Walk};
+
+/// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
+pub(super) fn view(
+    bytes: &Bytes,
+    call: Call,
+    keys: &[&str],
+    role: impl Fn(&[u8]) -> Role,
+    member: impl Fn(&[u8], &[u8], Span, &mut Facts, &mut Option<Tools>),
+) -> Result<View, Unread> {
+    let text: &[u8] = bytes;
+    let mut view = View {
+        body: bytes.clone(),
+        list: Span::default(),
+        turns: Vec::new(),
+        tools: None,
+        facts: Facts {
+            summary: call == Call::Compact,
+            ..Facts::default()
+        },
+    };
+    body(text, keys, |key, at| {
+        if key == b"messages" {
+            view.list = Span::new(at, messages(text, at, &role, &mut view.turns)?);
+            return Ok(view.list.end);
+        }
+        let end = json::value_end(text, at)?;
+        member(text, key, Span::new(at, end), &mut view.facts, &mut view.tools);
+        Ok(end)
+    })?;
+    if view.turns.is_empty() {
+        return Err(Unread::OtherShape);
+    }
+    Ok(view)
+}
 
 /// Walks the top level of a body. `member` gets each key and where its value begins, and returns where that
 /// ends. `keys` are those that a rewrite reads or edits: parsers disagree on which of two counts, so that a
@@ -40,7 +76,7 @@ pub(super) fn body(
 }
 
 /// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
-pub(super) fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Vec<Turn>) -> Walk {
+fn messages(text: &[u8], at: usize, role: impl Fn(&[u8]) -> Role, turns: &mut Vec<Turn>) -> Walk {
     if text.get(at) != Some(&b'[') {
         return json::value_end(text, at);
     }

@@ -37,32 +37,7 @@ const KEYS: [&str; 9] = [
 ];
 
 pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
-    let text: &[u8] = body;
-    let mut list = None;
-    let mut turns = Vec::new();
-    let mut tools = None;
-    let mut facts = Facts {
-        summary: call == Call::Compact,
-        ..Facts::default()
-    };
-    walk::body(text, &KEYS, |key, at| {
-        if key == b"messages" {
-            let end = walk::messages(text, at, role, &mut turns)?;
-            list = Some(Span::new(at, end));
-            return Ok(end);
-        }
-        let end = json::value_end(text, at)?;
-        read_member(text, key, Span::new(at, end), &mut facts, &mut tools);
-        Ok(end)
-    })?;
-    let list = list.filter(|_| !turns.is_empty()).ok_or(Unread::OtherShape)?;
-    Ok(View {
-        body: body.clone(),
-        list,
-        turns,
-        tools,
-        facts,
-    })
+    walk::view(body, call, &KEYS, role, read_member)
 }
 
 fn role(literal: &[u8]) -> Role {
