@@ -54,12 +54,10 @@ pub fn conversation_key(
         add("opening");
         add(&opening());
     }
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
     let digest = hash.finalize();
-    digest
-        .iter()
-        .take(KEY_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let bytes = digest.iter().take(KEY_DIGITS / 2);
+    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
 }
 
 /// The headers of the first row of which the request has any.

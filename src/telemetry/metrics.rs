@@ -1,6 +1,6 @@
 //! Counters and histograms, fed by one function.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -11,8 +11,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use super::ExchangeEvent;
 use super::models::Models;
-use super::{ExchangeEvent, Tokens};
+use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
 use crate::wire::WireId;
 
 /// Buckets as the OpenTelemetry GenAI conventions advise for token counts.
@@ -96,6 +97,8 @@ pub struct Metrics {
     received_bytes: WireCounter,
     sent_bytes: WireCounter,
     response_bytes: WireCounter,
+    by_wire: PerWire<WireSeries>,
+    by_model: PerWire<ModelsSeries>,
 }
 
 impl Default for Metrics {
@@ -131,6 +134,8 @@ impl Metrics {
             received_bytes: Family::default(),
             sent_bytes: Family::default(),
             response_bytes: Family::default(),
+            by_wire: PerWire::default(),
+            by_model: PerWire::default(),
         };
         metrics.register();
         metrics
@@ -228,32 +233,53 @@ impl Metrics {
 
     /// Counts one exchange.
     pub fn record(&self, event: &ExchangeEvent) {
-        let wire = event.wire.map_or("none", WireId::name);
-        let label = ByWire { wire };
-        self.exchanges
-            .get_or_create(&ByOutcome {
-                wire,
-                outcome: event.outcome.name(),
-            })
-            .inc();
+        let series = self.by_wire.get(event.wire, || self.wire_series(event.wire));
+        let outcome = event.outcome;
+        let exchanges = series.outcomes.get(outcome, || {
+            let label = ByOutcome {
+                wire: label(event.wire),
+                outcome: outcome.name(),
+            };
+            self.exchanges.get_or_create_owned(&label)
+        });
+        exchanges.inc();
         for (counter, amount) in [
-            (&self.handoffs, event.fired.len() as u64),
-            (&self.legs, event.sent_bytes.len() as u64),
-            (&self.leg_retries, u64::from(event.retries)),
-            (&self.pinned_requests, u64::from(event.pinned.is_some())),
-            (&self.unpinned, u64::from(event.unpinned)),
-            (&self.refused_calls, u64::from(event.refused_calls)),
-            (&self.broken_up, u64::from(event.broken_up)),
-            (&self.received_bytes, event.received_bytes),
-            (&self.sent_bytes, event.sent_bytes.iter().sum()),
-            (&self.response_bytes, event.response_bytes),
+            (&series.handoffs, event.fired.len() as u64),
+            (&series.legs, event.sent_bytes.len() as u64),
+            (&series.leg_retries, u64::from(event.retries)),
+            (&series.pinned_requests, u64::from(event.pinned.is_some())),
+            (&series.unpinned, u64::from(event.unpinned)),
+            (&series.refused_calls, u64::from(event.refused_calls)),
+            (&series.broken_up, u64::from(event.broken_up)),
+            (&series.received_bytes, event.received_bytes),
+            (&series.sent_bytes, event.sent_bytes.iter().sum()),
+            (&series.response_bytes, event.response_bytes),
         ] {
-            counter.get_or_create(&label).inc_by(amount);
+            counter.inc_by(amount);
         }
-        self.added
-            .get_or_create(&label)
-            .observe(event.added.as_secs_f64());
-        self.record_model(event, wire);
+        series.added.observe(event.added.as_secs_f64());
+        if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
+            self.record_model(event, wire, model);
+        }
+    }
+
+    fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
+        let by_wire = ByWire { wire: label(wire) };
+        let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);
+        WireSeries {
+            outcomes: Outcomes::default(),
+            handoffs: counter(&self.handoffs),
+            legs: counter(&self.legs),
+            leg_retries: counter(&self.leg_retries),
+            pinned_requests: counter(&self.pinned_requests),
+            unpinned: counter(&self.unpinned),
+            refused_calls: counter(&self.refused_calls),
+            broken_up: counter(&self.broken_up),
+            received_bytes: counter(&self.received_bytes),
+            sent_bytes: counter(&self.sent_bytes),
+            response_bytes: counter(&self.response_bytes),
+            added: self.added.get_or_create_owned(&by_wire),
+        }
     }
 
     /// Says how the exchanges under way are counted when somebody asks; the first answer holds.
@@ -291,49 +317,71 @@ impl Metrics {
     }
 
     /// What the conventions count by model; nothing for what is merely relayed.
-    fn record_model(&self, event: &ExchangeEvent, wire: &'static str) {
-        let (Some(id), Some(model)) = (event.wire, event.model.as_deref()) else {
-            return;
+    fn record_model(&self, event: &ExchangeEvent, wire: WireId, model: &str) {
+        let known = self.by_model.get(event.wire, ModelsSeries::default);
+        let (series, shown) = match known.known(model) {
+            Some(series) => (series, model.to_owned()),
+            None => {
+                let shown = self.models.label(model, event.status);
+                let series = Arc::new(ModelSeries {
+                    duration: self.duration.get_or_create_owned(&ByModel::of(wire, &shown)),
+                    first_token: OnceLock::new(),
+                    tokens: OnceLock::new(),
+                });
+                if shown == model {
+                    known.keep(shown.clone(), Arc::clone(&series));
+                }
+                (series, shown)
+            }
         };
-        let by_model = ByModel {
-            gen_ai_operation_name: "chat",
-            gen_ai_provider_name: provider(id),
-            gen_ai_request_model: self.models.label(model, event.status),
-        };
-        let total = event.total.as_secs_f64();
-        self.duration.get_or_create(&by_model).observe(total);
+        series.duration.observe(event.total.as_secs_f64());
         if let Some(first) = event.first_byte {
-            self.first_token
-                .get_or_create(&by_model)
-                .observe(first.as_secs_f64());
+            let make = || self.first_token.get_or_create_owned(&ByModel::of(wire, &shown));
+            series.first_token.get_or_init(make).observe(first.as_secs_f64());
         }
         for leg in &event.tokens {
-            self.record_tokens(&by_model, wire, *leg);
+            let tokens = series.tokens.get_or_init(|| self.token_series(wire, &shown));
+            tokens.count(*leg);
         }
     }
 
-    fn record_tokens(&self, by_model: &ByModel, wire: &'static str, leg: Tokens) {
-        for (kind, amount) in [("input", leg.all_input()), ("output", leg.output)] {
+    fn token_series(&self, wire: WireId, model: &str) -> TokenSeries {
+        let histogram = |kind| {
             let label = ByTokenType {
-                gen_ai_operation_name: by_model.gen_ai_operation_name,
-                gen_ai_provider_name: by_model.gen_ai_provider_name,
-                gen_ai_request_model: by_model.gen_ai_request_model.clone(),
+                gen_ai_operation_name: OPERATION,
+                gen_ai_provider_name: provider(wire),
+                gen_ai_request_model: model.to_owned(),
                 gen_ai_token_type: kind,
             };
-            // Beyond 2^53 a float loses units, which no count of tokens reaches.
-            self.token_usage.get_or_create(&label).observe(amount as f64);
-        }
-        for (kind, amount) in [
-            ("input", leg.input),
-            ("cache_read", leg.cache_read),
-            ("cache_write", leg.cache_write),
-            ("output", leg.output),
-        ] {
-            self.tokens
-                .get_or_create(&ByCachedTokenType { wire, kind })
-                .inc_by(amount);
+            self.token_usage.get_or_create_owned(&label)
+        };
+        let billed = |kind| {
+            let wire = wire.name();
+            self.tokens.get_or_create_owned(&ByCachedTokenType { wire, kind })
+        };
+        TokenSeries {
+            input: histogram("input"),
+            output: histogram("output"),
+            billed: KINDS.map(billed),
         }
     }
+}
+
+/// `gen_ai.operation.name` of everything that is counted by model.
+const OPERATION: &str = "chat";
+
+impl ByModel {
+    fn of(wire: WireId, model: &str) -> Self {
+        Self {
+            gen_ai_operation_name: OPERATION,
+            gen_ai_provider_name: provider(wire),
+            gen_ai_request_model: model.to_owned(),
+        }
+    }
+}
+
+fn label(wire: Option<WireId>) -> &'static str {
+    wire.map_or("none", WireId::name)
 }
 
 impl std::fmt::Debug for Metrics {
@@ -359,6 +407,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::telemetry::Tokens;
 
     fn event(model: &str) -> ExchangeEvent {
         ExchangeEvent {

@@ -6,6 +6,8 @@
 mod metrics;
 mod models;
 mod otlp;
+mod plain;
+mod series;
 mod setup;
 
 pub use metrics::Metrics;

@@ -5,6 +5,7 @@ use std::io::stderr;
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
+use super::plain::PlainFields;
 use crate::config::Log;
 
 /// Sends the log to standard error, as the config wants it; colour only on a terminal.
@@ -20,7 +21,8 @@ pub fn start(log: &Log) -> Result<(), String> {
         .with_ansi(colour && !log.json);
     let started = match log.json {
         true => lines.json().flatten_event(true).try_init(),
-        false => lines.try_init(),
+        false if colour => lines.try_init(),
+        false => lines.fmt_fields(PlainFields).try_init(),
     };
     started.map_err(|error| error.to_string())
 }

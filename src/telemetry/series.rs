@@ -1,0 +1,113 @@
+//! The series that an exchange counts into, looked up by their labels once and then held: labels are hashed and
+//! compared for each lookup, and an exchange has about twenty.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::{Outcome, Tokens};
+use crate::wire::WireId;
+
+/// One of something for each wire, and one for what has none.
+pub(super) struct PerWire<T>([OnceLock<T>; 6]);
+
+impl<T> PerWire<T> {
+    pub(super) fn get(&self, wire: Option<WireId>, make: impl FnOnce() -> T) -> &T {
+        let i = match wire {
+            None => 0,
+            Some(WireId::Anthropic) => 1,
+            Some(WireId::OpenaiChat) => 2,
+            Some(WireId::OpenaiResponses) => 3,
+            Some(WireId::Gemini) => 4,
+            Some(WireId::Ollama) => 5,
+        };
+        self.0[i].get_or_init(make)
+    }
+}
+
+impl<T> Default for PerWire<T> {
+    fn default() -> Self {
+        Self([const { OnceLock::new() }; 6])
+    }
+}
+
+/// What is counted by wire.
+pub(super) struct WireSeries {
+    pub(super) outcomes: Outcomes,
+    pub(super) handoffs: Counter,
+    pub(super) legs: Counter,
+    pub(super) leg_retries: Counter,
+    pub(super) pinned_requests: Counter,
+    pub(super) unpinned: Counter,
+    pub(super) refused_calls: Counter,
+    pub(super) broken_up: Counter,
+    pub(super) received_bytes: Counter,
+    pub(super) sent_bytes: Counter,
+    pub(super) response_bytes: Counter,
+    pub(super) added: Histogram,
+}
+
+/// A counter for each outcome; one that never came is not shown.
+#[derive(Default)]
+pub(super) struct Outcomes([OnceLock<Counter>; 5]);
+
+impl Outcomes {
+    pub(super) fn get(&self, outcome: Outcome, make: impl FnOnce() -> Counter) -> &Counter {
+        let i = match outcome {
+            Outcome::Complete => 0,
+            Outcome::Cancelled => 1,
+            Outcome::Truncated => 2,
+            Outcome::UpstreamError => 3,
+            Outcome::Refused => 4,
+        };
+        self.0[i].get_or_init(make)
+    }
+}
+
+/// What is counted by model.
+pub(super) struct ModelSeries {
+    pub(super) duration: Histogram,
+    pub(super) first_token: OnceLock<Histogram>,
+    pub(super) tokens: OnceLock<TokenSeries>,
+}
+
+/// What is counted of the tokens of a leg.
+pub(super) struct TokenSeries {
+    pub(super) input: Histogram,
+    pub(super) output: Histogram,
+    /// In the order of [`KINDS`].
+    pub(super) billed: [Counter; 4],
+}
+
+/// How tokens are billed.
+pub(super) const KINDS: [&str; 4] = ["input", "cache_read", "cache_write", "output"];
+
+impl TokenSeries {
+    pub(super) fn count(&self, leg: Tokens) {
+        // Beyond 2^53 a float loses units, which no count of tokens reaches.
+        self.input.observe(leg.all_input() as f64);
+        self.output.observe(leg.output as f64);
+        let amounts = [leg.input, leg.cache_read, leg.cache_write, leg.output];
+        for (counter, amount) in self.billed.iter().zip(amounts) {
+            counter.inc_by(amount);
+        }
+    }
+}
+
+/// The series of the models of one wire that have a label of their own; the labels are few.
+#[derive(Default)]
+pub(super) struct ModelsSeries(RwLock<HashMap<String, Arc<ModelSeries>>>);
+
+impl ModelsSeries {
+    pub(super) fn known(&self, model: &str) -> Option<Arc<ModelSeries>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(model).cloned()
+    }
+
+    pub(super) fn keep(&self, model: String, series: Arc<ModelSeries>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(model, series);
+    }
+}
