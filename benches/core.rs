@@ -66,7 +66,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     });
     let what = Rewrite {
         cut,
-        tool: Some(tool::DESCRIPTION),
+        tool: Some(tool::description()),
         pairs: &[],
         more: &[],
         previous: None,

@@ -98,7 +98,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         });
         let what = Rewrite {
             cut,
-            tool: Some(tool::DESCRIPTION),
+            tool: Some(tool::description()),
             pairs: &[],
             more: &[],
             previous: None,

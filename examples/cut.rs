@@ -59,7 +59,7 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
                 prompt: &prompt,
                 head: &head,
             },
-            tool: Some(tool::DESCRIPTION),
+            tool: Some(tool::description()),
             pairs: &[],
             more: &[],
             previous: None,

@@ -167,6 +167,20 @@ pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
     found
 }
 
+/// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
+/// key is repeated. None at all where it is no object.
+pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
+    let mut found = [None; N];
+    let walked = object(text, object_at.start, |k, at| {
+        let end = value_end(text, at)?;
+        if let Some(i) = keys.iter().position(|key| key.as_bytes() == k.of(text)) {
+            found[i] = Some(Span::new(at, end));
+        }
+        Ok(end)
+    });
+    walked.map_or([None; N], |_| found)
+}
+
 /// The value at a path of keys.
 pub fn at_path(text: &[u8], from: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(from, |span, key| get(text, span, key))
@@ -393,8 +407,12 @@ mod tests {
 
     #[test]
     fn the_last_of_repeated_keys_is_taken() {
-        let text = br#"{"a":1,"a":2}"#;
-        assert_eq!(get_u64(text, whole(text).unwrap(), "a"), Some(2));
+        let text = br#"{"a":1,"a":2,"b":3}"#;
+        let all = whole(text).unwrap();
+        assert_eq!(get_u64(text, all, "a"), Some(2));
+        let picked = pick(text, all, ["b", "c", "a"]).map(|span| span.map(|s| s.of(text)));
+        assert_eq!(picked, [Some(&b"3"[..]), None, Some(&b"2"[..])]);
+        assert_eq!(pick(&text[..8], all, ["a"]), [None], "no object, no values");
     }
 
     #[test]

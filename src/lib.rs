@@ -10,6 +10,7 @@ pub mod json;
 pub mod limits;
 pub mod merge;
 mod scan;
+pub mod skim;
 pub mod splice;
 pub mod wire;
 

@@ -6,6 +6,8 @@
 
 use wide::u8x16;
 
+use crate::json::Span;
+
 /// Bytes looked at in one step: one bit of a `u64` for each.
 const BLOCK: usize = 64;
 const LANES: usize = 16;
@@ -58,6 +60,16 @@ impl Block {
 #[inline]
 pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     let mut from = at + 1;
+    // Keys, roles and ids are short: one step of sixteen bytes is all that most of them cost.
+    if let Some(bytes) = text.get(from..).and_then(|rest| rest.first_chunk::<LANES>()) {
+        let lanes = u8x16::from(*bytes);
+        let quotes = lanes.cmp_eq(u8x16::splat(b'"')).move_mask() as u32;
+        let slashes = lanes.cmp_eq(u8x16::splat(b'\\')).move_mask() as u32;
+        let first = quotes.trailing_zeros();
+        if quotes != 0 && slashes.trailing_zeros() > first {
+            return Some(from + first as usize + 1);
+        }
+    }
     while from < text.len() {
         let mut quotes = Block::at(text, from).is(b'"');
         while quotes != 0 {
@@ -109,6 +121,101 @@ pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Containers up to this depth are noted: the root, the members of a request, its messages, and their parts' lists.
+const NOTED_DEPTH: u32 = 4;
+
+/// Follows a text that grows, block by block, and notes where the containers near its root begin and end, and the
+/// strings in them that do not end in the block they begin in.
+#[derive(Debug, Default)]
+pub(crate) struct Follow {
+    /// Where the next block begins.
+    at: usize,
+    depth: u32,
+    /// All ones inside a string, else zero.
+    inside: u64,
+    noted: Vec<Span>,
+    /// Noted containers that are open.
+    open: Vec<usize>,
+    /// The noted string that is open.
+    string: Option<usize>,
+}
+
+impl Follow {
+    /// Goes on to the last whole block of `text`.
+    pub(crate) fn advance(&mut self, text: &[u8]) {
+        while text.len() - self.at >= BLOCK {
+            self.block(text);
+        }
+    }
+
+    /// The rest. Spans by their start; an end of zero was not found.
+    pub(crate) fn finish(mut self, text: &[u8]) -> Vec<Span> {
+        self.advance(text);
+        if self.at < text.len() {
+            self.block(text);
+        }
+        self.noted
+    }
+
+    #[inline]
+    fn block(&mut self, text: &[u8]) {
+        let from = self.at;
+        self.at += BLOCK;
+        let block = Block::at(text, from);
+        let mut quotes = block.is(b'"');
+        if quotes != 0 {
+            quotes = unescaped(text, 0, from, &block, quotes, self.inside);
+        }
+        if quotes == 0 && self.inside != 0 {
+            return;
+        }
+        if self.inside != 0
+            && let Some(i) = self.string.take()
+        {
+            self.noted[i].end = from + quotes.trailing_zeros() as usize + 1;
+        }
+        let strings = parity(quotes) ^ self.inside;
+        self.inside = ((strings as i64) >> 63) as u64;
+        let opens = block.is_bracket(b'{') & !strings;
+        let closes = block.is_bracket(b'}') & !strings;
+        self.brackets(from, opens, closes);
+        if self.inside != 0 && quotes != 0 && self.depth <= NOTED_DEPTH {
+            let start = from + (u64::BITS - 1 - quotes.leading_zeros()) as usize;
+            self.string = Some(self.noted.len());
+            self.noted.push(Span::new(start, 0));
+        }
+    }
+
+    #[inline]
+    fn brackets(&mut self, from: usize, opens: u64, closes: u64) {
+        if self.depth >= NOTED_DEPTH + closes.count_ones() {
+            self.depth += opens.count_ones();
+            self.depth -= closes.count_ones();
+            return;
+        }
+        let mut left = opens | closes;
+        while left != 0 {
+            let bit = left & left.wrapping_neg();
+            let at = from + bit.trailing_zeros() as usize;
+            if opens & bit != 0 {
+                self.depth += 1;
+                if self.depth <= NOTED_DEPTH {
+                    self.open.push(self.noted.len());
+                    self.noted.push(Span::new(at, 0));
+                }
+            } else {
+                if self.depth <= NOTED_DEPTH
+                    && let Some(i) = self.open.pop()
+                {
+                    self.noted[i].end = at + 1;
+                }
+                self.depth = self.depth.saturating_sub(1);
+            }
+            left ^= bit;
+        }
+    }
 }
 
 /// The quotes of a block that begin or end a string.

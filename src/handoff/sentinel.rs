@@ -118,13 +118,17 @@ pub enum MarkKind {
     Broken(Span),
 }
 
+/// Stands in every mark.
+pub const STEM: &[u8] = b"handoff-";
+
 /// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.
 pub fn marks(text: &[u8]) -> Vec<Mark> {
-    let finder = memmem::Finder::new(b"handoff-");
-    finder
-        .find_iter(text)
-        .filter_map(|stem| mark_at(text, stem))
-        .collect()
+    marks_at(text, memmem::find_iter(text, STEM))
+}
+
+/// The same where somebody has looked for [`STEM`] already.
+pub fn marks_at(text: &[u8], stems: impl Iterator<Item = usize>) -> Vec<Mark> {
+    stems.filter_map(|stem| mark_at(text, stem)).collect()
 }
 
 fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
@@ -134,12 +138,12 @@ fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
         return None;
     }
     let start = stem - if closing { 3 } else { 2 };
-    let rest = text.get(stem + b"handoff-".len()..)?;
+    let rest = text.get(stem + STEM.len()..)?;
     let resume = rest.starts_with(b"resume");
     if !resume && !rest.starts_with(b"aside") {
         return None;
     }
-    let colon = stem + b"handoff-".len() + if resume { 6 } else { 5 };
+    let colon = stem + STEM.len() + if resume { 6 } else { 5 };
     if text.get(colon) == Some(&b'\\') {
         return broken_at(text, start, colon);
     }

@@ -1,6 +1,9 @@
 //! The tool that the model sees: one name, one text, one schema, byte for byte the same in every request of
 //! a conversation.
 
+use std::sync::LazyLock;
+
+use crate::json;
 pub use crate::wire::TOOL_NAME as NAME;
 
 /// What the model reads about the tool, where the config does not say otherwise.
@@ -10,6 +13,12 @@ Everything before the call is then dropped, and you go on at once with `prompt` 
 instructions and environment information stay). So write `prompt` for somebody who has seen nothing: the goal, what \
 is done and decided and why, the files and commands that matter, what is open, and the next step. Call it alone, as \
 the last thing of a turn; the user need not be asked.";
+
+/// [`DESCRIPTION`] as the JSON string literal that goes into requests.
+pub fn description() -> &'static str {
+    static LITERAL: LazyLock<String> = LazyLock::new(|| json::quote(DESCRIPTION));
+    &LITERAL
+}
 
 /// The arguments as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
@@ -11,9 +11,11 @@ use hyper::body::{Body, Incoming};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::StreamReader;
 
+use super::buffers;
 use super::coding::Coding;
 use super::fault::{Code, Fault};
 use super::upload::RopeBody;
+use crate::skim::{Skim, Skimmer};
 
 /// A refused body is read on for a while and thrown away, since an agent that is still writing would see a
 /// reset connection instead of the answer. Not more than this …
@@ -32,13 +34,15 @@ const TRUSTED_LENGTH: usize = 1 << 20;
 const DECODE_STEP: usize = 256 * 1024;
 
 /// A body that is all there.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Collected {
     /// What the agent sent, coded as it was. Goes out where nothing is to be changed.
     pub raw: Bytes,
     /// The same as plain text: identical with `raw` where there was no coding, and `None` where the coding
     /// could not be undone, so that only `raw` can be sent.
     pub text: Option<Bytes>,
+    /// What was seen of the text on the way.
+    pub skim: Skim,
 }
 
 impl Collected {
@@ -56,36 +60,49 @@ pub async fn collect(headers: &HeaderMap, mut body: Incoming, limit: usize) -> R
         discard(headers, body).await;
         return Err(too_large(limit));
     }
-    let Some(raw) = gather(&mut body, declared as usize, limit).await? else {
+    let coding = Coding::of(headers);
+    let mut skimmer = (coding == Coding::Identity).then(Skimmer::default);
+    let Some(raw) = gather(&mut body, declared as usize, limit, &mut skimmer).await? else {
         discard(headers, body).await;
         return Err(too_large(limit));
     };
-    let coding = Coding::of(headers).looked_at(&raw);
+    let skim = skimmer.map(|s| s.done(&raw)).unwrap_or_default();
+    let coding = coding.looked_at(&raw);
     let text = match coding {
         Coding::Identity => Some(raw.clone()),
         Coding::Opaque => None,
         _ => decode(raw.clone(), coding, limit).await?,
     };
-    Ok(Collected { raw, text })
+    Ok(Collected { raw, text, skim })
 }
 
 fn too_large(limit: usize) -> Fault {
     Fault::because(Code::BODY_TOO_LARGE, format!("the limit is {limit} bytes"))
 }
 
-/// All bytes in one piece, `None` when there are more than `limit`. A body of one frame is not copied.
-async fn gather(body: &mut Incoming, declared: usize, limit: usize) -> Result<Option<Bytes>, Fault> {
+/// All bytes in one piece, `None` when there are more than `limit`. A body of one frame is neither copied nor
+/// skimmed: it is read as soon as it is there.
+async fn gather(
+    body: &mut Incoming,
+    declared: usize,
+    limit: usize,
+    skimmer: &mut Option<Skimmer>,
+) -> Result<Option<Bytes>, Fault> {
     let Some(first) = next(body).await? else {
+        *skimmer = None;
         return Ok(Some(Bytes::new()));
     };
     if first.len() > limit {
         return Ok(None);
     }
     let Some(second) = next(body).await? else {
+        *skimmer = None;
         return Ok(Some(first));
     };
-    let mut all = BytesMut::with_capacity(declared.min(TRUSTED_LENGTH).max(first.len() + second.len()));
+    let mut all = buffers::take(declared);
+    all.reserve(declared.min(TRUSTED_LENGTH).max(first.len() + second.len()));
     all.extend_from_slice(&first);
+    drop(first);
     let mut piece = Some(second);
     while let Some(bytes) = piece {
         if all.len() + bytes.len() > limit {
@@ -96,9 +113,13 @@ async fn gather(body: &mut Incoming, declared: usize, limit: usize) -> Result<Op
             all.reserve(declared.saturating_sub(all.len()).max(bytes.len()));
         }
         all.extend_from_slice(&bytes);
+        drop(bytes);
+        if let Some(skimmer) = skimmer {
+            skimmer.read(&all);
+        }
         piece = next(body).await?;
     }
-    Ok(Some(all.freeze()))
+    Ok(Some(buffers::share(all)))
 }
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Fault> {

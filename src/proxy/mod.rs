@@ -7,6 +7,7 @@
 //! ```
 
 pub mod body;
+mod buffers;
 mod clients;
 pub mod coding;
 mod connect;
@@ -49,7 +50,9 @@ use self::sealed::Sealed;
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
+use crate::handoff::tool;
 use crate::journal::{Recording, Tap};
+use crate::json;
 use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Outcome;
@@ -71,6 +74,8 @@ pub struct App {
     pub sessions: Sessions,
     /// The key of the sentinels' seals.
     pub seal: SealKey,
+    /// The tool's description as a JSON string literal.
+    pub tool: String,
     /// Gets one event for each exchange.
     pub events: EventHook,
     /// Gets a copy of what goes by.
@@ -87,8 +92,13 @@ impl App {
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
         let clients = Keyring::new(&config.clients);
+        let tool = match &config.handoff.description {
+            Some(own) => json::quote(own),
+            None => tool::description().to_owned(),
+        };
         Ok(Self {
             config,
+            tool,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seal,
@@ -217,7 +227,7 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<
         && sealed.is_none()
         && Coding::of(&ctx.headers) != Coding::Opaque;
     if !readable {
-        return stored::run(&app, ctx, body).await;
+        return Box::pin(stored::run(&app, ctx, body)).await;
     }
     match body::collect(&ctx.headers, body, app.config.limits.body_bytes).await {
         Ok(body) => {

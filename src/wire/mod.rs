@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::handoff::record::HiddenPair;
 use crate::handoff::sentinel;
 use crate::json::Span;
+use crate::skim::Skim;
 use crate::splice::Edit;
 
 mod anchor;
@@ -117,8 +118,13 @@ pub trait Wire: Send + Sync + 'static {
     /// Which one it is.
     fn id(&self) -> WireId;
 
+    /// Indexes a request body of which `skim` is known.
+    fn read_skimmed(&self, body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread>;
+
     /// Indexes a request body.
-    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread>;
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        self.read_skimmed(body, call, &Skim::default())
+    }
 
     /// What a turn is made of.
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy;
@@ -159,7 +165,8 @@ pub trait Wire: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// The edit that adds the tool; `None` where there is no list to add it to.
+    /// The edit that adds the tool; `None` where there is no list to add it to. `description` is a JSON string
+    /// literal: it is the same for all requests, and quoted once.
     fn tool(&self, view: &View, description: &str) -> Option<Edit>;
 
     /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.

@@ -69,7 +69,7 @@ fn shown(wire: &dyn Wire) -> String {
 fn plain<'a>() -> Rewrite<'a> {
     Rewrite {
         cut: Cut::None,
-        tool: Some(tool::DESCRIPTION),
+        tool: Some(tool::description()),
         pairs: &[],
         more: &[],
         previous: None,

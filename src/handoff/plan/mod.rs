@@ -50,7 +50,7 @@ pub enum Cut<'a> {
 pub struct Rewrite<'a> {
     /// The cut.
     pub cut: Cut<'a>,
-    /// The tool's description, where the tool goes in.
+    /// The tool's description as a JSON string literal, where the tool goes in.
     pub tool: Option<&'a str>,
     /// Hidden pairs that may have their place in the transcript.
     pub pairs: &'a [HiddenPair],

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::handoff::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
+use crate::skim::Skim;
 use crate::wire::view::{Anatomy, OwnItem, PartKind, Role, View};
 use crate::wire::{Call, Unread, Wire};
 
@@ -32,8 +33,17 @@ pub struct Candidate {
 impl Reading {
     /// Reads a request body.
     pub fn new(wire: &dyn Wire, body: &Bytes, call: Call) -> Result<Self, Unread> {
-        let view = wire.read(body, call)?;
-        let marks = sentinel::marks(&body[view.list.start..view.list.end]);
+        Self::skimmed(wire, body, call, &Skim::default())
+    }
+
+    /// Reads a request body that was skimmed while it arrived.
+    pub fn skimmed(wire: &dyn Wire, body: &Bytes, call: Call, skim: &Skim) -> Result<Self, Unread> {
+        let view = wire.read_skimmed(body, call, skim)?;
+        let list = view.list.of(body);
+        let marks = match skim.stems(view.list) {
+            Some(stems) => sentinel::marks_at(list, stems),
+            None => sentinel::marks(list),
+        };
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
         let items = wire.own_items(&view);
         Ok(Self { view, marks, items })

@@ -11,7 +11,6 @@ use crate::config::{Inject, Preamble};
 use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::handoff::preamble;
 use crate::handoff::record::{Handoff, HandoffId, HiddenPair};
-use crate::handoff::tool;
 use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
@@ -81,15 +80,9 @@ impl Prepared {
 
     /// The request with `head` in place of everything before, and `more` behind.
     pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
-        let description = app
-            .config
-            .handoff
-            .description
-            .as_deref()
-            .unwrap_or(tool::DESCRIPTION);
         let what = Rewrite {
             cut,
-            tool: tooled.then_some(description),
+            tool: tooled.then_some(app.tool.as_str()),
             pairs: &self.pairs,
             more,
             previous: self.previous.as_deref(),
@@ -184,7 +177,7 @@ pub(super) async fn prepare(
 fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?)?;
     let text = body.text.as_ref()?;
-    match Reading::new(wire, text, wire_call(ctx.call)) {
+    match Reading::skimmed(wire, text, wire_call(ctx.call), &body.skim) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => None,
         Ok(mut reading) => {

@@ -15,29 +15,29 @@ use crate::wire::{Ending, Leg, Spoken, TOOL_NAME, Watch, sse};
 pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
     let whole = json::whole(text).ok()?;
-    let content = json::get(text, whole, "content")?;
+    let [content, id, stop_reason, usage] =
+        json::pick(text, whole, ["content", "id", "stop_reason", "usage"]);
+    let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
     let mut report = LegReport {
-        id: json::get_string(text, whole, "id")?.into_owned(),
-        stop: stop(json::get_string(text, whole, "stop_reason").as_deref()),
-        usage: counters(text, whole).usage(),
+        id: string(id)?.into_owned(),
+        stop: stop(string(stop_reason).as_deref()),
+        usage: usage.map(|u| Counters::of(text, u).usage()).unwrap_or_default(),
         ended: true,
         ..LegReport::default()
     };
-    for block in json::elements(text, content) {
-        let kind = json::get_string(text, block, "type").unwrap_or_default();
+    for block in json::elements(text, content?) {
+        let [kind, id, name, input] = json::pick(text, block, ["type", "id", "name", "input"]);
+        let kind = string(kind).unwrap_or_default();
         let is_call = kind == "tool_use";
-        let id = json::get_string(text, block, "id")
-            .unwrap_or_default()
-            .into_owned();
-        if watch.hide && is_call && is_ours(text, block) {
+        let id = string(id).unwrap_or_default().into_owned();
+        if watch.hide && is_call && string(name).is_some_and(|n| n == TOOL_NAME) {
             let mut call = HiddenCall {
                 id,
                 complete: true,
                 after: report.parts,
                 ..HiddenCall::default()
             };
-            let input = json::get(text, block, "input").unwrap_or_default();
-            call.collect(&raw(text, input), watch.held_bytes);
+            call.collect(&raw(text, input.unwrap_or_default()), watch.held_bytes);
             report.hidden.push(call);
             continue;
         }
@@ -51,11 +51,7 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
 }
 
 fn counters(text: &[u8], whole: Span) -> Counters {
-    let mut counters = Counters::default();
-    if let Some(usage) = json::get(text, whole, "usage") {
-        counters.take(text, usage);
-    }
-    counters
+    json::get(text, whole, "usage").map_or_else(Counters::default, |usage| Counters::of(text, usage))
 }
 
 fn is_ours(text: &[u8], block: Span) -> bool {

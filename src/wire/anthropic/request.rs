@@ -5,6 +5,7 @@ use memchr::memmem;
 
 use crate::handoff::record::{HiddenPair, Place};
 use crate::json::{self, Span};
+use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, View};
 use crate::wire::walk;
@@ -36,8 +37,8 @@ const KEYS: [&str; 9] = [
     "thread",
 ];
 
-pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
-    walk::view(body, call, &KEYS, role, read_member)
+pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+    walk::view((body, skim), call, &KEYS, role, read_member)
 }
 
 fn role(literal: &[u8]) -> Role {
@@ -198,10 +199,8 @@ pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
     let tools = view.tools?;
     let comma = if tools.count > 0 { "," } else { "" };
     let schema = crate::handoff::tool::SCHEMA;
-    let text = format!(
-        r#"{comma}{{"name":"{TOOL_NAME}","description":{},"input_schema":{schema}}}"#,
-        json::quote(description)
-    );
+    let text =
+        format!(r#"{comma}{{"name":"{TOOL_NAME}","description":{description},"input_schema":{schema}}}"#);
     Some(Edit::insert(tools.end, text))
 }
 

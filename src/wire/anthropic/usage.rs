@@ -22,17 +22,26 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// What one usage object says.
+    pub(super) fn of(data: &[u8], usage: Span) -> Self {
+        let mut counters = Self::default();
+        counters.take(data, usage);
+        counters
+    }
+
     /// Takes what a usage object says; null leaves what was there.
     pub(super) fn take(&mut self, data: &[u8], usage: Span) {
         for (key, value) in json::members(data, usage) {
-            let name = String::from_utf8_lossy(key.of(data)).into_owned();
             let raw = value.of(data);
             if raw == b"null" {
                 continue;
             }
-            if let Some(i) = FOUR.iter().position(|f| *f == name) {
+            if let Some(i) = FOUR.iter().position(|f| f.as_bytes() == key.of(data)) {
                 self.four[i] = json::number(raw).unwrap_or_default();
-            } else if name == "iterations" {
+                continue;
+            }
+            let name = text(data, key);
+            if name == "iterations" {
                 self.iterations = json::elements(data, value)
                     .into_iter()
                     .map(|s| text(data, s))

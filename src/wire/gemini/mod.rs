@@ -21,6 +21,7 @@ use bytes::Bytes;
 use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId};
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
+use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::Ending;
 
@@ -32,8 +33,8 @@ impl Wire for Gemini {
         WireId::Gemini
     }
 
-    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
-        request::read(body, call)
+    fn read_skimmed(&self, body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+        request::read(body, call, skim)
     }
 
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {

@@ -6,6 +6,7 @@ use memchr::memmem;
 use super::part::{self, Piece};
 use crate::handoff::tool;
 use crate::json::{self, Span};
+use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::anchor::{self, Place};
 use crate::wire::view::{Anatomy, Choice, Facts, PartKind, Role, Tools, Turn, View};
@@ -28,7 +29,7 @@ const KEYS: [&str; 7] = [
 /// Envelopes that hold a request: of countTokens, and of Code Assist.
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
-pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
     let text: &[u8] = body;
     let start = json::blank(text, 0);
     if text.get(start) != Some(&b'{') {
@@ -36,7 +37,7 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
             json::whole(text).map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape)
         );
     }
-    let (whole, end) = members(text, start)?;
+    let (whole, end) = members(text, start, skim)?;
     if json::blank(text, end) != text.len() {
         return Err(Unread::NotJson(end));
     }
@@ -82,10 +83,10 @@ fn request(text: &[u8], whole: Members) -> Result<Members, Unread> {
     Ok(json::members(text, inside))
 }
 
-fn members(text: &[u8], at: usize) -> Result<(Members, usize), Unread> {
+fn members(text: &[u8], at: usize, skim: &Skim) -> Result<(Members, usize), Unread> {
     let mut all = Vec::new();
     let end = json::object(text, at, |key, at| {
-        let end = json::value_end(text, at)?;
+        let end = skim.value_end(text, at)?;
         all.push((key, Span::new(at, end)));
         Ok(end)
     })
@@ -277,10 +278,7 @@ pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
         (false, true) => ("parameters_json_schema", tool::SCHEMA),
         (false, false) => ("parametersJsonSchema", tool::SCHEMA),
     };
-    let text = format!(
-        r#"{comma}{{"name":"{TOOL_NAME}","description":{},"{key}":{schema}}}"#,
-        json::quote(description)
-    );
+    let text = format!(r#"{comma}{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#);
     Some(Edit::insert(tools.end, text))
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::handoff::tool::SCHEMA;
 use crate::json::{self, Span};
+use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::anchor::{self, Place, Traits};
 use crate::wire::view::{Anatomy, Facts, Part, PartKind, Role, Tools, Turn, View};
@@ -16,7 +17,7 @@ const LEAST_ROOM: u64 = 1024;
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
-pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
     let text: &[u8] = body;
     let mut view = View {
         body: body.clone(),
@@ -30,7 +31,7 @@ pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
         },
     };
     walk::body(text, &KEYS, |key, at| {
-        let end = json::value_end(text, at)?;
+        let end = skim.value_end(text, at)?;
         member(text, key, Span::new(at, end), &mut view);
         Ok(end)
     })?;
@@ -159,8 +160,7 @@ pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
     let tools = view.tools?;
     let comma = if tools.count > 0 { "," } else { "" };
     let text = format!(
-        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{},"parameters":{SCHEMA}}}}}"#,
-        json::quote(description)
+        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
     );
     Some(Edit::insert(tools.end, text))
 }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
+use crate::skim::Skim;
 use crate::splice::Edit;
 
 /// The wire.
@@ -31,8 +32,8 @@ impl Wire for OpenaiChat {
         WireId::OpenaiChat
     }
 
-    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
-        request::read(body, call)
+    fn read_skimmed(&self, body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+        request::read(body, call, skim)
     }
 
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::json::{self, Span};
+use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
@@ -45,8 +46,8 @@ const SESSIONS: [&[&str]; 3] = [
     &["metadata", "session_id"],
 ];
 
-pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
-    walk::view(body, call, &KEYS, role, read_member)
+pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+    walk::view((body, skim), call, &KEYS, role, read_member)
 }
 
 fn role(literal: &[u8]) -> Role {
@@ -140,8 +141,7 @@ pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
     let comma = if tools.count > 0 { "," } else { "" };
     let schema = crate::handoff::tool::SCHEMA;
     let text = format!(
-        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{},"parameters":{schema}}}}}"#,
-        json::quote(description)
+        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{schema}}}}}"#
     );
     Some(Edit::insert(tools.end, text))
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::json::{self, Span};
+use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
 use crate::wire::walk;
@@ -56,17 +57,17 @@ struct Found {
     metadata_session: Option<String>,
 }
 
-pub(super) fn read(body: &Bytes, call: Call) -> Result<View, Unread> {
+pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
     let text: &[u8] = body;
     let mut found = Found::default();
     found.facts.summary = call == Call::Compact;
     walk::body(text, &KEYS, |key, at| {
         if key == b"input" {
-            let end = read_input(text, at, &mut found)?;
+            let end = read_input((text, skim), at, &mut found)?;
             found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
             return Ok(end);
         }
-        let end = json::value_end(text, at)?;
+        let end = skim.value_end(text, at)?;
         read_member(text, key, Span::new(at, end), &mut found);
         Ok(end)
     })?;
@@ -94,10 +95,10 @@ fn tools_of(top: Option<Tools>, additional: Option<Tools>, taken: bool) -> Optio
     Some(tools)
 }
 
-fn read_input(text: &[u8], at: usize, found: &mut Found) -> json::Walk {
+fn read_input((text, skim): (&[u8], &Skim), at: usize, found: &mut Found) -> json::Walk {
     match text.get(at) {
         Some(b'"') => {
-            let end = json::string_end(text, at)?;
+            let end = skim.value_end(text, at)?;
             let span = Span::new(at, end);
             found.turns.push(Turn {
                 span,
@@ -105,18 +106,18 @@ fn read_input(text: &[u8], at: usize, found: &mut Found) -> json::Walk {
             });
             Ok(end)
         }
-        Some(b'[') => json::array(text, at, |at| read_item(text, at, found)),
-        _ => json::value_end(text, at),
+        Some(b'[') => json::array(text, at, |at| read_item((text, skim), at, found)),
+        _ => skim.value_end(text, at),
     }
 }
 
-fn read_item(text: &[u8], at: usize, found: &mut Found) -> json::Walk {
+fn read_item((text, skim): (&[u8], &Skim), at: usize, found: &mut Found) -> json::Walk {
     if text.get(at) != Some(&b'{') {
-        return json::value_end(text, at);
+        return skim.value_end(text, at);
     }
     let (mut kind, mut role, mut tools) = (&b"message"[..], &b""[..], None);
     let end = json::object(text, at, |key, at| {
-        let end = json::value_end(text, at)?;
+        let end = skim.value_end(text, at)?;
         let value = Span::new(at, end);
         match key.of(text) {
             b"type" => kind = value.inner().of(text),
@@ -260,8 +261,7 @@ pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
     let comma = if tools.count > 0 { "," } else { "" };
     let schema = crate::handoff::tool::SCHEMA;
     let text = format!(
-        r#"{comma}{{"type":"function","name":"{TOOL_NAME}","description":{},"parameters":{schema},"strict":false}}"#,
-        json::quote(description)
+        r#"{comma}{{"type":"function","name":"{TOOL_NAME}","description":{description},"parameters":{schema},"strict":false}}"#
     );
     Some(Edit::insert(tools.end, text))
 }

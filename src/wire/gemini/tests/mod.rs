@@ -44,7 +44,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten
         &reading(body),
         &Rewrite {
             cut: Cut::None,
-            tool: tool.then_some("d"),
+            tool: tool.then_some(r#""d""#),
             pairs,
             more: &[],
             tags: &[],
