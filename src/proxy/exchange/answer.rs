@@ -132,7 +132,7 @@ impl Exchange {
         };
         self.ctx.meter.first_byte();
         if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
-            return self.other_way_round(response).await;
+            return Box::pin(self.other_way_round(response)).await;
         }
         self.take(response, first).await
     }
@@ -147,7 +147,7 @@ impl Exchange {
             .ok()
             .flatten();
         let Some(handoff) = found else {
-            return self.begin().await;
+            return Box::pin(self.begin()).await;
         };
         // At once: whatever becomes of this try, the next one goes on here, too.
         self.remember(&handoff);

@@ -34,7 +34,8 @@ pub async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Respons
     exchange.note();
     let pinned = exchange.pinned_id();
     let mut response = match exchange.repeated() {
-        Some(handoff) => exchange.go_on(handoff).await,
+        // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+        Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
         None => exchange.begin().await,
     };
     if let Some(id) = pinned.and_then(|id| HeaderValue::try_from(id).ok()) {
