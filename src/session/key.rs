@@ -54,11 +54,10 @@ pub fn conversation_key(
         add("opening");
         add(&opening());
     }
-    let digest = hash.finalize();
-    digest
-        .iter()
-        .take(KEY_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    let digits = hash.finalize().into_iter().take(KEY_DIGITS / 2);
+    digits
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
         .collect()
 }
 
