@@ -54,7 +54,8 @@ impl Proxy {
         Self::start_on(kind, upstream, state)
     }
 
-    fn start_on(kind: Kind, upstream: SocketAddr, state: Option<tempfile::TempDir>) -> Self {
+    /// One on that state.
+    pub(crate) fn start_on(kind: Kind, upstream: SocketAddr, state: Option<tempfile::TempDir>) -> Self {
         let mut command = match (kind, &state) {
             (Kind::Pass, _) => pass("stream", upstream),
             (Kind::Collect, _) => pass("collect", upstream),

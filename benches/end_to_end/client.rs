@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     addr: SocketAddr,
+    /// Names its session, if it does.
+    session: Option<String>,
 }
 
 impl Client {
@@ -22,7 +24,16 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         let (sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        Self { sender, addr }
+        Self {
+            sender,
+            addr,
+            session: None,
+        }
+    }
+
+    /// From now on it speaks for the conversation of that number.
+    pub(crate) fn speak_for(&mut self, conversation: usize) {
+        self.session = Some(format!("conversation-{conversation}"));
     }
 
     pub(crate) async fn send(&mut self, script: &str, body: &Bytes) -> Response<Incoming> {
@@ -31,9 +42,12 @@ impl Client {
             .header("content-type", "application/json")
             .header("anthropic-version", "2023-06-01")
             .header("x-api-key", "bench")
-            .header("x-script", script)
-            .body(Full::new(body.clone()))
-            .unwrap();
+            .header("x-script", script);
+        let request = match &self.session {
+            Some(session) => request.header("x-claude-code-session-id", session),
+            None => request,
+        };
+        let request = request.body(Full::new(body.clone())).unwrap();
         self.sender.ready().await.unwrap();
         let response = self.sender.send_request(request).await.unwrap();
         assert_eq!(response.status(), 200);

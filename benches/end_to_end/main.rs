@@ -1,7 +1,7 @@
 //! What baton adds, end to end: side by side with no proxy and with a plain hyper proxy, in one run.
 //!
 //! ```text
-//! cargo bench --bench end_to_end -- [--quick] [--only requests|streams|memory|handoff] [--json FILE]
+//! cargo bench --bench end_to_end -- [--quick] [--only requests|streams|memory|handoff|populated] [--json FILE]
 //! ```
 //!
 //! Client and upstream share one core, each proxy is a process on another. All take turns within each
@@ -16,10 +16,12 @@ mod handoffs;
 mod history;
 mod memory;
 mod pass;
+mod populated;
 mod report;
 mod requests;
 mod stats;
 mod streams;
+mod together;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -77,6 +79,10 @@ fn main() {
         }
         if wanted("handoff") {
             handoffs::run(&bench, &mut report).await;
+            together::run(&bench, &mut report).await;
+        }
+        if wanted("populated") {
+            populated::run(&bench, &mut report).await;
         }
     });
     if let Some(path) = after("--json") {

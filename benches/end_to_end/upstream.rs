@@ -1,5 +1,6 @@
 //! The scripted provider: answers at once, in the way that the request's `x-script` header asks for.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ pub(crate) struct Shared {
     pub(crate) sent: Arc<Mutex<Vec<Instant>>>,
     /// From the end of each hidden call to the request of the leg behind it.
     pub(crate) gaps: Arc<Mutex<Vec<Duration>>>,
-    hidden_end: Arc<Mutex<Option<Instant>>>,
+    /// When the hidden call of each script that is under way ended.
+    hidden_end: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 pub(crate) const PROMPT: &str = "Go on with the importer: the survey is done.";
@@ -65,7 +67,7 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Response<B
     let mut body = request.into_body();
     let mut all = Vec::new();
     while let Some(frame) = body.frame().await {
-        if script == "handoff"
+        if script.starts_with("handoff")
             && let Some(data) = frame?.data_ref()
         {
             all.extend_from_slice(data);
@@ -80,7 +82,7 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Response<B
         "burst" => burst(number.unwrap_or(1)),
         "paced" => paced(number.unwrap_or(100), shared.sent),
         "hang" => hang(),
-        "handoff" => handoff(&all, arrived, &shared),
+        "handoff" => handoff(&all, arrived, &shared, script.clone()),
         _ => fixed(),
     })
 }
@@ -160,9 +162,9 @@ fn hang() -> Response<Body> {
 }
 
 /// The model calls our tool; behind the carry-over prompt it says a word and ends.
-fn handoff(body: &[u8], arrived: Instant, shared: &Shared) -> Response<Body> {
+fn handoff(body: &[u8], arrived: Instant, shared: &Shared, script: String) -> Response<Body> {
     if memchr::memmem::find(body, PROMPT.as_bytes()).is_some() {
-        if let Some(end) = shared.hidden_end.lock().unwrap().take() {
+        if let Some(end) = shared.hidden_end.lock().unwrap().remove(&script) {
             shared.gaps.lock().unwrap().push(arrived - end);
         }
         let mut random = Seeded::new(5);
@@ -189,12 +191,13 @@ fn handoff(body: &[u8], arrived: Instant, shared: &Shared) -> Response<Body> {
     let hidden_end = shared.hidden_end.clone();
     streamed(futures_util::stream::unfold(0, move |step| {
         let (first, end, hidden_end) = (first.clone(), end.clone(), hidden_end.clone());
+        let script = script.clone();
         async move {
             match step {
                 0 => Some((Bytes::from(first), 1)),
                 1 => {
                     tokio::time::sleep(Duration::from_millis(2)).await;
-                    *hidden_end.lock().unwrap() = Some(Instant::now());
+                    hidden_end.lock().unwrap().insert(script, Instant::now());
                     Some((Bytes::from(end), 2))
                 }
                 _ => None,

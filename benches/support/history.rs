@@ -78,7 +78,7 @@ fn code(random: &mut Seeded, bytes: usize, out: &mut String) {
     }
 }
 
-fn text(random: &mut Seeded, bytes: usize) -> String {
+pub(crate) fn text(random: &mut Seeded, bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + 100);
     code(random, bytes, &mut out);
     out

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
@@ -25,6 +27,9 @@ use crate::telemetry::{self, Metrics, Traces};
 /// How long hidden pairs, conversations and response ids are kept untouched: people come back to a session
 /// after a holiday, rarely after a season.
 const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// From the start to the first sweep: what comes in at once should not wait behind it.
+const FIRST_SWEEP: Duration = Duration::from_secs(60);
 
 /// Pause between two sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
@@ -56,13 +61,8 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     // Before anything is printed: who reads the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
-    let store = store::open(&config.store, &config.state_dir).map_err(|error| {
-        let message = format!("the store cannot be opened: {error}");
-        Failure::new(Exit::CANNOT_CREATE, message)
-            .help("choose another folder with --state-dir or `state.dir`")
-    })?;
+    let (store, seal) = open_state(&config)?;
     let swept = Arc::clone(&store);
-    let seal = seal_key(&config)?;
     let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
     let journal = open_journal(&config);
     let dropped = journal.clone();
@@ -122,7 +122,21 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The journal, or none where its file cannot be had: the proxy does not depend on it.
+/// The store and the key of the seals. The first start ever waits for the disk with both, so it does it once.
+fn open_state(config: &Config) -> Result<(SharedStore, SealKey), Failure> {
+    thread::scope(|scope| {
+        let seal = scope.spawn(|| seal_key(config));
+        let store = store::open(&config.store, &config.state_dir).map_err(|error| {
+            let message = format!("the store cannot be opened: {error}");
+            Failure::new(Exit::CANNOT_CREATE, message)
+                .help("choose another folder with --state-dir or `state.dir`")
+        });
+        let seal = seal.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((store?, seal?))
+    })
+}
+
+/// The journal, or none where it cannot be had: the proxy does not depend on it.
 fn open_journal(config: &Config) -> Tap {
     let tags = &config.handoff.preamble_tags;
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
@@ -144,7 +158,7 @@ fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
 
 /// Drops, now and then, what no conversation has touched for long. Handoffs stay.
 async fn sweep(store: SharedStore) {
-    let mut due = tokio::time::interval(SWEEP_EVERY);
+    let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
     loop {
         due.tick().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -102,11 +102,18 @@ pub(super) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
 pub(super) struct Places<'a> {
     file: &'a str,
     text: &'a str,
+    /// Where each line but the first begins.
+    lines: Vec<usize>,
 }
 
 impl<'a> Places<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Self {
-        Self { file, text }
+        let lines = memchr::memchr_iter(b'\n', text.as_bytes()).map(|end| end + 1);
+        Self {
+            file,
+            text,
+            lines: lines.collect(),
+        }
     }
 
     pub(super) fn at(&self, offset: usize) -> Origin {
@@ -114,12 +121,12 @@ impl<'a> Places<'a> {
         while !self.text.is_char_boundary(offset) {
             offset -= 1;
         }
-        let before = &self.text[..offset];
-        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        let before = self.lines.partition_point(|start| *start <= offset);
+        let line_start = before.checked_sub(1).map_or(0, |last| self.lines[last]);
         Origin::Place {
             file: self.file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line: before + 1,
+            column: self.text[line_start..offset].chars().count() + 1,
         }
     }
 }

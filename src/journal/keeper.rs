@@ -131,6 +131,18 @@ impl Keeper {
     }
 }
 
+/// Takes notes as long as there are any, and keeps none.
+pub(super) fn drop_all(notes: &Receiver<Note>, load: &Load) {
+    for note in notes {
+        load.done(note.weight());
+        match note {
+            // Nobody may wait any more.
+            Note::Flush(done) => drop(done.send(())),
+            _ => load.lost(1),
+        }
+    }
+}
+
 /// Id, and whether it is over.
 fn news(note: &Note) -> Option<(String, bool)> {
     match note {

@@ -57,28 +57,43 @@ use crate::config::Journal as Settings;
 /// Starts the journal of a state directory. `tags` tell a harness's texts from a person's, for titles. The thread
 /// ends when the last clone of the tap is gone.
 ///
+/// Its file is opened on that thread, and what is noted meanwhile waits. Where it cannot be opened or made, the log
+/// says so, and every copy counts as dropped.
+///
 /// # Errors
-/// The file cannot be opened or made; whoever asks goes on with [`Tap::off`].
+/// There is no thread to be had; whoever asks goes on with [`Tap::off`].
 pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, JournalError> {
     if !settings.enabled {
         return Ok(Tap::off());
     }
-    let conn = schema::open(dir)?;
-    let archive = Archive::new(conn, Redactor::new(&settings.redact), tags.to_vec())?;
     let (tap, notes, load) = Tap::new(settings.queue_bytes, settings.response_bytes);
+    let live = tap.teller();
     let bounds = Bounds {
         max_bytes: settings.max_bytes,
         max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
     };
-    let keeper = Keeper {
-        archive,
-        notes,
-        load,
-        live: tap.teller(),
-        bounds,
+    let (dir, tags, redact) = (dir.to_owned(), tags.to_owned(), settings.redact.clone());
+    let open = move || {
+        let conn = schema::open(&dir)?;
+        Ok::<_, JournalError>(Archive::new(conn, Redactor::new(&redact), tags)?)
     };
-    thread::Builder::new()
-        .name("baton-journal".to_owned())
-        .spawn(move || keeper.run())?;
+    let work = move || match open() {
+        Ok(archive) => {
+            let keeper = Keeper {
+                archive,
+                notes,
+                load,
+                live,
+                bounds,
+            };
+            keeper.run();
+        }
+        Err(error) => {
+            tracing::error!(%error, "no journal is kept");
+            keeper::drop_all(&notes, &load);
+        }
+    };
+    let thread = thread::Builder::new().name("baton-journal".to_owned());
+    thread.spawn(work)?;
     Ok(tap)
 }

@@ -93,19 +93,28 @@ pub(super) fn file(dir: &Path) -> PathBuf {
 pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     crate::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
     let file = file(dir);
-    match crate::store::private_file().create_new(true).open(&file) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
-        _ => {}
+    if !fs::exists(&file)? {
+        crate::store::make_whole(&file, fill, JournalError::from)?;
     }
     let mut conn = connect(&file)?;
-    // Only heeded while the file is empty: it lets a shrunken journal give its pages back.
-    conn.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;")?;
-    migrate(&mut conn, &file)?;
     // A power loss may take the last exchanges; it never breaks the file, and the store is the one that must not lose.
     conn.execute_batch(&format!(
-        "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {WAL_KEEP};"
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {WAL_KEEP};"
     ))?;
+    migrate(&mut conn, &file)?;
     Ok(conn)
+}
+
+/// What SQLite would flush ten times over while it makes a file is flushed once, when all of it is there.
+fn fill(temp: &Path) -> Result<(), JournalError> {
+    let mut conn = connect(temp)?;
+    // Only heeded while the file is empty: the second lets a shrunken journal give its pages back.
+    conn.execute_batch(
+        "PRAGMA synchronous = OFF; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = OFF;",
+    )?;
+    migrate(&mut conn, temp)?;
+    conn.execute_batch("PRAGMA journal_mode = WAL;")?;
+    conn.close().map_err(|(_, error)| error.into())
 }
 
 /// Opens what is there for reading; `None` where nothing was ever written. (Not with the read-only flag: with it

@@ -13,6 +13,9 @@ pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 
 /// A conversation in use. The record here is never behind the store's.
 pub struct Live {
+    /// Its key and its owner, which never change: asked without the lock.
+    key: String,
+    principal: String,
     state: Mutex<State>,
     /// Held by who writes to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
@@ -33,7 +36,7 @@ pub(super) struct State {
 
 /// For which transcripts `pairs` is known to hold every pair: a handoff that fires takes the pairs of other
 /// branches, and of conversations that opened alike, off the list.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Complete {
     /// Those cut at this handoff, or nowhere.
     behind: Option<Option<HandoffId>>,
@@ -82,6 +85,8 @@ impl Live {
             with_call: None,
         };
         Self {
+            key: record.key.clone(),
+            principal: record.principal.clone(),
             state: Mutex::new(State {
                 record,
                 pairs,
@@ -93,6 +98,16 @@ impl Live {
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
         }
+    }
+
+    /// Its key in the store.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whose it is.
+    pub fn principal(&self) -> &str {
+        &self.principal
     }
 
     /// The record as it stands.
@@ -141,12 +156,15 @@ impl Live {
         active: Option<HandoffId>,
         calls: impl FnOnce() -> Vec<String>,
     ) -> Result<(), Vec<String>> {
-        let complete = self.state().complete.clone();
-        if complete.behind == Some(active) {
-            return Ok(());
-        }
+        let with_call = {
+            let state = self.state();
+            if state.complete.behind == Some(active) {
+                return Ok(());
+            }
+            state.complete.with_call.clone()
+        };
         let calls = calls();
-        match complete.with_call {
+        match with_call {
             Some(call) if calls.contains(&call) => Ok(()),
             _ => Err(calls),
         }

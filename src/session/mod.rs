@@ -88,7 +88,7 @@ impl Sessions {
             Some(live) => live,
             None => self.load(key, principal, now_ms).await?,
         };
-        if live.state().record.principal != principal {
+        if live.principal() != principal {
             return Err(StoreError {
                 message: format!("conversation {key} belongs to another principal"),
             });
@@ -215,14 +215,14 @@ impl Sessions {
 
     /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
     pub async fn pairs_of(&self, live: &Live) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
-        let (ids, principal) = {
+        let ids = {
             let state = live.state();
             if let Some(pairs) = &state.pairs {
                 return Ok(pairs.clone());
             }
-            (state.record.pairs.clone(), state.record.principal.clone())
+            state.record.pairs.clone()
         };
-        let found = self.store.pairs(&principal, &ids).await?;
+        let found = self.store.pairs(live.principal(), &ids).await?;
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
         let mut state = live.state();
         // Others may have been added or cut meanwhile: then the next call reads again.

@@ -13,7 +13,8 @@ pub(crate) mod tests;
 use std::fmt;
 use std::fs;
 use std::future::Future;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -167,4 +168,59 @@ pub(crate) fn private_file() -> fs::OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
+}
+
+/// Makes a private file under a name of its own, lets `fill` write it, and gives it the real name when it is whole and
+/// on the disk: who finds the file finds all of it, whenever its maker was killed. Where another process was
+/// faster, its file is the one. `explain` tells what went wrong.
+pub(crate) fn make_whole<E>(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+    explain: impl Fn(io::Error) -> E,
+) -> Result<(), E> {
+    let temp = temporary(path).map_err(&explain)?;
+    let filled = private_file().create_new(true).open(&temp).map_err(&explain);
+    let filled = filled.and_then(|_| fill(&temp));
+    let made = filled.and_then(|()| {
+        let flushed = fs::File::open(&temp).and_then(|file| file.sync_all());
+        flushed.and_then(|()| place(&temp, path)).map_err(&explain)
+    });
+    // Gone already where `place` had to rename.
+    let _ = fs::remove_file(&temp);
+    made
+}
+
+/// A name beside `path` that nobody else uses.
+fn temporary(path: &Path) -> io::Result<PathBuf> {
+    let mut tag = [0u8; 8];
+    random(&mut tag)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", hex(&tag)));
+    Ok(name.into())
+}
+
+fn place(temp: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(temp, path) {
+        Ok(()) => Ok(()),
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // File systems without hard links: a rename is atomic, too, but the last one wins.
+        Err(_) if path.exists() => Ok(()),
+        Err(_) => fs::rename(temp, path),
+    }
+}
+
+/// Names must survive a power loss, not the bytes alone.
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        fs::File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn random(bytes: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(bytes).map_err(|err| io::Error::other(err.to_string()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,10 +1,10 @@
 //! The key of the seals: a file of its own, so that losing the database does not lose what transcripts hold.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
-use super::{StoreError, make_dir, private_file};
+use super::{StoreError, hex, make_dir, make_whole, random, sync_dir};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "seal.key";
@@ -50,48 +50,12 @@ fn load(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     }
 }
 
-/// Writes a whole file under a name of its own, then gives it the real name unless that is taken: nobody
-/// ever reads half a key.
 fn make(dir: &Path, path: &Path) -> io::Result<()> {
     let mut key = [0u8; KEY_BYTES];
-    let mut tag = [0u8; 8];
-    let random = |bytes: &mut [u8]| getrandom::fill(bytes).map_err(|err| io::Error::other(err.to_string()));
     random(&mut key)?;
-    random(&mut tag)?;
-    let temp: PathBuf = dir.join(format!("{FILE}.{}", hex(&tag)));
-    let placed = write_new(&temp, &key).and_then(|()| place(&temp, path));
-    // Gone already where `place` had to rename.
-    let _ = fs::remove_file(&temp);
-    placed?;
+    let write = |temp: &Path| fs::write(temp, format!("{}\n", hex(&key)));
+    make_whole(path, write, |err| err)?;
     sync_dir(dir)
-}
-
-fn write_new(temp: &Path, key: &[u8]) -> io::Result<()> {
-    let mut file = private_file().create_new(true).open(temp)?;
-    writeln!(file, "{}", hex(key))?;
-    file.sync_all()
-}
-
-fn place(temp: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(temp, path) {
-        Ok(()) => Ok(()),
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // File systems without hard links: a rename is atomic, too, but the last one wins.
-        Err(_) if path.exists() => Ok(()),
-        Err(_) => fs::rename(temp, path),
-    }
-}
-
-/// The name itself must survive a power loss, not the bytes alone.
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        fs::File::open(dir)?.sync_all()?;
-    }
-    Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

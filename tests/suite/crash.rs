@@ -2,12 +2,12 @@
 //! same state: a handoff of which the agent saw so much as the first byte is never lost.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use baton_proxy::store::Store;
-use baton_proxy::store::sqlite::SqliteStore;
+use baton_proxy::store::sqlite::{self, SqliteStore};
 use baton_proxy::strict::{Options, Reply, Seen, Strict};
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -26,6 +26,12 @@ const LAST_MOMENT: u64 = 170;
 /// Between two moments at which it is killed.
 const STEP: usize = 7;
 
+/// Time a first start takes until it listens, and much more.
+const FIRST_START: u64 = 200;
+
+/// Between two moments at which it is killed.
+const FIRST_STEP: usize = 5;
+
 /// The program, serving.
 struct Program {
     child: Child,
@@ -34,16 +40,32 @@ struct Program {
     _said: BufReader<ChildStdout>,
 }
 
+/// The program, as it begins.
+fn spawn(config: &Path, state: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(["serve", "--log-level", "error", "--config"])
+        .arg(config)
+        .arg("--state-dir")
+        .arg(state)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A config file that sends everything to this provider.
+fn config_for(provider: &Strict, dir: &Path) -> PathBuf {
+    let file = dir.join("baton.toml");
+    let text = format!(
+        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n",
+        provider.url()
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
 impl Program {
     fn start(config: &Path, state: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .args(["serve", "--log-level", "error", "--config"])
-            .arg(config)
-            .arg("--state-dir")
-            .arg(state)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = spawn(config, state);
         let mut line = String::new();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         said.read_line(&mut line).unwrap();
@@ -110,12 +132,7 @@ fn model(seen: &Seen) -> Reply {
 async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
-    let (config, state) = (dir.path().join("baton.toml"), dir.path().join("state"));
-    let text = format!(
-        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n",
-        provider.url()
-    );
-    std::fs::write(&config, text).unwrap();
+    let (config, state) = (config_for(&provider, dir.path()), dir.path().join("state"));
     let (mut shown, mut unseen) = (0, 0);
     for moment in (0..LAST_MOMENT).step_by(STEP) {
         let mine = [
@@ -167,6 +184,41 @@ async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     assert!(
         shown > 2 && unseen > 2,
         "{shown} shown, {unseen} unseen: choose other moments"
+    );
+}
+
+#[tokio::test]
+async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let config = config_for(&provider, dir.path());
+    let (mut nothing, mut whole) = (0, 0);
+    for moment in (0..FIRST_START).step_by(FIRST_STEP) {
+        let state = dir.path().join(moment.to_string());
+        let mut child = spawn(&config, &state);
+        tokio::time::sleep(Duration::from_millis(moment)).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        match state.join(sqlite::FILE).exists() {
+            true => {
+                whole += 1;
+                // As a command finds it that runs before the next start.
+                let left = SqliteStore::open_existing(&state).unwrap();
+                assert!(left.is_some(), "{moment}: a file without a store in it");
+            }
+            false => nothing += 1,
+        }
+        let program = Program::start(&config, &state);
+        let heard = program.ask(&history()).await;
+        assert!(
+            heard.text().contains("message_stop"),
+            "{moment}: {}",
+            heard.text()
+        );
+    }
+    assert!(
+        nothing > 0 && whole > 0,
+        "{nothing} with nothing, {whole} whole: choose other moments"
     );
 }
 

@@ -359,6 +359,44 @@ fn switched_off_there_is_no_file_and_no_work() {
 }
 
 #[test]
+fn a_file_that_cannot_be_had_costs_the_copies_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join(FILE)).unwrap();
+    let tap = started(dir.path());
+    let one = body(&[said("user", "y")]);
+    note(&tap, 1, &one, from_ref(&one), &[], &Bytes::from_static(b"{}"));
+    assert!(tap.flush(LONG), "nobody waits for it");
+    assert!(tap.dropped() > 0);
+}
+
+#[test]
+fn starts_at_once_make_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let taps: Vec<_> = (0..4).map(|_| started(dir.path())).collect();
+    let one = body(&[said("user", "y")]);
+    for (n, tap) in taps.iter().enumerate() {
+        note(
+            tap,
+            n as u32,
+            &one,
+            from_ref(&one),
+            &[],
+            &Bytes::from_static(b"{}"),
+        );
+        assert!(tap.flush(LONG));
+    }
+    assert_eq!(query(dir.path()).list(&Filter::default()).unwrap().len(), 4);
+    drop(taps);
+    let names = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    let strange: Vec<_> = names
+        .filter(|name| !name.to_string_lossy().starts_with("journal.db"))
+        .collect();
+    assert!(strange.is_empty(), "{strange:?}");
+}
+
+#[test]
 fn conversations_are_counted_titled_and_searched() {
     let dir = tempfile::tempdir().unwrap();
     let tap = start(&settings(), dir.path(), &["<system-reminder>".to_owned()]).unwrap();

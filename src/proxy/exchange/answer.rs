@@ -82,7 +82,7 @@ impl Exchange {
             id: ctx.id.clone(),
             at_ms: super::now_ms(),
             principal: ctx.principal.clone(),
-            conversation: self.prepared.live.as_ref().map(|live| live.record().key),
+            conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
             wire: self.prepared.wire.id(),
             call: super::prepare::wire_call(ctx.call),
             upstream: ctx.place.name.clone(),

@@ -30,7 +30,7 @@ impl Exchange {
         let handoff = Handoff {
             id: Uuid::now_v7(),
             principal: self.ctx.principal.clone(),
-            conversation: live.record().key,
+            conversation: live.key().to_owned(),
             wire: self.prepared.wire.id(),
             head: self.prepared.head_for(&self.app, &prompt),
             prompt,
@@ -105,7 +105,7 @@ impl Exchange {
         Ok(HiddenPair {
             id,
             principal: self.ctx.principal.clone(),
-            conversation: self.live()?.record().key,
+            conversation: self.live()?.key().to_owned(),
             wire: self.prepared.wire.id(),
             call: self.prepared.wire.hidden_call(&refused.call),
             call_id: refused.call.id,

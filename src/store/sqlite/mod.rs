@@ -1,7 +1,8 @@
 //! The default store: one SQLite file in the state directory.
 //!
-//! Writes go through one thread that commits in groups and flushes at every commit, so that an answered
-//! write survives a power loss, too. Reads have a connection and a thread of their own. Caches of whole
+//! Writes go through one thread that commits in groups and flushes with every commit, so that an answered
+//! write survives a power loss, too. Only what follows from transcripts and settings (a conversation by itself, a
+//! mark, a sweep) is answered first and flushed right behind. Reads have a connection and a thread of their own. Caches of whole
 //! records are not here but in `session`, in front of any store; what is here is an index that lets the
 //! common question (no hidden pairs beside these calls) be answered without SQL.
 
@@ -22,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use self::lane::Lane;
+use self::lane::{Lane, Promise};
 use self::rows::TouchedPair;
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
 use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
@@ -72,7 +73,7 @@ impl SqliteStore {
         })
     }
 
-    /// Transactions so far, each one flush of the disk: fewer than writes where writes came together.
+    /// Transactions so far, each at most one flush of the disk: fewer than writes where writes came together.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
@@ -174,9 +175,14 @@ impl Store for SqliteStore {
 
     fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
         let conversation = conversation.clone();
-        Box::pin(self.writer.call("write a conversation", move |conn| {
-            rows::put_conversation(conn, &conversation)
-        }))
+        // Lost with the power, it is found anew by the next request: by its sentinel, by its pairs, or by a provider
+        // that asks for the other prefix.
+        Box::pin(
+            self.writer
+                .ask(Promise::Process, "write a conversation", move |conn| {
+                    rows::put_conversation(conn, &conversation)
+                }),
+        )
     }
 
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
@@ -203,7 +209,9 @@ impl Store for SqliteStore {
         // The index keeps the siblings that go: again one too many does no harm.
         Box::pin(
             self.writer
-                .call("sweep old records", move |conn| rows::sweep(conn, before_ms)),
+                .ask(Promise::Process, "sweep old records", move |conn| {
+                    rows::sweep(conn, before_ms)
+                }),
         )
     }
 

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::store::{StoreError, private_file};
+use crate::store::{StoreError, make_whole};
 
 /// How long a statement waits for another process (a command that archives) to let go of the file.
 const BUSY: Duration = Duration::from_secs(5);
@@ -19,8 +19,13 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The write-ahead log shrinks back to this after a burst; bytes.
 const WAL_KEEP: u32 = 16 << 20;
 
-/// Every commit reaches the disk itself before it is answered; the second is what that takes on macOS.
-const DURABLE: &str = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;";
+/// Pages of the log after which a commit moves them to the file itself and waits for that. The writer's thread
+/// does it long before, between commits.
+const WAL_PAGES: u32 = 8 * super::lane::LOG_PAGES;
+
+/// The file is sound whatever the power does; the second is what that takes on macOS. A commit is brought to the
+/// disk by the writer's thread.
+const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
 
 /// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
 ///
@@ -48,17 +53,53 @@ const STEPS: &[&str] = &["
 
 /// Opens the file for writing: made, with mode 0600, and brought to the newest version as needed.
 pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
-    // SQLite gives its side files the mode of the main one, but would make that by the umask.
-    match private_file().create_new(true).open(file) {
-        Err(err) if err.kind() != io::ErrorKind::AlreadyExists => return Err(unopened(file, &err)),
-        _ => {}
+    if matches!(fs::exists(file), Ok(false)) {
+        // SQLite gives its side files the mode of the main one, but would make that by the umask.
+        make_whole(file, fill, |err| unopened(file, &err))?;
     }
     let mut conn = connect(file)?;
     migrate(&mut conn, file)?;
-    write_ahead(&conn).map_err(|err| explain(file, &err))?;
-    conn.execute_batch(&format!("{DURABLE} PRAGMA journal_size_limit = {WAL_KEEP};"))
-        .map_err(|err| explain(file, &err))?;
+    let settled = || {
+        write_ahead(&conn)?;
+        begin_log(&conn, file)?;
+        conn.execute_batch(&format!(
+            "{SOUND} PRAGMA journal_size_limit = {WAL_KEEP}; PRAGMA wal_autocheckpoint = {WAL_PAGES};"
+        ))
+    };
+    settled().map_err(|err| explain(file, &err))?;
     Ok(conn)
+}
+
+/// What SQLite would flush ten times over while it makes a file is flushed once, when all of it is there.
+fn fill(temp: &Path) -> Result<(), StoreError> {
+    let mut conn = connect(temp)?;
+    conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        .map_err(|err| explain(temp, &err))?;
+    migrate(&mut conn, temp)?;
+    write_ahead(&conn).map_err(|err| explain(temp, &err))?;
+    conn.close().map_err(|(_, err)| explain(temp, &err))
+}
+
+/// Puts the first frame into a log that is empty, without a flush. SQLite flushes the head of every new log, and
+/// its name, lest frames of an older log pass for its own; where there was none, the first flush of a commit does
+/// for all of it, and the first request after a start need not wait for two more.
+fn begin_log(conn: &Connection, file: &Path) -> rusqlite::Result<()> {
+    conn.execute_batch("PRAGMA synchronous = OFF; BEGIN IMMEDIATE;")?;
+    // Asked with the right to write held: nobody can begin a log meanwhile.
+    let length = fs::metadata(log_of(file)).map_or(0, |log| log.len());
+    let sql = match length {
+        // Any page will do.
+        0 => format!("PRAGMA user_version = {}; COMMIT;", version(conn)?),
+        _ => "ROLLBACK;".to_owned(),
+    };
+    conn.execute_batch(&sql)
+}
+
+/// Where SQLite keeps the write-ahead log of a file.
+pub(super) fn log_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
 }
 
 /// Opens a file as it stands; `None` where there is none, or nothing in it yet.
@@ -69,7 +110,7 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
         Ok(_) => {}
     }
     let conn = connect(file)?;
-    conn.execute_batch(DURABLE).map_err(|err| explain(file, &err))?;
+    conn.execute_batch(SOUND).map_err(|err| explain(file, &err))?;
     match version(&conn).map_err(|err| explain(file, &err))? {
         0 => Ok(None),
         v if v == STEPS.len() => Ok(Some(conn)),

@@ -70,6 +70,10 @@ fn survives_sigkill() {
         let key = &last.to_string();
         let found = store.conversation("c").await.unwrap().unwrap();
         assert!(found.active >= Some(last), "both halves of the write");
+        for id in &ids {
+            let alone = store.conversation(&id.to_string()).await.unwrap();
+            assert!(alone.is_some(), "answered before its flush");
+        }
         assert!(
             !store
                 .pairs_beside("local", std::slice::from_ref(key))
@@ -95,6 +99,8 @@ async fn child_of_survives_sigkill() {
         let beside = pair("local", "c", Some(&new.id.to_string()));
         store.put_handoff(&new, &after).await.unwrap();
         store.put_pairs(&[beside], &after).await.unwrap();
+        let alone = conversation("local", &new.id.to_string(), at);
+        store.put_conversation(&alone).await.unwrap();
         println!("answered {}", new.id);
     }
 }
@@ -192,6 +198,50 @@ fn first_starts_at_once() {
             }
         });
     }
+}
+
+#[test]
+fn what_is_made_is_whole_and_leaves_nothing_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let mode: String = Connection::open(&file)
+        .unwrap()
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, "wal");
+    drop(store);
+    let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [FILE]);
+    // An empty file, as older versions left one that were killed at their first start.
+    fs::write(&file, "").unwrap();
+    drop(SqliteStore::open(dir.path()).unwrap());
+    assert!(SqliteStore::open_existing(dir.path()).unwrap().is_some());
+}
+
+/// Pages of the log that are not in the file yet.
+fn log_pages(dir: &Path) -> u32 {
+    let conn = Connection::open(dir.join(FILE)).unwrap();
+    let pages = |row: &rusqlite::Row<'_>| Ok(row.get::<_, u32>(1)? - row.get::<_, u32>(2)?);
+    conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages).unwrap()
+}
+
+#[tokio::test]
+async fn the_log_is_emptied_between_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let mut new = handoff("local", "c", 1);
+    new.prompt = "x".repeat(5 * 1024 * 1024);
+    store
+        .put_handoff(&new, &conversation("local", "c", 1))
+        .await
+        .unwrap();
+    let began = Instant::now();
+    while log_pages(dir.path()) >= lane::LOG_PAGES {
+        assert!(began.elapsed() < Duration::from_secs(20), "never emptied");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.handoff("local", new.id).await.unwrap(), Some(new));
 }
 
 #[tokio::test]
@@ -307,37 +357,37 @@ async fn misses_ask_no_sql() {
 async fn cost_of_durability() {
     let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let store = SqliteStore::open(dir.path()).unwrap();
-    for (mode, sync) in [("FULL", 2), ("NORMAL", 1)] {
-        let pragma = move |conn: &Connection| conn.pragma_update(None, "synchronous", sync);
-        // Outside a transaction alone can it be set; the reader's connection would not do.
-        let set = store.writer.cast("set synchronous", move |conn| {
-            conn.execute_batch("COMMIT")?;
-            let result = pragma(conn);
-            conn.execute_batch("BEGIN IMMEDIATE; SAVEPOINT job")?;
-            result
-        });
-        set.await.unwrap().unwrap();
+    let alone = async |at: u64| {
+        let conversation = conversation("local", "c", at);
+        store.put_conversation(&conversation).await.unwrap();
+    };
+    for flushed in [true, false] {
         let mut times = Vec::new();
         for at in 0..300 {
             let began = Instant::now();
-            put(&store, at).await.unwrap();
+            match flushed {
+                true => {
+                    put(&store, at).await.unwrap();
+                }
+                false => alone(at).await,
+            }
             times.push(began.elapsed());
         }
         times.sort_unstable();
         println!(
-            "{mode}: one at a time: median {:?}, p99 {:?}",
+            "flushed {flushed}: one at a time: median {:?}, p99 {:?}",
             times[150], times[297]
         );
-        for width in [10, 100] {
-            let (began, before) = (Instant::now(), store.commits());
-            for _ in 0..10 {
-                join_all((0..width).map(|at| put(&store, at))).await;
-            }
-            let writes = 10 * width;
-            let commits = store.commits() - before;
-            let each = began.elapsed() / u32::try_from(writes).unwrap();
-            println!("{mode}: {width} at a time: {each:?} each, {writes} writes in {commits} commits");
+    }
+    for width in [10, 100] {
+        let (began, before) = (Instant::now(), store.commits());
+        for _ in 0..10 {
+            join_all((0..width).map(|at| put(&store, at))).await;
         }
+        let writes = 10 * width;
+        let commits = store.commits() - before;
+        let each = began.elapsed() / u32::try_from(writes).unwrap();
+        println!("{width} at a time: {each:?} each, {writes} writes in {commits} commits");
     }
     let id = put(&store, 1).await.unwrap();
     let began = Instant::now();

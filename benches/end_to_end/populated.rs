@@ -1,0 +1,276 @@
+//! A store that has seen months of work, beside an empty one: the same requests and handoffs through both.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use baton_proxy::handoff::record::{Conversation, Handoff};
+use baton_proxy::store::Store;
+use baton_proxy::store::sqlite::SqliteStore;
+use baton_proxy::wire::WireId;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::Bench;
+use crate::children::{Kind, Proxy};
+use crate::client::Client;
+use crate::history::{self, Seeded, Shape};
+use crate::report::Report;
+use crate::stats::{Figure, median, micros};
+
+/// Handoffs in the store, and how many of their conversations are live.
+const HANDOFFS: usize = 10_000;
+const LIVE: usize = 5_000;
+
+/// Length of a carry-over prompt, about: what models write for a task of an hour.
+const PROMPT: usize = 4_000;
+
+/// Connections that bring the conversations to life.
+const AGENTS: usize = 16;
+
+/// Requests to one proxy before the other one has its turn.
+const BLOCK: usize = 10;
+
+/// Size, name, and requests of one repetition.
+const SIZES: [(usize, &str, usize); 3] = [
+    (2_000, "2 KB", 400),
+    (100_000, "100 KB", 150),
+    (1_000_000, "1 MB", 60),
+];
+
+/// Stands in a body for the id of a handoff.
+const ANY: &str = "00000000-0000-7000-8000-000000000000";
+
+/// From one conversation to the next that is asked for: prime, so that all have their turn, and no neighbours.
+const STRIDE: usize = 1_613;
+
+struct Side {
+    proxy: Proxy,
+    client: Client,
+    /// Handoff of each live conversation.
+    ids: Vec<Uuid>,
+    turn: usize,
+}
+
+#[derive(Clone, Default)]
+struct Row {
+    time: Figure,
+    cpu: Figure,
+}
+
+pub(crate) async fn run(bench: &Bench, report: &mut Report) {
+    let (_, addr) = bench.upstream();
+    let mut starts = [Figure::default(), Figure::default()];
+    let mut sides = Vec::new();
+    for (count, start) in [1, HANDOFFS].into_iter().zip(&mut starts) {
+        let (state, ids) = filled(count).await;
+        let begun = Instant::now();
+        let proxy = Proxy::start_on(Kind::Baton, addr, Some(state));
+        start.push(begun.elapsed().as_secs_f64() * 1e3);
+        sides.push(side(proxy, ids).await);
+    }
+    let mut rows = Vec::new();
+    for (bytes, name, requests) in SIZES {
+        let body = body(bytes, Some(&format!("[[handoff-resume:{ANY}]]")));
+        let pair = repeated(bench, &mut sides, async |side, row| {
+            request_all(side, row, &body, requests).await;
+        });
+        rows.push(shown(&format!("request of {name}, pinned"), pair.await));
+    }
+    let pair = repeated(bench, &mut sides, async |side, row| {
+        hand_over(bench, side, row).await
+    });
+    rows.push(shown("handoff, end of call to next request", pair.await));
+    let columns = [
+        "empty, µs",
+        "populated, µs",
+        "ratio",
+        "empty, CPU µs",
+        "populated, CPU µs",
+        "ratio ",
+    ];
+    let title = format!("{HANDOFFS} handoffs stored and {LIVE} conversations live, beside one of each");
+    report.table(&title, &columns, &rows);
+    let rows = ["one handoff", "populated"]
+        .into_iter()
+        .enumerate()
+        .map(|(i, name)| {
+            let weight = Figure(vec![sides[i].proxy.resident() as f64 / 1024.0]);
+            (name.to_owned(), vec![starts[i].clone(), weight])
+        });
+    let columns = ["first line after ms", "resident at the end, MiB"];
+    report.table("Start on it, and weight", &columns, &rows.collect::<Vec<_>>());
+}
+
+/// A state directory with so many handoffs, each of a conversation of its own.
+async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
+    let state = tempfile::tempdir().unwrap();
+    let all = handoffs(count);
+    let store = SqliteStore::open(state.path()).unwrap();
+    for some in all.chunks(256) {
+        let writes = some
+            .iter()
+            .map(|(handoff, conversation)| store.put_handoff(handoff, conversation));
+        join_all(writes)
+            .await
+            .into_iter()
+            .for_each(|written| written.unwrap());
+    }
+    drop(store);
+    assert!(Path::new(state.path()).join("baton.db").is_file());
+    let ids = all.iter().take(LIVE).map(|(handoff, _)| handoff.id).collect();
+    (state, ids)
+}
+
+fn handoffs(count: usize) -> Vec<(Handoff, Conversation)> {
+    let mut random = Seeded::new(9);
+    let one = |n: usize| {
+        let prompt = history::text(&mut random, PROMPT).replace(['\\', '"'], " ");
+        let handoff = Handoff {
+            id: Uuid::now_v7(),
+            principal: "local".to_owned(),
+            conversation: format!("{n:032x}"),
+            wire: WireId::Anthropic,
+            head: format!(r#"{{"role":"user","content":[{{"type":"text","text":"{prompt}"}}]}}"#),
+            prompt,
+            reason: Some("task done".to_owned()),
+            parent: None,
+            model: Some("claude-opus-4-8".to_owned()),
+            created_ms: 1_700_000_000_000 + n as u64,
+            history_bytes: 400_000,
+            archived: false,
+        };
+        let conversation = Conversation {
+            key: handoff.conversation.clone(),
+            principal: "local".to_owned(),
+            tooled: Some(true),
+            active: Some(handoff.id),
+            pairs: Vec::new(),
+            created_ms: handoff.created_ms,
+            updated_ms: handoff.created_ms,
+        };
+        (handoff, conversation)
+    };
+    (0..count).map(one).collect()
+}
+
+/// Brings the conversations to life: one pinned request of each.
+async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
+    let template = body(2_000, Some(&format!("[[handoff-resume:{ANY}]]")));
+    let agents = (0..AGENTS.min(ids.len())).map(|agent| {
+        let (addr, template, ids) = (proxy.addr, template.clone(), ids.clone());
+        tokio::spawn(async move {
+            let mut client = Client::connect(addr).await;
+            for conversation in (agent..ids.len()).step_by(AGENTS) {
+                client.speak_for(conversation);
+                client.ask("fixed", &pinned(&template, ids[conversation])).await;
+            }
+        })
+    });
+    for agent in agents.collect::<Vec<_>>() {
+        agent.await.unwrap();
+    }
+    // What was written behind, and the log of it, is at rest by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let client = Client::connect(proxy.addr).await;
+    Side {
+        proxy,
+        client,
+        ids,
+        turn: 0,
+    }
+}
+
+/// The body with another id.
+fn pinned(template: &Bytes, id: Uuid) -> Bytes {
+    let at = memchr::memmem::find(template, ANY.as_bytes()).unwrap();
+    let mut body = template.to_vec();
+    body[at..at + ANY.len()].copy_from_slice(id.to_string().as_bytes());
+    body.into()
+}
+
+impl Side {
+    /// The next conversation, and its handoff.
+    fn next(&mut self) -> Uuid {
+        self.turn += STRIDE;
+        let conversation = self.turn % self.ids.len();
+        self.client.speak_for(conversation);
+        self.ids[conversation]
+    }
+}
+
+/// Both sides in turn, as often as was asked for.
+async fn repeated(
+    bench: &Bench,
+    sides: &mut [Side],
+    mut measure: impl AsyncFnMut(&mut Side, &mut (Vec<f64>, Duration)),
+) -> [Row; 2] {
+    let mut rows = [Row::default(), Row::default()];
+    for _ in 0..bench.repetitions {
+        let mut found = [(Vec::new(), Duration::ZERO), (Vec::new(), Duration::ZERO)];
+        // Small steps, so that what disturbs the machine disturbs both.
+        for step in 0..STEPS {
+            for i in [step % 2, 1 - step % 2] {
+                measure(&mut sides[i], &mut found[i]).await;
+            }
+        }
+        for (row, (times, cpu)) in rows.iter_mut().zip(found) {
+            row.cpu.push(micros(cpu) / times.len() as f64);
+            row.time.push(median(times));
+        }
+    }
+    rows
+}
+
+/// Parts of a repetition.
+const STEPS: usize = 6;
+
+async fn request_all(side: &mut Side, found: &mut (Vec<f64>, Duration), template: &Bytes, requests: usize) {
+    for _ in 0..(requests / STEPS / BLOCK).max(1) {
+        let before = side.proxy.cpu();
+        for _ in 0..BLOCK {
+            let body = pinned(template, side.next());
+            found.0.push(micros(side.client.ask("fixed", &body).await));
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        found.1 += side.proxy.cpu() - before;
+    }
+}
+
+async fn hand_over(bench: &Bench, side: &mut Side, found: &mut (Vec<f64>, Duration)) {
+    let (shared, _) = bench.upstream();
+    let body = body(100_000, None);
+    let before = side.proxy.cpu();
+    shared.gaps.lock().unwrap().clear();
+    for _ in 0..BLOCK {
+        side.next();
+        side.client.ask("handoff", &body).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    found.1 += side.proxy.cpu() - before;
+    found
+        .0
+        .extend(shared.gaps.lock().unwrap().iter().map(|gap| micros(*gap)));
+}
+
+fn shown(name: &str, [empty, populated]: [Row; 2]) -> (String, Vec<Figure>) {
+    let figures = vec![
+        empty.time.clone(),
+        populated.time.clone(),
+        populated.time.over(&empty.time),
+        empty.cpu.clone(),
+        populated.cpu.clone(),
+        populated.cpu.over(&empty.cpu),
+    ];
+    (name.to_owned(), figures)
+}
+
+pub(crate) fn body(bytes: usize, sentinel: Option<&str>) -> Bytes {
+    let shape = Shape {
+        bytes,
+        sentinel: sentinel.map(str::to_owned),
+        kept: 50_000,
+    };
+    history::body(2, &shape).into()
+}
