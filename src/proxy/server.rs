@@ -180,22 +180,27 @@ impl Bound {
         async move {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);
-            let Some(tls) = tls else {
-                return match first_words(&stream, closing).await {
+            match tls {
+                None => match first_words(&stream, closing).await {
                     Some(Spoken::One) => serve_one(stream, &http.one, app, watcher).await,
                     Some(Spoken::Perhaps2) => serve_any(stream, &http.any, app, watcher).await,
                     None => {}
-                };
-            };
-            match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
-                Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"http/1.1") => {
-                    serve_one(stream, &http.one, app, watcher).await;
-                }
-                Ok(Ok(stream)) => serve_any(stream, &http.any, app, watcher).await,
-                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
-                Err(_) => tracing::debug!("TLS handshake: timeout"),
+                },
+                // The task would keep room for a handshake, as long as it lives.
+                Some(tls) => Box::pin(encrypted(stream, tls, http, app, watcher)).await,
             }
         }
+    }
+}
+
+async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Http, app: Arc<App>, watcher: Watcher) {
+    match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"http/1.1") => {
+            serve_one(stream, &http.one, app, watcher).await;
+        }
+        Ok(Ok(stream)) => serve_any(stream, &http.any, app, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
+        Err(_) => tracing::debug!("TLS handshake: timeout"),
     }
 }
 
