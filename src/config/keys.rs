@@ -199,6 +199,9 @@ pub(super) const SECTIONS: &[Section] = &[
             key("held_bytes", |d, v, _| {
                 put(&mut d.config.limits.held_bytes, v.count(4 << 10, 64 << 20))
             }),
+            key("shelf_bytes", |d, v, _| {
+                put(&mut d.config.limits.shelf_bytes, v.count(0, 1 << 40))
+            }),
             key("exchanges", |d, v, _| {
                 put(&mut d.config.limits.exchanges, v.count(1, 1_000_000))
             }),
@@ -331,6 +334,7 @@ pub(super) fn blank() -> Draft {
                 header_bytes: 0,
                 frame_bytes: 0,
                 held_bytes: 0,
+                shelf_bytes: 0,
                 exchanges: 0,
             },
         },

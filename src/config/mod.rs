@@ -214,6 +214,8 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// Collected arguments of hidden calls.
     pub held_bytes: usize,
+    /// Requests kept in memory while their answers stream.
+    pub shelf_bytes: usize,
     /// Exchanges under way at once.
     pub exchanges: usize,
 }

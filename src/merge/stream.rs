@@ -16,7 +16,8 @@ pub struct StreamMerge {
     array: ArrayWriter,
     dialect: Box<dyn Dialect>,
     /// What the present leg streamed, for asking again; `None` once it grew over its limit.
-    log: Option<Vec<Bytes>>,
+    /// A copy: slices would hold all that was read with them, and upstream's events are small.
+    log: Option<Vec<u8>>,
     logged: usize,
     /// Whether anything was shown that the bytes of an unread frame would contradict.
     committed: bool,
@@ -148,7 +149,7 @@ impl StreamMerge {
             self.log = None;
         }
         if let Some(log) = self.log.as_mut().filter(|_| !bytes.is_empty()) {
-            log.push(bytes);
+            log.extend_from_slice(&bytes);
         }
     }
 
@@ -186,13 +187,9 @@ impl StreamMerge {
     pub fn spoken(&self) -> Option<Spoken> {
         let log = self.log.as_ref()?;
         let mut framer = Framer::of(self.framing, self.frame_limit);
-        let mut frames = Vec::new();
-        for chunk in log {
-            if let Ok(batch) = framer.push(chunk.clone()) {
-                frames.extend(batch.frames.iter().map(|r| batch.buf.slice(r.clone())));
-            }
-        }
-        Some(Spoken::Stream(frames))
+        let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
+        let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
+        Some(Spoken::Stream(frames.collect()))
     }
 
     /// The bytes that follow belong to another leg.

@@ -17,10 +17,13 @@ pub mod fault;
 pub mod headers;
 pub mod meter;
 pub mod out;
+mod packed;
+mod reads;
 pub mod relay;
 pub mod route;
 mod sealed;
 pub mod server;
+mod shelf;
 mod stored;
 pub mod upload;
 pub mod upstream;
@@ -45,13 +48,15 @@ use self::fault::{Code, Fault};
 use self::headers::Sending;
 use self::meter::{EventHook, ExchangeMeter};
 use self::out::OutBody;
+use self::packed::Packed;
 use self::route::{Call, Route};
 use self::sealed::Sealed;
+use self::shelf::Shelf;
 use self::upstream::{Place, Upstreams};
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
 use crate::handoff::tool;
-use crate::journal::{Recording, Tap};
+use crate::journal::{Gather, Recording, Tap};
 use crate::json;
 use crate::session::Sessions;
 use crate::store::SharedStore;
@@ -80,6 +85,8 @@ pub struct App {
     pub events: EventHook,
     /// Gets a copy of what goes by.
     pub journal: Tap,
+    /// Where requests are put by while their answers stream.
+    shelf: Shelf,
     clients: Keyring,
     exchanges: Arc<Semaphore>,
 }
@@ -96,6 +103,7 @@ impl App {
             Some(own) => json::quote(own),
             None => tool::description().to_owned(),
         };
+        let shelf = Shelf::new(config.state_dir.clone(), config.limits.shelf_bytes);
         Ok(Self {
             config,
             tool,
@@ -104,6 +112,7 @@ impl App {
             seal,
             events,
             journal: Tap::off(),
+            shelf,
             clients,
             exchanges,
         })
@@ -212,7 +221,11 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
             .insert(HeaderName::from_static("x-baton-exchange"), id);
     }
     meter.note(|e| e.status = response.status().as_u16());
-    let shown = recording.gather_shown(response.headers());
+    let shown = match recording.is_on() {
+        // Kept as long as the answer streams.
+        true => recording.gather_shown(&Packed::new(response.headers()).map()),
+        false => Gather::default(),
+    };
     response.map(|body| body.guarded(meter, shown, permit))
 }
 

@@ -2,30 +2,35 @@
 //! on shutdown. A connection is a task; a panic ends the exchange it happens in and no other.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::fault::{Code, Fault};
 use super::out::OutBody;
+use super::reads::SmallReads;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
 use crate::config::Config;
@@ -44,13 +49,24 @@ const H2_PING: Duration = Duration::from_secs(30);
 /// After a failed accept (out of file descriptors, mostly): time for connections to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// A bound listener.
 pub struct Bound {
     listener: TcpListener,
     addr: SocketAddr,
     tls: Option<TlsAcceptor>,
-    http: Builder<TokioExecutor>,
+    http: Http,
     drain: Duration,
+}
+
+/// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory that
+/// a connection takes whose version is still to be found out.
+#[derive(Clone)]
+struct Http {
+    one: http1::Builder,
+    any: auto::Builder<TokioExecutor>,
 }
 
 /// Binds the data listener and reads the certificate. Must be called inside a runtime.
@@ -65,25 +81,29 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
         addr: listener.local_addr()?,
         listener: TcpListener::from_std(listener)?,
         tls,
-        http: http(config.limits.header_bytes),
+        http: Http::new(config.limits.header_bytes),
         drain: config.server.drain,
     })
 }
 
-fn http(header_bytes: usize) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(H2_PING)
-        .adaptive_window(true)
-        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
-    builder
+impl Http {
+    fn new(header_bytes: usize) -> Self {
+        let mut one = http1::Builder::new();
+        one.timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
+        let mut any = auto::Builder::new(TokioExecutor::new());
+        any.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
+        any.http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(H2_PING)
+            .adaptive_window(true)
+            .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
+        Self { one, any }
+    }
 }
 
 fn acceptor(chain: &Path, key: &Path) -> io::Result<TlsAcceptor> {
@@ -114,6 +134,7 @@ impl Bound {
     /// Serves until `shutdown` is ready, then takes no new requests and gives those under way the drain time.
     pub async fn run(self, app: Arc<App>, shutdown: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
+        let (open, closing) = watch::channel(());
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -121,7 +142,8 @@ impl Bound {
                 () = &mut shutdown => break,
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let connection = self.connection(stream, app.clone(), graceful.watcher());
+                        let connection =
+                            self.connection(stream, app.clone(), graceful.watcher(), closing.clone());
                         connections.spawn(connection);
                     }
                     Err(error) => {
@@ -133,6 +155,8 @@ impl Bound {
             }
         }
         drop(self.listener);
+        // Who has said nothing yet is not waited for.
+        drop(open);
         if tokio::time::timeout(self.drain, graceful.shutdown())
             .await
             .is_err()
@@ -150,36 +174,95 @@ impl Bound {
         stream: TcpStream,
         app: Arc<App>,
         watcher: Watcher,
+        closing: watch::Receiver<()>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (tls, http) = (self.tls.clone(), self.http.clone());
         async move {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);
-            let Some(tls) = tls else {
-                return serve(stream, http, app, watcher).await;
-            };
-            match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
-                Ok(Ok(stream)) => serve(stream, http, app, watcher).await,
-                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
-                Err(_) => tracing::debug!("TLS handshake: timeout"),
+            match tls {
+                None => match first_words(&stream, closing).await {
+                    Some(Spoken::One) => serve_one(stream, &http.one, app, watcher).await,
+                    Some(Spoken::Perhaps2) => serve_any(stream, &http.any, app, watcher).await,
+                    None => {}
+                },
+                // The task would keep room for a handshake, as long as it lives.
+                Some(tls) => Box::pin(encrypted(stream, tls, http, app, watcher)).await,
             }
         }
     }
 }
 
-async fn serve<S>(stream: S, http: Builder<TokioExecutor>, app: Arc<App>, watcher: Watcher)
+async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Http, app: Arc<App>, watcher: Watcher) {
+    match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"http/1.1") => {
+            serve_one(stream, &http.one, app, watcher).await;
+        }
+        Ok(Ok(stream)) => serve_any(stream, &http.any, app, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
+        Err(_) => tracing::debug!("TLS handshake: timeout"),
+    }
+}
+
+/// What a connection seems to speak.
+enum Spoken {
+    One,
+    Perhaps2,
+}
+
+/// Looks at what comes first, and leaves it where it is. `None`: nothing did.
+async fn first_words(stream: &TcpStream, mut closing: watch::Receiver<()>) -> Option<Spoken> {
+    let mut first = [0; H2_PREFACE.len()];
+    let peeked = tokio::time::timeout(HEAD_TIME, stream.peek(&mut first));
+    let seen = tokio::select! {
+        peeked = peeked => peeked.ok()?.ok()?,
+        _ = closing.changed() => return None,
+    };
+    match &first[..seen] {
+        [] => None,
+        first if H2_PREFACE.starts_with(first) => Some(Spoken::Perhaps2),
+        _ => Some(Spoken::One),
+    }
+}
+
+/// Awaits a connection, boxed: the task keeps as much room as the largest thing it ever awaits, as long as it
+/// lives.
+async fn watched<C: GracefulConnection>(connection: C, watcher: Watcher)
+where
+    C::Error: Display,
+{
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection");
+    }
+}
+
+async fn serve_one<S>(stream: S, http: &http1::Builder, app: Arc<App>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let connection = http.serve_connection(TokioIo::new(SmallReads::new(stream)), service(app));
+    Box::pin(watched(connection, watcher)).await;
+}
+
+async fn serve_any<S>(stream: S, http: &auto::Builder<TokioExecutor>, app: Arc<App>, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http.serve_connection(TokioIo::new(stream), service(app));
+    Box::pin(watched(connection.into_owned(), watcher)).await;
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<OutBody>, Infallible>> + Send>>;
+
+/// Answers requests, each in a box: a connection would keep room for it while its answer streams.
+fn service(
+    app: Arc<App>,
+) -> impl Service<Request<Incoming>, Response = Response<OutBody>, Error = Infallible, Future = Answering> {
+    service_fn(move |request: Request<Incoming>| -> Answering {
         let (again, uri) = (app.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
-        contained(handle(app.clone(), request), shape)
-    });
-    let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(error, "connection");
-    }
+        Box::pin(contained(handle(app.clone(), request), shape))
+    })
 }
 
 /// A panic in a body ends its connection: the agent has half an answer already.

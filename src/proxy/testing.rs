@@ -74,6 +74,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             header_bytes: 64 << 10,
             frame_bytes: 1 << 20,
             held_bytes: 1 << 20,
+            shelf_bytes: 1 << 20,
             exchanges: 16,
         },
     }

@@ -62,8 +62,11 @@ impl std::fmt::Display for AgentGone {
 
 impl std::error::Error for AgentGone {}
 
-/// What is sent up: something held, or what the agent is sending.
-pub struct SendBody {
+/// What is sent up: something held, or what the agent is sending. It is one pointer large, since the client
+/// library keeps room for dozens of requests with each connection.
+pub struct SendBody(Box<Sent>);
+
+struct Sent {
     source: Source,
     progress: Arc<Progress>,
 }
@@ -75,21 +78,21 @@ enum Source {
 
 impl SendBody {
     pub(super) fn held(rope: RopeBody, progress: Arc<Progress>) -> Self {
-        Self {
+        Self(Box::new(Sent {
             source: Source::Held(rope),
             progress,
-        }
+        }))
     }
 
     pub(super) fn agent(body: Incoming, progress: Arc<Progress>) -> Self {
-        Self {
+        Self(Box::new(Sent {
             source: Source::Agent(body),
             progress,
-        }
+        }))
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, AgentGone>>> {
-        let agent = match &mut self.source {
+        let agent = match &mut self.0.source {
             Source::Held(rope) => return Poll::Ready(rope.next().map(Ok)),
             Source::Agent(body) => body,
         };
@@ -117,20 +120,20 @@ impl Body for SendBody {
     ) -> Poll<Option<Result<Frame<Bytes>, AgentGone>>> {
         let polled = std::task::ready!(self.poll_data(cx));
         if let Some(Ok(data)) = &polled {
-            self.progress.add(data.len());
+            self.0.progress.add(data.len());
         }
         Poll::Ready(polled.map(|p| p.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
+        match &self.0.source {
             Source::Held(rope) => rope.left == 0,
             Source::Agent(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
+        match &self.0.source {
             Source::Held(rope) => SizeHint::with_exact(rope.left),
             Source::Agent(body) => body.size_hint(),
         }

@@ -222,6 +222,59 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     );
 }
 
+/// What is put by while an answer streams is in a file that has no name.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_killed_program_leaves_no_request_behind() {
+    let slow = |_: &Seen| {
+        Reply::text("A long answer.")
+            .deltas(1)
+            .delay(Duration::from_millis(500))
+    };
+    let provider = Strict::start(slow, Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (dir.path().join("baton.toml"), dir.path().join("state"));
+    let text = format!(
+        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n\
+         limits.shelf_bytes = 0\njournal.enabled = false\n",
+        provider.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut program = Program::start(&config, &state);
+    let body = Anthropic.body(&[user(&"The canary sings. ".repeat(10_000))], true);
+    let agent = client();
+    let mut answer = open(&agent, &program.url, Anthropic.headers(), body.to_string().into())
+        .await
+        .into_body();
+    answer.frame().await.unwrap().unwrap();
+    let fds = format!("/proc/{}/fd", program.child.id());
+    let nameless = || {
+        let links = std::fs::read_dir(&fds).unwrap().flatten();
+        let files = links.filter_map(|fd| Some((fd.path(), std::fs::read_link(fd.path()).ok()?)));
+        let mut gone = files.filter(|(_, file)| {
+            let file = file.to_string_lossy();
+            file.starts_with(&*state.to_string_lossy()) && file.ends_with("(deleted)")
+        });
+        gone.find_map(|(fd, _)| std::fs::read(fd).ok())
+    };
+    let mut written = None;
+    for _ in 0..300 {
+        written = nameless().filter(|text| !text.is_empty());
+        if written.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(written.unwrap(), body.to_string().as_bytes());
+    program.kill();
+    for file in std::fs::read_dir(&state).unwrap() {
+        let file = file.unwrap().path();
+        let text = std::fs::read(&file).unwrap();
+        let sings = memchr::memmem::find(&text, b"The canary sings.");
+        assert_eq!(sings, None, "{}", file.display());
+    }
+}
+
 fn text_block(text: &str) -> Value {
     serde_json::json!({"type": "text", "text": text})
 }

@@ -49,8 +49,17 @@ impl Reading {
         Ok(Self { view, marks, items })
     }
 
-    /// The same request with some of its bytes changed. What its path says stays.
-    pub(super) fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
+    /// Lets go of everything but what was found out of it; [`again`](Self::again) reads it once more.
+    pub fn let_go(&mut self) {
+        self.view.body = Bytes::new();
+        self.view.turns = Vec::new();
+        self.marks = Vec::new();
+        self.items = Vec::new();
+    }
+
+    /// The same request, to which a model answers, read from its text once more; or with some of its bytes
+    /// changed. What its path says stays.
+    pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
         let mut again = Self::new(wire, body, Call::Generate).ok()?;
         let (facts, said) = (&mut again.view.facts, &self.view.facts);
         facts.model.clone_from(&said.model);

@@ -24,6 +24,7 @@ use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 const MOST_CANDIDATES: usize = 64;
 
 /// A request that is understood.
+#[derive(Clone)]
 pub(super) struct Prepared {
     /// Its wire.
     pub(super) wire: &'static dyn Wire,
@@ -48,6 +49,7 @@ pub(super) struct Prepared {
 }
 
 /// The active handoff.
+#[derive(Clone)]
 pub(super) struct Active {
     /// Where its sentinel stands; `None` where the transcript before this request is held upstream.
     pub(super) candidate: Option<Candidate>,

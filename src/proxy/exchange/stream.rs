@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::answer::Exchange;
+use super::answer::{Exchange, PutBy, TakenBack};
 use super::legs;
 use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HiddenPair};
@@ -29,6 +30,8 @@ type Work = Pin<Box<dyn Future<Output = Next> + Send>>;
 /// The body of a streamed answer.
 pub(super) struct Driver {
     exchange: Exchange,
+    /// The request, until a later leg needs it.
+    put_by: Option<PutBy>,
     merge: StreamMerge,
     phase: Phase,
     out: VecDeque<Bytes>,
@@ -62,6 +65,7 @@ struct Base {
 
 /// How the work between two legs came out.
 enum Next {
+    TakenBack(io::Result<TakenBack>),
     Handoff(Result<Handoff, StoreError>),
     Beside(Result<(), StoreError>),
     Aside(Result<(HiddenPair, Option<String>), StoreError>),
@@ -71,7 +75,7 @@ enum Next {
 
 impl Driver {
     pub(super) fn new(
-        exchange: Exchange,
+        mut exchange: Exchange,
         body: UpstreamBody,
         now: Circumstances,
         opening: Option<Arc<Handoff>>,
@@ -94,8 +98,11 @@ impl Driver {
         if now.pending.is_some() {
             merge.hold_ends();
         }
+        // Behind a sentinel that was shown before, a leg may fail and be asked for again.
+        let put_by = opening.is_none().then(|| exchange.put_by());
         Self {
             exchange,
+            put_by,
             merge,
             phase: Phase::Leg(body),
             out: VecDeque::new(),
@@ -115,8 +122,20 @@ impl Driver {
         self.out.extend(out);
     }
 
-    /// The leg has ended: what it came to decides what comes next.
+    /// The leg has ended: what it came to decides what comes next. The request is taken back where it is needed.
     fn leg_ended(&mut self) {
+        let verdict = self.merge.judge(&self.now);
+        let needed = matches!(verdict, Verdict::Fire { .. } | Verdict::AskAgain(_));
+        match self.put_by.take_if(|_| needed || self.merge.report().again) {
+            Some(put_by) => {
+                let prepared = self.exchange.prepared.clone();
+                self.work(async move { Next::TakenBack(put_by.read(prepared).await) });
+            }
+            None => self.came_to(verdict),
+        }
+    }
+
+    fn came_to(&mut self, verdict: Verdict) {
         let report = self.merge.report().clone();
         self.exchange.count(&report);
         self.first_id.get_or_insert_with(|| report.id.clone());
@@ -124,7 +143,7 @@ impl Driver {
             return self.failed_early();
         }
         self.early = 0;
-        match self.merge.judge(&self.now) {
+        match verdict {
             Verdict::End(ending) => self.close(ending, &report),
             Verdict::Fire { prompt, reason } => {
                 let exchange = self.exchange.clone();
@@ -171,6 +190,14 @@ impl Driver {
 
     fn worked(&mut self, next: Next) {
         match next {
+            Next::TakenBack(Ok(back)) => {
+                self.exchange.take_back(back);
+                self.leg_ended();
+            }
+            Next::TakenBack(Err(error)) => {
+                tracing::error!(exchange = self.exchange.ctx.id, %error, "the request cannot be had again");
+                self.came_to(Verdict::End(Ending::WithoutCall));
+            }
             Next::Handoff(Ok(handoff)) => self.hand_over(handoff),
             Next::Handoff(Err(error)) => {
                 // Not written, so not shown: the turn ends as if the call had not been made.
@@ -380,10 +407,13 @@ impl Driver {
     }
 
     /// The last piece is on its way: agents may leave before they are told that there is no more.
-    fn ended(&self) {
+    fn ended(&mut self) {
         self.exchange.ctx.meter.decide(Outcome::Complete);
         if self.merge.report().stop != Stop::Error {
-            self.exchange.forget();
+            match &self.put_by {
+                Some(put_by) => put_by.forget(&self.exchange),
+                None => self.exchange.forget(),
+            }
         }
     }
 

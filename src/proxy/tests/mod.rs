@@ -4,3 +4,4 @@ mod bodies;
 mod listener;
 mod refusals;
 mod relayed;
+mod shelved;

@@ -5,7 +5,7 @@ pub mod quirks;
 pub mod scene;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -93,7 +93,19 @@ pub fn config(url: &str) -> Config {
         url.clone_into(&mut upstream.base_url);
     }
     config.server.drain = Duration::ZERO;
+    // Every request is put by in a file while its answer streams.
+    config.limits.shelf_bytes = 0;
+    config.state_dir = memory_dir();
     config
+}
+
+fn memory_dir() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    }
 }
 
 pub fn memory() -> SharedStore {
@@ -102,12 +114,7 @@ pub fn memory() -> SharedStore {
 
 /// A folder in memory where there is such a thing: what these tests are about is not the disk.
 pub fn temp() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() {
-        tempfile::tempdir_in(memory).unwrap()
-    } else {
-        tempfile::tempdir().unwrap()
-    }
+    tempfile::tempdir_in(memory_dir()).unwrap()
 }
 
 pub fn sqlite(dir: &Path) -> SharedStore {
