@@ -8,6 +8,7 @@ use http::{HeaderMap, Response, StatusCode, header, response::Parts};
 use http_body_util::{BodyExt, Limited};
 
 use super::prepare::{Prepared, body_hash};
+use super::whole::Asked;
 use super::{is_model_call, legs, shaped, stream, whole};
 use crate::config::Mode;
 use crate::handoff::plan::{Cut, Reading, Rewritten};
@@ -89,6 +90,23 @@ pub(super) struct TakenBack {
     text: Bytes,
     reading: Reading,
     headers: HeaderMap,
+}
+
+/// What the agent gets.
+#[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
+enum Shown {
+    Now(Response<OutBody>),
+    /// When all of it is there.
+    Collected(Box<Asked>),
+}
+
+impl Shown {
+    async fn response(self) -> Response<OutBody> {
+        match self {
+            Self::Now(response) => response,
+            Self::Collected(asked) => whole::answer(asked).await,
+        }
+    }
 }
 
 impl Exchange {
@@ -199,7 +217,7 @@ impl Exchange {
         if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
             return Box::pin(self.other_way_round(response)).await;
         }
-        self.take(response, first).await
+        self.take(response, first).response().await
     }
 
     /// A repeated request: what follows the handoff, opened by its sentinel.
@@ -231,8 +249,8 @@ impl Exchange {
         };
         let (parts, body) = response.into_parts();
         let opening = Some(Arc::new((*handoff).clone()));
-        self.show(parts, body, Circumstances { pending: None, ..now }, opening)
-            .await
+        let now = Circumstances { pending: None, ..now };
+        self.show(parts, body, now, opening).response().await
     }
 
     fn remember(&self, handoff: &Handoff) {
@@ -362,7 +380,7 @@ impl Exchange {
                 }
                 self.ctx.meter.note(|e| e.tooled = tooled);
                 self.tooled = tooled;
-                return self.take(response, again).await;
+                return self.take(response, again).response().await;
             }
         }
         self.ctx.meter.decide(Outcome::UpstreamError);
@@ -370,35 +388,47 @@ impl Exchange {
     }
 
     /// Takes upstream's answer to the first leg.
-    async fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Response<OutBody> {
+    fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
         if !response.status().is_success() || !is_model_call(self.ctx.call) {
-            return relay::answer(&self.ctx, Ok(response));
+            return Shown::Now(relay::answer(&self.ctx, Ok(response)));
         }
         let now = self.circumstances(&first);
         let (parts, body) = response.into_parts();
-        self.show(parts, body, now, None).await
+        self.show(parts, body, now, None)
     }
 
-    async fn show(
+    fn show(
         self,
         parts: Parts,
         body: UpstreamBody,
         now: Circumstances,
         opening: Option<Arc<Handoff>>,
-    ) -> Response<OutBody> {
+    ) -> Shown {
+        let relayed = |exchange: &Self, parts, body| {
+            Shown::Now(relay::answer(
+                &exchange.ctx,
+                Ok(Response::from_parts(parts, body)),
+            ))
+        };
         let body = match self.readable(&parts, body) {
             Ok(body) => body,
-            Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
+            Err(body) => return relayed(&self, parts, body),
         };
         if self.is_stream(&parts) {
             self.ctx.meter.note(|e| e.streamed = true);
             let source = stream::Driver::new(self, body, now, opening);
-            return shaped(parts.status, &parts.headers, OutBody::stream(source));
+            return Shown::Now(shaped(parts.status, &parts.headers, OutBody::stream(source)));
         }
         if is_json(&parts) {
-            return whole::answer(self, parts, body, now, opening).await;
+            return Shown::Collected(Box::new(Asked {
+                exchange: self,
+                parts,
+                body,
+                now,
+                opening,
+            }));
         }
-        relay::answer(&self.ctx, Ok(Response::from_parts(parts, body)))
+        relayed(&self, parts, body)
     }
 
     /// Whether an answer is a stream: by its content type, or the array that was asked for.

@@ -19,14 +19,26 @@ use crate::proxy::out::OutBody;
 use crate::store::StoreError;
 use crate::wire::{Ending, Leg, LegReport, Spoken};
 
+/// What an answer to an agent that asked for no stream is made of.
+pub(super) struct Asked {
+    pub(super) exchange: Exchange,
+    /// Head and body of upstream's answer.
+    pub(super) parts: Parts,
+    pub(super) body: UpstreamBody,
+    pub(super) now: Circumstances,
+    /// The handoff behind which a repeated request goes on.
+    pub(super) opening: Option<Arc<Handoff>>,
+}
+
 /// The answer to an agent that asked for no stream.
-pub(super) async fn answer(
-    exchange: Exchange,
-    parts: Parts,
-    body: UpstreamBody,
-    now: Circumstances,
-    opening: Option<Arc<Handoff>>,
-) -> Response<OutBody> {
+pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
+    let Asked {
+        exchange,
+        parts,
+        body,
+        now,
+        opening,
+    } = *asked;
     let body = match collect(&exchange, body).await {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
@@ -46,7 +58,11 @@ pub(super) async fn answer(
         course.head = Some(handoff.head.clone());
     }
     let opening = course.shown.clone();
-    let (ending, report) = course.run(body, report).await;
+    // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
+    let (ending, report) = match course.first(&body, &report) {
+        Some(ending) => (ending, report),
+        None => Box::pin(course.run(body, report)).await,
+    };
     let said = opening.is_some() || course.legs.iter().any(|l| l.then.is_some());
     let over = matches!(ending, Ending::Own | Ending::WithoutCall);
     if over
@@ -80,17 +96,30 @@ struct Course {
 }
 
 impl Course {
+    /// The ending of a reply whose first leg ends it.
+    fn first(&mut self, body: &Bytes, report: &LegReport) -> Option<Ending> {
+        let Verdict::End(ending) = judge(report, &self.now) else {
+            return None;
+        };
+        self.ended(body, report);
+        Some(ending)
+    }
+
+    /// A leg has ended.
+    fn ended(&mut self, body: &Bytes, report: &LegReport) {
+        self.exchange.count(report);
+        self.legs.push(Leg {
+            body: body.clone(),
+            report: report.clone(),
+            then: None,
+        });
+    }
+
     /// Runs leg after leg. Returns how the reply ends, and what the last leg came to.
     async fn run(&mut self, mut body: Bytes, mut report: LegReport) -> (Ending, LegReport) {
         loop {
-            self.exchange.count(&report);
+            self.ended(&body, &report);
             let verdict = judge(&report, &self.now);
-            let leg = Leg {
-                body: body.clone(),
-                report: report.clone(),
-                then: None,
-            };
-            self.legs.push(leg);
             let go_on = match verdict {
                 Verdict::End(ending) => Err(ending),
                 Verdict::Fire { prompt, reason } => self.fire(prompt, reason).await,
