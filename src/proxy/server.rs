@@ -57,13 +57,12 @@ pub struct Bound {
     listener: TcpListener,
     addr: SocketAddr,
     tls: Option<TlsAcceptor>,
-    http: Http,
+    http: Arc<Http>,
     drain: Duration,
 }
 
 /// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory that
 /// a connection takes whose version is still to be found out.
-#[derive(Clone)]
 struct Http {
     one: http1::Builder,
     any: auto::Builder<TokioExecutor>,
@@ -81,7 +80,7 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
         addr: listener.local_addr()?,
         listener: TcpListener::from_std(listener)?,
         tls,
-        http: Http::new(config.limits.header_bytes),
+        http: Arc::new(Http::new(config.limits.header_bytes)),
         drain: config.server.drain,
     })
 }
@@ -193,7 +192,7 @@ impl Bound {
     }
 }
 
-async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Http, app: Arc<App>, watcher: Watcher) {
+async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Arc<Http>, app: Arc<App>, watcher: Watcher) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"http/1.1") => {
             serve_one(stream, &http.one, app, watcher).await;
