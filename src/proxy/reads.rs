@@ -11,12 +11,31 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 /// in a core's nearest cache between the kernel and whoever copies them together.
 const MOST: u64 = (16 << 10) - 1;
 
+/// A request that goes on and on is read in larger pieces: each one costs a system call and a few wake-ups.
+const MOST_OF_LONG: u64 = (64 << 10) - 1;
+
+/// So many bytes without an answer make a request long.
+const LONG: u64 = 192 << 10;
+
 /// A stream that gives no more than a little at once. Written to, it is the stream itself.
-pub(super) struct SmallReads<S>(Take<S>);
+pub(super) struct SmallReads<S> {
+    stream: Take<S>,
+    /// Bytes read since something was written.
+    read: u64,
+}
 
 impl<S: AsyncRead> SmallReads<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self(stream.take(MOST))
+        let stream = stream.take(MOST);
+        Self { stream, read: 0 }
+    }
+}
+
+impl<S: AsyncRead> SmallReads<S> {
+    /// The stream for what is written: an answer, with which the next request begins anew.
+    fn written(&mut self) -> &mut S {
+        self.read = 0;
+        self.stream.get_mut()
     }
 }
 
@@ -26,26 +45,30 @@ impl<S: AsyncRead + Unpin> AsyncRead for SmallReads<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.0.set_limit(MOST);
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        let most = if self.read < LONG { MOST } else { MOST_OF_LONG };
+        self.stream.set_limit(most);
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.read += (buf.filled().len() - before) as u64;
+        polled
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SmallReads<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(self.0.get_mut()).poll_write(cx, buf)
+        Pin::new(self.written()).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.0.get_mut()).poll_flush(cx)
+        Pin::new(self.stream.get_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.0.get_mut()).poll_shutdown(cx)
+        Pin::new(self.stream.get_mut()).poll_shutdown(cx)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.get_ref().is_write_vectored()
+        self.stream.get_ref().is_write_vectored()
     }
 
     fn poll_write_vectored(
@@ -53,7 +76,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SmallReads<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(self.0.get_mut()).poll_write_vectored(cx, bufs)
+        Pin::new(self.written()).poll_write_vectored(cx, bufs)
     }
 }
 
@@ -66,18 +89,23 @@ mod tests {
     #[tokio::test]
     async fn everything_comes_and_never_much_of_it_at_once() {
         let (mut agent, server) = tokio::io::duplex(1 << 20);
-        let sent: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
+        let sent: Vec<u8> = (0..400_000u32).map(|i| i as u8).collect();
         agent.write_all(&sent).await.unwrap();
         drop(agent);
         let (mut reads, mut came) = (SmallReads::new(server), Vec::new());
+        let mut sizes = vec![0];
         loop {
             let mut buf = vec![0; 64 << 10];
             match reads.read(&mut buf).await.unwrap() {
                 0 => break,
                 n => came.extend_from_slice(&buf[..n]),
             }
-            assert!(came.len() % MOST as usize == 0 || came.len() == sent.len());
+            sizes.push(came.len());
         }
         assert_eq!(came, sent);
+        let pieces: Vec<_> = sizes.windows(2).map(|w| (w[1] - w[0]) as u64).collect();
+        let small = pieces.iter().position(|&p| p == MOST_OF_LONG).unwrap();
+        assert!(pieces[..small].iter().all(|&p| p == MOST), "{pieces:?}");
+        assert_eq!(sizes[small] as u64 / LONG, 1, "{sizes:?}");
     }
 }
