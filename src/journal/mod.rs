@@ -57,15 +57,19 @@ use crate::config::Journal as Settings;
 /// Starts the journal of a state directory. `tags` tell a harness's texts from a person's, for titles. The thread
 /// ends when the last clone of the tap is gone.
 ///
-/// Its file is opened on that thread, and what is noted meanwhile waits. Where it cannot be opened or made, the log
-/// says so, and every copy counts as dropped.
+/// A file that is not there yet is made on that thread, and what is noted meanwhile waits. Where it cannot be made,
+/// the log says so, and every copy counts as dropped.
 ///
 /// # Errors
-/// There is no thread to be had; whoever asks goes on with [`Tap::off`].
+/// The file that is there cannot be opened; whoever asks goes on with [`Tap::off`].
 pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, JournalError> {
     if !settings.enabled {
         return Ok(Tap::off());
     }
+    let found = match schema::is_there(dir)? {
+        true => Some(schema::open(dir)?),
+        false => None,
+    };
     let (tap, notes, load) = Tap::new(settings.queue_bytes, settings.response_bytes);
     let live = tap.teller();
     let bounds = Bounds {
@@ -74,7 +78,8 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
     };
     let (dir, tags, redact) = (dir.to_owned(), tags.to_owned(), settings.redact.clone());
     let open = move || {
-        let conn = schema::open(&dir)?;
+        let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
+        // Compiling the patterns is most of the work of a start.
         Ok::<_, JournalError>(Archive::new(conn, Redactor::new(&redact), tags)?)
     };
     let work = move || match open() {

@@ -89,13 +89,22 @@ pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Opens the file for writing: made, for its owner alone, and brought to the newest version as needed.
-pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
+/// Makes the file, for its owner alone, and opens it.
+pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
     crate::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
     let file = file(dir);
-    if !fs::exists(&file)? {
-        crate::store::make_whole(&file, fill, JournalError::from)?;
-    }
+    crate::store::make_whole(&file, fill, JournalError::from)?;
+    open(dir)
+}
+
+/// Whether there is a file.
+pub(super) fn is_there(dir: &Path) -> Result<bool, JournalError> {
+    Ok(fs::exists(file(dir))?)
+}
+
+/// Opens the file for writing, and brings it to the newest version as needed.
+pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
+    let file = file(dir);
     let mut conn = connect(&file)?;
     // A power loss may take the last exchanges; it never breaks the file, and the store is the one that must not lose.
     conn.execute_batch(&format!(

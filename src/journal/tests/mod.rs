@@ -358,10 +358,11 @@ fn switched_off_there_is_no_file_and_no_work() {
     assert!(Query::open(dir.path()).unwrap().is_none());
 }
 
+#[cfg(unix)]
 #[test]
-fn a_file_that_cannot_be_had_costs_the_copies_and_nothing_else() {
+fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join(FILE)).unwrap();
+    std::os::unix::fs::symlink("nowhere/at/all", dir.path().join(FILE)).unwrap();
     let tap = started(dir.path());
     let one = body(&[said("user", "y")]);
     note(&tap, 1, &one, from_ref(&one), &[], &Bytes::from_static(b"{}"));
