@@ -1,0 +1,224 @@
+//! Instructions that a whole request costs a proxy, from socket to socket: the process runs under valgrind, once
+//! with few requests and once with many, and the difference is the requests'.
+//!
+//! Only what runs in user space is counted, on all threads, whatever waits included. How busy the machine is does not
+//! matter. libc's copies by `rep movsb` would count as an instruction for each byte, so both proxies copy by vectors.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bytes::Bytes;
+
+use crate::Bench;
+use crate::children::{Kind, Proxy};
+use crate::client::Client;
+use crate::report::Report;
+use crate::requests::{body, sentinel};
+use crate::stats::Figure;
+use crate::streams::drain;
+
+/// What is done `few` and `many` times, in how many pieces that are one unit each.
+struct Case {
+    name: &'static str,
+    bytes: usize,
+    pinned: bool,
+    work: Work,
+    base: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Work {
+    /// So many requests.
+    Requests { few: usize, many: usize },
+    /// One stream of so many chunks of so many events.
+    Stream {
+        few: usize,
+        many: usize,
+        per_chunk: usize,
+    },
+}
+
+const fn request(name: &'static str, bytes: usize, pinned: bool, few: usize, many: usize) -> Case {
+    Case {
+        name,
+        bytes,
+        pinned,
+        work: Work::Requests { few, many },
+        base: Kind::Collecting,
+    }
+}
+
+const fn stream(name: &'static str, few: usize, many: usize, per_chunk: usize) -> Case {
+    Case {
+        name,
+        bytes: 2_000,
+        pinned: false,
+        work: Work::Stream { few, many, per_chunk },
+        base: Kind::Streaming,
+    }
+}
+
+const CASES: [Case; 8] = [
+    request("request 2 KB whole", 2_000, false, 50, 250),
+    request("request 2 KB pinned", 2_000, true, 50, 250),
+    request("request 100 KB whole", 100_000, false, 20, 100),
+    request("request 100 KB pinned", 100_000, true, 20, 100),
+    request("request 1 MB whole", 1_000_000, false, 5, 25),
+    request("request 1 MB pinned", 1_000_000, true, 5, 25),
+    stream("event, 1 in a chunk", 100, 500, 1),
+    stream("event, 64 in a chunk", 50, 250, 64),
+];
+
+/// Cost of one unit, for the yardstick and for baton without and with its journal.
+pub(crate) async fn run(bench: &Bench, report: &mut Report) {
+    let mut rows = Vec::new();
+    for case in CASES
+        .iter()
+        .filter(|c| bench.case.as_ref().is_none_or(|n| c.name.contains(n)))
+    {
+        let hyper = case.cost(bench, case.base).await;
+        let off = case.cost(bench, Kind::Baton).await;
+        let on = case.cost(bench, Kind::Journal).await;
+        let figures = [hyper, off, off / hyper, on, on / off];
+        let figures = figures.map(|f| Figure(vec![f])).to_vec();
+        rows.push((case.name.to_owned(), figures));
+        eprintln!(
+            "{}: hyper {hyper:.0}, baton {off:.0}, with the journal {on:.0}",
+            case.name
+        );
+    }
+    let columns = [
+        "hyper",
+        "baton, journal off",
+        "÷ hyper",
+        "baton, journal on",
+        "÷ journal off",
+    ];
+    report.table("Instructions in user space", &columns, &rows);
+    if let Some(path) = &bench.counts {
+        write(path, &rows);
+    }
+}
+
+/// What `benches/whole.sh` compares: a ratio and its name on each line.
+fn write(path: &Path, rows: &[(String, Vec<Figure>)]) {
+    let line = |(name, figures): &(String, Vec<Figure>)| {
+        let ratio = |i: usize| figures[i].median();
+        format!(
+            "{:.3}\t{name}, ÷ hyper\n{:.3}\t{name}, journal on ÷ off\n",
+            ratio(2),
+            ratio(4)
+        )
+    };
+    std::fs::write(path, rows.iter().map(line).collect::<String>()).unwrap();
+}
+
+impl Case {
+    async fn cost(&self, bench: &Bench, kind: Kind) -> f64 {
+        let (few, many, per_unit) = match self.work {
+            // The journal reads all that went by once more, and an instruction takes fifty times as long here.
+            Work::Requests { few, many } if kind == Kind::Journal => (few / 5, many / 5, 1),
+            Work::Requests { few, many } => (few, many, 1),
+            Work::Stream { few, many, per_chunk } => (few, many, per_chunk),
+        };
+        let (less, more) = tokio::join!(self.total(bench, kind, few), self.total(bench, kind, many));
+        (more - less) / ((many - few) * per_unit) as f64
+    }
+
+    /// Instructions of a process that does so much, from its start to its end.
+    async fn total(&self, bench: &Bench, kind: Kind, units: usize) -> f64 {
+        let (_, upstream) = bench.upstream();
+        let counter = Counter::new(bench.profile.as_deref(), kind, self.name, units);
+        let proxy = counter.start(kind, upstream);
+        let mark = match self.pinned && kind.is_baton() {
+            true => Some(sentinel(&proxy).await),
+            false => None,
+        };
+        let body = body(self.bytes, mark);
+        let mut client = Client::connect(proxy.addr).await;
+        for _ in 0..3 {
+            client.ask("fixed", &body).await;
+        }
+        self.work(&proxy, &mut client, &body, units).await;
+        proxy.cpu_at_rest().await;
+        proxy.end();
+        counter.count()
+    }
+
+    async fn work(&self, proxy: &Proxy, client: &mut Client, body: &Bytes, units: usize) {
+        match self.work {
+            Work::Requests { .. } => {
+                for _ in 0..units {
+                    client.ask("fixed", body).await;
+                    // Agents think between two requests: what is put off is done by then.
+                    proxy.cpu_at_rest().await;
+                }
+            }
+            Work::Stream { per_chunk, .. } => {
+                let script = format!("slow={units}={per_chunk}");
+                drain(client.send(&script, body).await.into_body()).await;
+            }
+        }
+    }
+}
+
+/// valgrind, and where it leaves its count.
+struct Counter {
+    log: tempfile::NamedTempFile,
+    /// A profile of functions, where one is wanted.
+    profile: Option<PathBuf>,
+}
+
+/// Copies by vectors, whatever size of copy the processor at hand likes to do by `rep movsb`.
+const LIBC: &str =
+    "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
+
+impl Counter {
+    fn new(profiles: Option<&Path>, kind: Kind, name: &str, units: usize) -> Self {
+        let file = format!("{}, {name}, {units}.callgrind", kind.word()).replace([' ', ','], "_");
+        Self {
+            log: tempfile::NamedTempFile::new().unwrap(),
+            profile: profiles.map(|dir| dir.join(file)),
+        }
+    }
+
+    fn start(&self, kind: Kind, upstream: SocketAddr) -> Proxy {
+        Proxy::start_counted(kind, upstream, |program| {
+            let mut command = Command::new("valgrind");
+            match &self.profile {
+                Some(path) => {
+                    let out = format!("--callgrind-out-file={}", path.display());
+                    command.args(["--tool=callgrind", &out]);
+                }
+                // Faster by far, as it does not follow calls.
+                None => {
+                    command.args([
+                        "--tool=cachegrind",
+                        "--cache-sim=no",
+                        "--cachegrind-out-file=/dev/null",
+                    ]);
+                }
+            }
+            command
+                .arg("--fair-sched=try")
+                .arg(format!("--log-file={}", self.log.path().display()))
+                .arg(program)
+                .env("GLIBC_TUNABLES", LIBC);
+            command
+        })
+    }
+
+    /// The number behind `I refs:`, or behind `Collected :`.
+    fn count(&self) -> f64 {
+        let log = std::fs::read_to_string(self.log.path()).unwrap();
+        let line = log.lines().find_map(|line| {
+            line.split_once("refs:")
+                .or_else(|| line.split_once("Collected :"))
+        });
+        let number = line.map(|(_, number)| number.trim().replace(',', ""));
+        number
+            .and_then(|n| n.parse().ok())
+            .unwrap_or_else(|| panic!("valgrind counted nothing:\n{log}"))
+    }
+}
