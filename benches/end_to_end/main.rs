@@ -1,7 +1,7 @@
 //! What baton adds, end to end: side by side with no proxy and with plain hyper proxies, in one run.
 //!
 //! ```text
-//! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE]
+//! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
 //!     [--only requests|streams|memory|handoff] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
@@ -25,6 +25,7 @@ mod history;
 mod load;
 mod memory;
 mod pass;
+mod plot;
 mod report;
 mod requests;
 mod stats;
@@ -99,6 +100,9 @@ fn main() {
     report.goals();
     if let Some(path) = args.after("--json") {
         report.write(path, &machine);
+    }
+    if let Some(path) = args.after("--svg") {
+        report.plot(path);
     }
 }
 

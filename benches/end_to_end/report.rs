@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::plot;
 use crate::stats::Figure;
 
 /// A figure that has a bound.
@@ -29,7 +30,26 @@ impl Goal {
         }
     }
 
-    fn is_met(&self) -> bool {
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What of its bound the least, the median and the most take: 1 is the bound, more is missed.
+    pub(crate) fn shares(&self) -> [f64; 3] {
+        let figure = &self.figure;
+        let share = |value: f64| {
+            if self.least {
+                self.bound / value
+            } else {
+                value / self.bound
+            }
+        };
+        let mut shares = [figure.min(), figure.median(), figure.max()].map(share);
+        shares.sort_by(f64::total_cmp);
+        shares
+    }
+
+    pub(crate) fn is_met(&self) -> bool {
         let median = self.figure.median();
         if self.least {
             median >= self.bound
@@ -103,6 +123,11 @@ impl Report {
             .collect();
         println!("\n## Bounds\n");
         print_lines(&lines);
+    }
+
+    /// Draws what was to be reached and what was.
+    pub(crate) fn plot(&self, path: &str) {
+        std::fs::write(path, plot::svg(&self.goals)).unwrap();
     }
 
     pub(crate) fn write(&self, path: &str, machine: &Value) {

@@ -27,11 +27,11 @@ impl Figure {
         median(self.0.clone())
     }
 
-    fn min(&self) -> f64 {
+    pub(crate) fn min(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    fn max(&self) -> f64 {
+    pub(crate) fn max(&self) -> f64 {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
