@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tempfile::TempDir;
 
 /// What stands between client and upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,23 +17,55 @@ pub(crate) enum Kind {
     /// Nothing.
     Direct,
     /// hyper, streaming.
-    Pass,
+    Streaming,
     /// hyper, collecting the request.
-    Collect,
-    /// baton, as it is shipped.
+    Collecting,
+    /// The same in a second process: how far its ratio is from 1 is what the others' ratios may be off.
+    Twin,
+    /// baton, with its journal switched off.
     Baton,
+    /// baton, as it is shipped.
+    Journal,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Direct, Self::Pass, Self::Collect, Self::Baton];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Direct,
+        Self::Streaming,
+        Self::Collecting,
+        Self::Twin,
+        Self::Baton,
+        Self::Journal,
+    ];
+
+    /// What a stream goes through: the collecting proxy streams answers as the other one does.
+    pub(crate) const STREAMS: [Self; 4] = [Self::Direct, Self::Streaming, Self::Baton, Self::Journal];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Direct => "no proxy",
-            Self::Pass => "hyper, streaming",
-            Self::Collect => "hyper, collecting",
-            Self::Baton => "baton",
+            Self::Streaming => "hyper, streaming",
+            Self::Collecting => "hyper, collecting",
+            Self::Twin => "hyper, collecting, twin",
+            Self::Baton => "baton, journal off",
+            Self::Journal => "baton, journal on",
         }
+    }
+
+    /// Its name on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Streaming => "streaming",
+            Self::Collecting => "collecting",
+            Self::Twin => "twin",
+            Self::Baton => "baton",
+            Self::Journal => "journal",
+        }
+    }
+
+    pub(crate) fn is_baton(self) -> bool {
+        matches!(self, Self::Baton | Self::Journal)
     }
 }
 
@@ -38,28 +73,34 @@ impl Kind {
 pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     child: Option<Child>,
-    state: Option<tempfile::TempDir>,
+    state: Option<TempDir>,
 }
 
 impl Proxy {
     pub(crate) fn start(kind: Kind, upstream: SocketAddr) -> Self {
-        let state = (kind == Kind::Baton).then(|| tempfile::tempdir().unwrap());
-        Self::start_on(kind, upstream, state)
+        Self::start_on(kind, upstream, state(kind))
     }
 
-    /// The same once more, on the state that it left.
-    pub(crate) fn restart(mut self, kind: Kind, upstream: SocketAddr) -> Self {
-        let state = self.state.take();
-        drop(self);
-        Self::start_on(kind, upstream, state)
+    /// One on the state that another left.
+    pub(crate) fn start_on(kind: Kind, upstream: SocketAddr, state: Option<TempDir>) -> Self {
+        Self::start_under(kind, upstream, state, |program| Command::new(program))
     }
 
-    /// One on that state.
-    pub(crate) fn start_on(kind: Kind, upstream: SocketAddr, state: Option<tempfile::TempDir>) -> Self {
+    /// One inside another program: `under` gets the path of the executable.
+    pub(crate) fn start_counted(kind: Kind, upstream: SocketAddr, under: impl Fn(&Path) -> Command) -> Self {
+        Self::start_under(kind, upstream, state(kind), under)
+    }
+
+    fn start_under(
+        kind: Kind,
+        upstream: SocketAddr,
+        state: Option<TempDir>,
+        under: impl Fn(&Path) -> Command,
+    ) -> Self {
         let mut command = match (kind, &state) {
-            (Kind::Pass, _) => pass("stream", upstream),
-            (Kind::Collect, _) => pass("collect", upstream),
-            (Kind::Baton, Some(state)) => baton(state.path(), upstream),
+            (Kind::Streaming, _) => pass(under, "stream", upstream),
+            (Kind::Collecting | Kind::Twin, _) => pass(under, "collect", upstream),
+            (_, Some(state)) => baton(under, kind, state.path(), upstream),
             _ => {
                 return Self {
                     addr: upstream,
@@ -82,25 +123,69 @@ impl Proxy {
         }
     }
 
+    /// Its process, if it is one.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    fn tasks(&self) -> Vec<PathBuf> {
+        let Some(pid) = self.pid() else {
+            return Vec::new();
+        };
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        tasks.filter_map(|task| Some(task.ok()?.path())).collect()
+    }
+
     /// CPU time of all its threads so far.
     pub(crate) fn cpu(&self) -> Duration {
-        let Some(child) = &self.child else {
-            return Duration::ZERO;
-        };
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
-        let nanos = tasks.filter_map(|task| {
-            let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        let nanos = self.tasks().into_iter().filter_map(|task| {
+            let text = std::fs::read_to_string(task.join("schedstat")).ok()?;
             text.split(' ').next()?.parse::<u64>().ok()
         });
         Duration::from_nanos(nanos.sum())
     }
 
+    /// CPU time of all its threads so far, once none of them has anything left to do: what is put off (the journal's
+    /// thread) belongs to what caused it, and does not disturb whose turn is next.
+    pub(crate) async fn cpu_at_rest(&self) -> Duration {
+        let mut last = self.cpu();
+        for _ in 0..200 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let now = self.cpu();
+            if now == last && !self.waits_for_disk() {
+                break;
+            }
+            last = now;
+        }
+        last
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        self.tasks().into_iter().any(|task| {
+            let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('D'))
+        })
+    }
+
     /// Resident memory in KiB.
     pub(crate) fn resident(&self) -> u64 {
-        let Some(child) = &self.child else { return 0 };
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let Some(pid) = self.pid() else { return 0 };
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Ends it at once; its state is left.
+    pub(crate) fn kill(mut self) -> Option<TempDir> {
+        self.state.take()
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) {
+        if let Some(mut child) = self.child.take() {
+            kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+            child.wait().unwrap();
+        }
     }
 }
 
@@ -113,14 +198,19 @@ impl Drop for Proxy {
     }
 }
 
-fn pass(how: &str, upstream: SocketAddr) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+fn state(kind: Kind) -> Option<TempDir> {
+    kind.is_baton().then(|| tempfile::tempdir().unwrap())
+}
+
+fn pass(under: impl Fn(&Path) -> Command, how: &str, upstream: SocketAddr) -> Command {
+    let mut command = under(&std::env::current_exe().unwrap());
     command.args(["--pass", how, &upstream.to_string()]);
     command
 }
 
-fn baton(state: &Path, upstream: SocketAddr) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+fn baton(under: impl Fn(&Path) -> Command, kind: Kind, state: &Path, upstream: SocketAddr) -> Command {
+    let built = Path::new(env!("CARGO_BIN_EXE_baton"));
+    let mut command = under(BATON.get().map_or(built, PathBuf::as_path));
     command
         .args([
             "serve",
@@ -134,8 +224,16 @@ fn baton(state: &Path, upstream: SocketAddr) -> Command {
         .env(
             "BATON_UPSTREAMS__ANTHROPIC__BASE_URL",
             format!("http://{upstream}"),
-        );
+        )
+        .env("BATON_JOURNAL__ENABLED", (kind == Kind::Journal).to_string());
     command
+}
+
+/// Another executable than the one that was built with this bench.
+static BATON: OnceLock<PathBuf> = OnceLock::new();
+
+pub(crate) fn use_baton(executable: &str) {
+    let _ = BATON.set(PathBuf::from(executable));
 }
 
 /// Cores that this process may use.
@@ -158,7 +256,7 @@ pub(crate) fn pin_to_first_core(cores: &[usize]) {
     let _ = LAST.set(cores.last().copied().filter(|_| cores.len() > 1));
 }
 
-static LAST: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+static LAST: OnceLock<Option<usize>> = OnceLock::new();
 
 /// A child inherits the cores of the thread that starts it.
 fn on_last_core<T: Send>(start: impl FnOnce() -> T + Send) -> T {

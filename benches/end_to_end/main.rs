@@ -1,21 +1,31 @@
-//! What baton adds, end to end: side by side with no proxy and with a plain hyper proxy, in one run.
+//! What baton adds, end to end: side by side with no proxy and with plain hyper proxies, in one run.
 //!
 //! ```text
-//! cargo bench --bench end_to_end -- [--quick] [--only requests|streams|memory|handoff|populated] [--json FILE]
+//! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
+//!     [--only requests|streams|memory|handoff|populated] [--size BYTES]
+//! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
+//! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
+//!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
 //! ```
+//! Each of them takes `--baton FILE`, to measure another build with the same bench.
 //!
-//! Client and upstream share one core, each proxy is a process on another. All take turns within each
-//! repetition, so that what disturbs the machine disturbs all of them.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
+//! Client and upstream share one core, each proxy is a process on another. All take turns in an order that is mixed
+//! anew each time, and who is next waits until the one before has nothing left to do: what disturbs the machine
+//! disturbs all of them alike. baton runs twice, with its journal and without.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
+mod args;
 mod children;
 mod client;
+mod counts;
 mod handoffs;
 #[path = "../support/history.rs"]
 #[allow(dead_code)]
 mod history;
+mod load;
 mod memory;
 mod pass;
+mod plot;
 mod populated;
 mod report;
 mod requests;
@@ -25,7 +35,9 @@ mod together;
 mod upstream;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
+use args::Args;
 use report::Report;
 use serde_json::json;
 use upstream::Shared;
@@ -34,59 +46,89 @@ use upstream::Shared;
 pub(crate) struct Bench {
     pub(crate) repetitions: usize,
     pub(crate) quick: bool,
+    /// The one size of requests that is wanted.
+    pub(crate) size: Option<usize>,
+    /// Words in the names of the instruction counts that are wanted.
+    pub(crate) case: Option<String>,
+    /// Where profiles of functions are left.
+    pub(crate) profile: Option<PathBuf>,
+    /// Where the ratios of instruction counts are left.
+    pub(crate) counts: Option<PathBuf>,
     upstream: (Shared, SocketAddr),
 }
 
 impl Bench {
+    fn new(args: &Args) -> Self {
+        let shared = Shared::default();
+        let addr = upstream::start(shared.clone());
+        let quick = args.has("--quick");
+        Self {
+            repetitions: args.number("--repetitions").unwrap_or(if quick { 3 } else { 9 }),
+            quick,
+            size: args.number("--size"),
+            case: args.after("--case").map(str::to_owned),
+            profile: args.after("--profile").map(PathBuf::from),
+            counts: args.after("--counts").map(PathBuf::from),
+            upstream: (shared, addr),
+        }
+    }
+
     pub(crate) fn upstream(&self) -> (Shared, SocketAddr) {
         self.upstream.clone()
     }
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let after = |flag: &str| args.iter().position(|a| a == flag).and_then(|i| args.get(i + 1));
-    if let Some(how) = after("--pass") {
-        return pass::run(how == "collect", args.last().unwrap().parse().unwrap());
+    let args = Args::of_process();
+    if let Some(how) = args.after("--pass") {
+        return pass::run(how == "collect", args.last().parse().unwrap());
     }
     let cores = children::cores();
     children::pin_to_first_core(&cores);
-    let shared = Shared::default();
-    let quick = args.iter().any(|a| a == "--quick");
-    let addr = upstream::start(shared.clone());
-    let bench = Bench {
-        repetitions: if quick { 3 } else { 9 },
-        quick,
-        upstream: (shared, addr),
-    };
-    let machine = machine(&cores, &bench);
-    let mut report = Report::default();
-    let only = after("--only").map(String::as_str);
+    if let Some(executable) = args.after("--baton") {
+        children::use_baton(executable);
+    }
+    let bench = Bench::new(&args);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    runtime.block_on(async {
-        let wanted = |name: &str| only.is_none_or(|o| o == name);
-        if wanted("requests") {
-            requests::run(&bench, &mut report).await;
-        }
-        if wanted("streams") {
-            streams::run(&bench, &mut report).await;
-        }
-        if wanted("memory") {
-            memory::run(&bench, &mut report).await;
-        }
-        if wanted("handoff") {
-            handoffs::run(&bench, &mut report).await;
-            together::run(&bench, &mut report).await;
-        }
-        if wanted("populated") {
-            populated::run(&bench, &mut report).await;
-        }
-    });
-    if let Some(path) = after("--json") {
+    if let Some(kind) = args.kind("--load") {
+        return runtime.block_on(load::run(&bench, &args, kind));
+    }
+    let machine = machine(&cores, &bench);
+    let mut report = Report::default();
+    runtime.block_on(measure(&bench, args.after("--only"), &mut report));
+    report.goals();
+    if let Some(path) = args.after("--json") {
         report.write(path, &machine);
+    }
+    if let Some(path) = args.after("--svg") {
+        report.plot(path);
+    }
+}
+
+async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
+    let wanted = |name: &str| only.is_none_or(|o| o == name);
+    if wanted("requests") {
+        requests::run(bench, report).await;
+    }
+    if wanted("streams") {
+        streams::run(bench, report).await;
+    }
+    if wanted("memory") {
+        memory::run(bench, report).await;
+    }
+    if wanted("handoff") {
+        handoffs::run(bench, report).await;
+        together::run(bench, report).await;
+    }
+    if wanted("populated") {
+        populated::run(bench, report).await;
+    }
+    // Needs valgrind and a while, so it has to be asked for.
+    if only == Some("instructions") {
+        counts::run(bench, report).await;
     }
 }
 

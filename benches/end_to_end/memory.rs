@@ -8,64 +8,87 @@ use http_body_util::BodyExt;
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
-use crate::history::{self, Shape};
-use crate::report::Report;
-use crate::stats::Figure;
+use crate::history::Seeded;
+use crate::report::{Goal, Report};
+use crate::requests::body;
+use crate::stats::{Figure, turns};
 
 const STREAMS: usize = 1_000;
 
+const KINDS: [Kind; 4] = [Kind::Streaming, Kind::Collecting, Kind::Baton, Kind::Journal];
+
+/// The most that each column may show: MiB, then milliseconds.
+const MOST: [f64; 5] = [12.0, 32.0, 48.0, 15.0, 15.0];
+
+#[derive(Default)]
+struct Row {
+    idle: Figure,
+    small: Figure,
+    large: Figure,
+    first: Figure,
+    later: Figure,
+}
+
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
-    let (_, addr) = bench.upstream();
-    let mut rows = Vec::new();
-    for kind in [Kind::Pass, Kind::Collect, Kind::Baton] {
-        let mut idle = Figure::default();
-        let mut open = [Figure::default(), Figure::default()];
-        let (mut first, mut later) = (Figure::default(), Figure::default());
-        for _ in 0..bench.repetitions.min(5) {
-            let begun = Instant::now();
-            let proxy = Proxy::start(kind, addr);
-            first.push(served(&proxy, begun).await);
-            let begun = Instant::now();
-            let proxy = proxy.restart(kind, addr);
-            later.push(served(&proxy, begun).await);
+    let mut rows: [Row; 4] = Default::default();
+    let mut random = Seeded::new(15);
+    for _ in 0..bench.repetitions {
+        for i in turns(&mut random, KINDS.len()) {
+            starts(bench, KINDS[i], &mut rows[i]).await;
         }
-        for _ in 0..if bench.quick { 1 } else { 3 } {
-            for (open, bytes) in open.iter_mut().zip([2_000, 100_000]) {
-                let proxy = Proxy::start(kind, addr);
-                tokio::time::sleep(Duration::from_millis(200)).await;
-                idle.push(mib(&proxy));
-                open.push(with_streams(&proxy, &body(bytes)).await);
-            }
-        }
-        let [small, large] = open;
-        rows.push((kind.name().to_owned(), vec![idle, small, large, first, later]));
     }
+    for _ in 0..if bench.quick { 1 } else { 3 } {
+        for i in turns(&mut random, KINDS.len()) {
+            weights(bench, KINDS[i], &mut rows[i]).await;
+        }
+    }
+    let rows = rows.map(|row| vec![row.idle, row.small, row.large, row.first, row.later]);
+    let rows: Vec<_> = KINDS.map(|k| k.name().to_owned()).into_iter().zip(rows).collect();
     let columns = [
         "idle MiB",
         "1,000 streams of 2 KB, MiB",
-        "of 100 KB, MiB",
+        "1,000 of 100 KB, MiB",
         "served, first start ever, ms",
         "served, later start, ms",
     ];
     report.table("Memory and start", &columns, &rows);
+    let baton = rows.iter().zip(KINDS).filter(|(_, kind)| kind.is_baton());
+    for ((name, figures), _) in baton {
+        for ((what, figure), most) in columns.iter().zip(figures).zip(MOST) {
+            report.goal(Goal::at_most(&format!("{what} ({name})"), figure.clone(), most));
+        }
+    }
+}
+
+/// How soon it serves: with nothing there, and on what it left.
+async fn starts(bench: &Bench, kind: Kind, row: &mut Row) {
+    let (_, addr) = bench.upstream();
+    let begun = Instant::now();
+    let proxy = Proxy::start(kind, addr);
+    row.first.push(served(&proxy, begun).await);
+    let left = proxy.kill();
+    let begun = Instant::now();
+    let proxy = Proxy::start_on(kind, addr, left);
+    row.later.push(served(&proxy, begun).await);
+}
+
+async fn weights(bench: &Bench, kind: Kind, row: &mut Row) {
+    let (_, addr) = bench.upstream();
+    for (open, bytes) in [(&mut row.small, 2_000), (&mut row.large, 100_000)] {
+        let proxy = Proxy::start(kind, addr);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        row.idle.push(mib(&proxy));
+        open.push(with_streams(&proxy, &body(bytes, None)).await);
+    }
 }
 
 /// Milliseconds until the answer to a first request is there.
 async fn served(proxy: &Proxy, begun: Instant) -> f64 {
-    Client::connect(proxy.addr).await.ask("fixed", &body(2_000)).await;
+    Client::connect(proxy.addr)
+        .await
+        .ask("fixed", &body(2_000, None))
+        .await;
     begun.elapsed().as_secs_f64() * 1e3
-}
-
-fn body(bytes: usize) -> Bytes {
-    history::body(
-        2,
-        &Shape {
-            bytes,
-            sentinel: None,
-            kept: 0,
-        },
-    )
-    .into()
 }
 
 fn mib(proxy: &Proxy) -> f64 {

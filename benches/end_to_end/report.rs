@@ -2,12 +2,84 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::plot;
 use crate::stats::Figure;
+
+/// A figure that has a bound.
+pub(crate) struct Goal {
+    what: String,
+    figure: Figure,
+    bound: f64,
+    least: bool,
+}
+
+impl Goal {
+    pub(crate) fn at_most(what: &str, figure: Figure, bound: f64) -> Self {
+        Self {
+            what: what.to_owned(),
+            figure,
+            bound,
+            least: false,
+        }
+    }
+
+    pub(crate) fn at_least(what: &str, figure: Figure, bound: f64) -> Self {
+        Self {
+            least: true,
+            ..Self::at_most(what, figure, bound)
+        }
+    }
+
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What of its bound the least, the median and the most take: 1 is the bound, more is missed.
+    pub(crate) fn shares(&self) -> [f64; 3] {
+        let figure = &self.figure;
+        let share = |value: f64| {
+            if self.least {
+                self.bound / value
+            } else {
+                value / self.bound
+            }
+        };
+        let mut shares = [figure.min(), figure.median(), figure.max()].map(share);
+        shares.sort_by(f64::total_cmp);
+        shares
+    }
+
+    pub(crate) fn is_met(&self) -> bool {
+        let median = self.figure.median();
+        if self.least {
+            median >= self.bound
+        } else {
+            median <= self.bound
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let sign = if self.least { '≥' } else { '≤' };
+        let met = if self.is_met() { "yes" } else { "no" };
+        vec![
+            self.what.clone(),
+            self.figure.show(),
+            format!("{sign} {}", self.bound),
+            met.to_owned(),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        let bound = if self.least { "least" } else { "most" };
+        json!({ "what": self.what, "figure": self.figure.json(), bound: self.bound, "met": self.is_met() })
+    }
+}
 
 /// Everything measured so far.
 #[derive(Default)]
 pub(crate) struct Report {
     json: Map<String, Value>,
+    goals: Vec<Goal>,
 }
 
 impl Report {
@@ -35,8 +107,32 @@ impl Report {
         self.json.insert(title.to_owned(), Value::Object(rows.collect()));
     }
 
+    /// Keeps a figure with its bound for the table at the end.
+    pub(crate) fn goal(&mut self, goal: Goal) {
+        self.goals.push(goal);
+    }
+
+    /// Prints what was to be reached and what was.
+    pub(crate) fn goals(&self) {
+        if self.goals.is_empty() {
+            return;
+        }
+        let head = ["", "measured", "bound", "met"].map(str::to_owned).to_vec();
+        let lines: Vec<_> = std::iter::once(head)
+            .chain(self.goals.iter().map(Goal::row))
+            .collect();
+        println!("\n## Bounds\n");
+        print_lines(&lines);
+    }
+
+    /// Draws what was to be reached and what was.
+    pub(crate) fn plot(&self, path: &str) {
+        std::fs::write(path, plot::svg(&self.goals)).unwrap();
+    }
+
     pub(crate) fn write(&self, path: &str, machine: &Value) {
-        let all = json!({ "machine": machine, "tables": self.json });
+        let goals: Vec<_> = self.goals.iter().map(Goal::json).collect();
+        let all = json!({ "machine": machine, "tables": self.json, "bounds": goals });
         std::fs::write(path, format!("{all:#}\n")).unwrap();
     }
 }

@@ -4,116 +4,173 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
-use crate::history::{self, Shape};
-use crate::report::Report;
-use crate::stats::{Figure, median, micros};
-use crate::upstream::{PROMPT, Shared};
-use crate::{Bench, upstream};
+use crate::history::{self, Seeded, Shape};
+use crate::report::{Goal, Report};
+use crate::stats::{Figure, median, micros, turns};
+use crate::upstream::PROMPT;
 
-/// Requests to one proxy before the next one has its turn.
-const BLOCK: usize = 10;
+/// Bytes, and what is asked of them. Of a block's requests the first is not timed: it finds the caches as the one
+/// before left them.
+struct Size {
+    bytes: usize,
+    name: &'static str,
+    /// Requests to one proxy before the next one has its turn.
+    block: usize,
+    /// Turns of each in one repetition.
+    rounds: usize,
+    /// The most that a pinned request may cost, as a ratio to hyper: added latency, CPU.
+    goal: (f64, f64),
+}
 
-/// Size, name, and requests of one repetition.
-const SIZES: [(usize, &str, usize); 4] = [
-    (2_000, "2 KB", 200),
-    (100_000, "100 KB", 100),
-    (1_000_000, "1 MB", 40),
-    (4_000_000, "4 MB", 20),
+const fn size(bytes: usize, name: &'static str, block: usize, rounds: usize, goal: (f64, f64)) -> Size {
+    Size {
+        bytes,
+        name,
+        block,
+        rounds,
+        goal,
+    }
+}
+
+const SIZES: [Size; 4] = [
+    size(2_000, "2 KB", 10, 20, (1.1, 1.15)),
+    size(100_000, "100 KB", 10, 10, (1.2, 1.4)),
+    size(1_000_000, "1 MB", 5, 8, (1.5, 1.35)),
+    size(4_000_000, "4 MB", 5, 4, (1.5, 1.35)),
 ];
 
+/// The most CPU that the journal may add, as a ratio.
+const JOURNAL: f64 = 1.1;
+
 struct Target {
+    kind: Kind,
     proxy: Proxy,
     latency: Figure,
+    added: Figure,
     cpu: Figure,
+}
+
+/// What one repetition sees of a target.
+#[derive(Default)]
+struct Seen {
+    times: Vec<f64>,
+    /// Median of each round.
+    rounds: Vec<f64>,
+    cpu: Duration,
 }
 
 /// Agent requests of each size, the history whole and cut: tool injected in both.
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
-    let (shared, addr) = bench.upstream();
+    let (_, addr) = bench.upstream();
     let mut targets = Kind::ALL.map(|kind| Target {
+        kind,
         proxy: Proxy::start(kind, addr),
         latency: Figure::default(),
+        added: Figure::default(),
         cpu: Figure::default(),
     });
-    let sentinel = sentinel(&targets[3].proxy, &shared).await;
-    for (name, sentinel) in [("pinned", Some(sentinel)), ("whole", None)] {
-        for (bytes, size, requests) in SIZES {
-            let sentinel = sentinel.clone().filter(|_| name == "pinned");
-            let body: Bytes = history::body(
-                2,
-                &Shape {
-                    bytes,
-                    sentinel,
-                    kept: 50_000,
-                },
-            )
-            .into();
+    // One sentinel for each baton: each has a key of its own.
+    let mut sentinels = Vec::new();
+    for target in &targets {
+        let made = match target.kind.is_baton() {
+            true => Some(sentinel(&target.proxy).await),
+            false => None,
+        };
+        sentinels.push(made);
+    }
+    let any = sentinels.iter().flatten().next().cloned();
+    for pinned in [true, false] {
+        for size in SIZES.iter().filter(|s| bench.size.is_none_or(|b| b == s.bytes)) {
+            let bodies: Vec<Bytes> = sentinels
+                .iter()
+                .map(|own| body(size.bytes, own.clone().or(any.clone()).filter(|_| pinned)))
+                .collect();
             for target in &mut targets {
-                target.latency = Figure::default();
-                target.cpu = Figure::default();
+                (target.latency, target.added, target.cpu) = Default::default();
             }
+            let mut random = Seeded::new(11);
             for _ in 0..bench.repetitions {
-                repeat(&mut targets, &body, requests).await;
+                repeat(&mut targets, &bodies, size, &mut random).await;
             }
-            let title = format!("Request of {size}, tool injected, history {name}");
-            table(report, &title, &targets);
+            table(report, size, pinned, &targets);
         }
     }
     many(bench, report, &targets).await;
 }
 
-async fn repeat(targets: &mut [Target], body: &Bytes, requests: usize) {
+/// A history of this size, cut where a sentinel is given.
+pub(crate) fn body(bytes: usize, sentinel: Option<String>) -> Bytes {
+    let kept = 50_000;
+    let shape = Shape {
+        bytes,
+        sentinel,
+        kept,
+    };
+    history::body(2, &shape).into()
+}
+
+async fn repeat(targets: &mut [Target], bodies: &[Bytes], size: &Size, random: &mut Seeded) {
     let mut clients = Vec::new();
-    for target in targets.iter() {
+    for (target, body) in targets.iter().zip(bodies) {
         let mut client = Client::connect(target.proxy.addr).await;
         for _ in 0..3 {
             client.ask("fixed", body).await;
         }
+        target.proxy.cpu_at_rest().await;
         clients.push(client);
     }
-    let mut times = vec![Vec::new(); targets.len()];
-    let mut cpu = vec![Duration::ZERO; targets.len()];
-    for _ in 0..requests / BLOCK {
-        for (i, client) in clients.iter_mut().enumerate() {
-            let before = targets[i].proxy.cpu();
-            client.ask("fixed", body).await;
-            for _ in 1..BLOCK {
-                times[i].push(micros(client.ask("fixed", body).await));
-            }
-            // The last answer's end may still be under way inside.
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            cpu[i] += targets[i].proxy.cpu() - before;
+    let mut seen: Vec<Seen> = targets.iter().map(|_| Seen::default()).collect();
+    for _ in 0..size.rounds {
+        for i in turns(random, targets.len()) {
+            let proxy = &targets[i].proxy;
+            block(proxy, &mut clients[i], &bodies[i], size.block, &mut seen[i]).await;
         }
     }
-    for (target, (times, cpu)) in targets.iter_mut().zip(times.into_iter().zip(cpu)) {
-        target.latency.push(median(times));
-        target.cpu.push(micros(cpu) / requests as f64);
+    let direct = targets.iter().position(|t| t.kind == Kind::Direct);
+    let direct = seen[direct.unwrap()].rounds.clone();
+    for (target, seen) in targets.iter_mut().zip(seen) {
+        // Against the turn of no proxy in the same round: what is slow for a while is slow for both.
+        let added = seen.rounds.iter().zip(&direct).map(|(a, b)| a - b);
+        target.added.push(median(added.collect()));
+        target.latency.push(median(seen.times));
+        target
+            .cpu
+            .push(micros(seen.cpu) / (size.rounds * size.block) as f64);
     }
 }
 
-fn table(report: &mut Report, title: &str, targets: &[Target]) {
-    let direct = &targets[0].latency;
-    let collect = targets[2].latency.minus(direct);
-    let rows: Vec<_> = [Kind::Direct, Kind::Pass, Kind::Collect, Kind::Baton]
-        .into_iter()
-        .zip(targets)
-        .map(|(kind, target)| {
-            if kind == Kind::Direct {
-                return (kind.name().to_owned(), vec![target.latency.clone()]);
+/// One turn of one proxy.
+async fn block(proxy: &Proxy, client: &mut Client, body: &Bytes, requests: usize, seen: &mut Seen) {
+    let before = proxy.cpu();
+    client.ask("fixed", body).await;
+    let mut times = Vec::new();
+    for _ in 1..requests {
+        times.push(micros(client.ask("fixed", body).await));
+    }
+    seen.cpu += proxy.cpu_at_rest().await - before;
+    seen.rounds.push(median(times.clone()));
+    seen.times.extend(times);
+}
+
+fn table(report: &mut Report, size: &Size, pinned: bool, targets: &[Target]) {
+    let of = |kind| targets.iter().find(|t| t.kind == kind).unwrap();
+    let collecting = of(Kind::Collecting);
+    let rows: Vec<_> = targets
+        .iter()
+        .map(|target| {
+            let mut figures = vec![target.latency.clone()];
+            if target.kind != Kind::Direct {
+                figures.extend([
+                    target.added.clone(),
+                    target.added.over(&collecting.added),
+                    target.cpu.clone(),
+                    target.cpu.over(&collecting.cpu),
+                ]);
             }
-            let added = target.latency.minus(direct);
-            let ratio = Figure(vec![added.median() / collect.median()]);
-            let cpu_ratio = target.cpu.over(&targets[2].cpu);
-            let figures = vec![
-                target.latency.clone(),
-                added,
-                ratio,
-                target.cpu.clone(),
-                cpu_ratio,
-            ];
-            (kind.name().to_owned(), figures)
+            (target.kind.name().to_owned(), figures)
         })
         .collect();
     let columns = [
@@ -123,50 +180,55 @@ fn table(report: &mut Report, title: &str, targets: &[Target]) {
         "CPU µs",
         "CPU ÷ collecting",
     ];
-    report.table(title, &columns, &rows);
+    let how = if pinned { "pinned" } else { "whole" };
+    let title = format!("Request of {}, tool injected, history {how}", size.name);
+    report.table(&title, &columns, &rows);
+    if !pinned {
+        return;
+    }
+    let (off, on) = (of(Kind::Baton), of(Kind::Journal));
+    let goal = |what: &str, figure, most| Goal::at_most(&format!("{}, {what}", size.name), figure, most);
+    report.goal(goal(
+        "added latency ÷ collecting",
+        off.added.over(&collecting.added),
+        size.goal.0,
+    ));
+    report.goal(goal(
+        "CPU ÷ collecting",
+        off.cpu.over(&collecting.cpu),
+        size.goal.1,
+    ));
+    report.goal(goal("CPU, journal on ÷ off", on.cpu.over(&off.cpu), JOURNAL));
 }
 
 /// Sixteen connections at once.
 async fn many(bench: &Bench, report: &mut Report, targets: &[Target]) {
-    for (bytes, size, each) in [(2_000, "2 KB", 100), (100_000, "100 KB", 40)] {
-        let body: Bytes = history::body(
-            2,
-            &Shape {
-                bytes,
-                sentinel: None,
-                kept: 0,
-            },
-        )
-        .into();
+    let sizes = [(2_000, "2 KB", 100), (100_000, "100 KB", 40)];
+    let sizes = sizes
+        .into_iter()
+        .filter(|s| bench.size.is_none_or(|bytes| bytes == s.0));
+    let collecting = targets.iter().position(|t| t.kind == Kind::Collecting).unwrap();
+    for (bytes, size, each) in sizes {
+        let body = body(bytes, None);
         let mut rate = vec![Figure::default(); targets.len()];
         let mut cpu = rate.clone();
+        let mut random = Seeded::new(12);
         for _ in 0..bench.repetitions {
-            for (i, target) in targets.iter().enumerate() {
-                let before = target.proxy.cpu();
-                let begun = Instant::now();
-                let agents = (0..16).map(|_| {
-                    let (addr, body) = (target.proxy.addr, body.clone());
-                    tokio::spawn(async move {
-                        let mut client = Client::connect(addr).await;
-                        for _ in 0..each {
-                            client.ask("fixed", &body).await;
-                        }
-                    })
-                });
-                for agent in agents.collect::<Vec<_>>() {
-                    agent.await.unwrap();
-                }
+            for i in turns(&mut random, targets.len()) {
+                let proxy = &targets[i].proxy;
+                let before = proxy.cpu();
+                let took = sixteen(proxy, &body, each).await;
                 let requests = 16.0 * each as f64;
-                rate[i].push(requests / begun.elapsed().as_secs_f64());
-                cpu[i].push(micros(target.proxy.cpu() - before) / requests);
+                rate[i].push(requests / took.as_secs_f64());
+                cpu[i].push(micros(proxy.cpu_at_rest().await - before) / requests);
             }
         }
-        let rows = Kind::ALL.iter().enumerate().map(|(i, kind)| {
-            let mut figures = vec![rate[i].clone(), rate[i].over(&rate[2])];
-            if *kind != Kind::Direct {
-                figures.extend([cpu[i].clone(), cpu[i].over(&cpu[2])]);
+        let rows = targets.iter().enumerate().map(|(i, target)| {
+            let mut figures = vec![rate[i].clone(), rate[i].over(&rate[collecting])];
+            if target.kind != Kind::Direct {
+                figures.extend([cpu[i].clone(), cpu[i].over(&cpu[collecting])]);
             }
-            (kind.name().to_owned(), figures)
+            (target.kind.name().to_owned(), figures)
         });
         let columns = ["requests/s", "÷ collecting", "CPU µs", "CPU ÷ collecting"];
         let title = format!("Sixteen connections, {size}, tool injected");
@@ -174,23 +236,30 @@ async fn many(bench: &Bench, report: &mut Report, targets: &[Target]) {
     }
 }
 
+async fn sixteen(proxy: &Proxy, body: &Bytes, each: usize) -> Duration {
+    let begun = Instant::now();
+    let agents = (0..16).map(|_| {
+        let (addr, body) = (proxy.addr, body.clone());
+        tokio::spawn(async move {
+            let mut client = Client::connect(addr).await;
+            for _ in 0..each {
+                client.ask("fixed", &body).await;
+            }
+        })
+    });
+    for agent in agents.collect::<Vec<_>>() {
+        agent.await.unwrap();
+    }
+    begun.elapsed()
+}
+
 /// Has the model hand off once, and returns the sentinel as the agent's transcript will hold it.
-pub(crate) async fn sentinel(baton: &Proxy, _: &Shared) -> String {
-    let body: Bytes = history::body(
-        2,
-        &Shape {
-            bytes: 8_000,
-            sentinel: None,
-            kept: 0,
-        },
-    )
-    .into();
+pub(crate) async fn sentinel(baton: &Proxy) -> String {
+    let body = body(8_000, None);
     let text = Client::connect(baton.addr).await.text("handoff", &body).await;
-    assert!(
-        !text.contains(upstream::PROMPT) || text.contains("handoff-resume"),
-        "no handoff: {text}"
-    );
-    let open = text.find(r"\n\n[[handoff-resume:").unwrap();
+    let open = text
+        .find(r"\n\n[[handoff-resume:")
+        .unwrap_or_else(|| panic!("no handoff: {text}"));
     let close = open + text[open..].find("[[/handoff-resume:").unwrap();
     let end = close + text[close..].find(r"]]\n\n").unwrap() + 6;
     assert!(text[open..end].contains(PROMPT));

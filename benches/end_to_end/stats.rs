@@ -2,9 +2,21 @@
 
 use std::time::Duration;
 
+use crate::history::Seeded;
+
 /// One figure of several repetitions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figure(pub(crate) Vec<f64>);
+
+/// Whose turn it is, mixed anew for each round: who stands behind whom, with what that one left in the caches, is
+/// nobody's lot for good.
+pub(crate) fn turns(random: &mut Seeded, count: usize) -> Vec<usize> {
+    let mut turns: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        turns.swap(last, random.below(last + 1));
+    }
+    turns
+}
 
 impl Figure {
     pub(crate) fn push(&mut self, value: f64) {
@@ -15,11 +27,11 @@ impl Figure {
         median(self.0.clone())
     }
 
-    fn min(&self) -> f64 {
+    pub(crate) fn min(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    fn max(&self) -> f64 {
+    pub(crate) fn max(&self) -> f64 {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
@@ -34,6 +46,9 @@ impl Figure {
 
     /// Median, and the least and the most in brackets.
     pub(crate) fn show(&self) -> String {
+        if let [only] = self.0[..] {
+            return digits(only);
+        }
         format!(
             "{} [{} … {}]",
             digits(self.median()),

@@ -74,13 +74,12 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Response<B
         }
     }
     let mut words = script.split('=');
-    let (kind, number) = (
-        words.next().unwrap_or_default(),
-        words.next().and_then(|n| n.parse().ok()),
-    );
+    let kind = words.next().unwrap_or_default();
+    let mut number = || words.next().and_then(|n| n.parse().ok());
     Ok(match kind {
-        "burst" => burst(number.unwrap_or(1)),
-        "paced" => paced(number.unwrap_or(100), shared.sent),
+        "burst" => burst(number().unwrap_or(1)),
+        "paced" => paced(number().unwrap_or(100), shared.sent),
+        "slow" => slow(number().unwrap_or(100), number().unwrap_or(1)),
         "hang" => hang(),
         "handoff" => handoff(&all, arrived, &shared, script.clone()),
         _ => fixed(),
@@ -152,6 +151,28 @@ fn paced(events: usize, sent: Arc<Mutex<Vec<Instant>>>) -> Response<Body> {
     });
     streamed(frames)
 }
+
+/// So many chunks of so many events, each sent when the one before it is long through even a slow proxy.
+fn slow(chunks: usize, per_chunk: usize) -> Response<Body> {
+    use futures_util::StreamExt as _;
+    let mut random = Seeded::new(6);
+    let chunk = || -> String {
+        (0..per_chunk)
+            .map(|_| history::text_frame(&mut random, 0))
+            .collect()
+    };
+    let chunks: Vec<String> = std::iter::repeat_with(chunk).take(chunks).collect();
+    let start = [history::START.to_owned(), history::block_start(0)].concat();
+    let end = [history::block_stop(0), history::ending("end_turn")].concat();
+    let all = std::iter::once(start).chain(chunks).chain([end]);
+    streamed(futures_util::stream::iter(all).then(async |chunk| {
+        tokio::time::sleep(SLOW).await;
+        Bytes::from(chunk)
+    }))
+}
+
+/// Between two chunks of a slow stream.
+const SLOW: Duration = Duration::from_millis(4);
 
 /// One event, then nothing.
 fn hang() -> Response<Body> {

@@ -4,6 +4,7 @@
 mod bad_input;
 mod browser;
 mod conversations;
+mod counts;
 mod crash;
 mod dashboard;
 mod failures;

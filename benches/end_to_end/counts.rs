@@ -1,0 +1,242 @@
+//! Instructions that a whole request costs a proxy, from socket to socket: the process runs under valgrind, once
+//! with few requests and once with many, and the difference is the requests'.
+//!
+//! Only what runs in user space is counted, on all threads, whatever waits included. How busy the machine is does not
+//! matter. libc's copies by `rep movsb` would count as an instruction for each byte, so both proxies copy by vectors;
+//! valgrind's processor has no instructions for SHA-256, and does in software what takes a tenth of that elsewhere, so
+//! the journal's hashing is left out.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use bytes::Bytes;
+use tempfile::NamedTempFile;
+
+use crate::Bench;
+use crate::children::{Kind, Proxy};
+use crate::client::Client;
+use crate::report::Report;
+use crate::requests::{body, sentinel};
+use crate::stats::Figure;
+use crate::streams::drain;
+
+/// What is done `few` and `many` times, in how many pieces that are one unit each.
+struct Case {
+    name: &'static str,
+    bytes: usize,
+    pinned: bool,
+    work: Work,
+    base: Kind,
+    /// Whether the journal's share is counted, too.
+    journal: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Work {
+    /// So many requests.
+    Requests { few: usize, many: usize },
+    /// One stream of so many chunks of so many events.
+    Stream {
+        few: usize,
+        many: usize,
+        per_chunk: usize,
+    },
+}
+
+const fn request(name: &'static str, bytes: usize, pinned: bool, few: usize, many: usize) -> Case {
+    Case {
+        name,
+        bytes,
+        pinned,
+        work: Work::Requests { few, many },
+        base: Kind::Collecting,
+        // It reads all that went by once more, and an instruction takes fifty times as long here.
+        journal: bytes <= 100_000,
+    }
+}
+
+const fn stream(name: &'static str, few: usize, many: usize, per_chunk: usize) -> Case {
+    Case {
+        name,
+        bytes: 2_000,
+        pinned: false,
+        work: Work::Stream { few, many, per_chunk },
+        base: Kind::Streaming,
+        journal: true,
+    }
+}
+
+const CASES: [Case; 8] = [
+    request("request 2 KB whole", 2_000, false, 50, 250),
+    request("request 2 KB pinned", 2_000, true, 50, 250),
+    request("request 100 KB whole", 100_000, false, 20, 100),
+    request("request 100 KB pinned", 100_000, true, 20, 100),
+    request("request 1 MB whole", 1_000_000, false, 5, 25),
+    request("request 1 MB pinned", 1_000_000, true, 5, 25),
+    stream("event, 1 in a chunk", 100, 500, 1),
+    stream("event, 64 in a chunk", 50, 250, 64),
+];
+
+/// Cost of one unit, for the yardstick and for baton without and with its journal.
+pub(crate) async fn run(bench: &Bench, report: &mut Report) {
+    let mut rows = Vec::new();
+    let cases = CASES.iter();
+    for case in cases.filter(|c| bench.case.as_ref().is_none_or(|n| c.name.contains(n))) {
+        let hyper = case.cost(bench, case.base).await;
+        let off = case.cost(bench, Kind::Baton).await;
+        let mut figures = vec![hyper, off, off / hyper];
+        if case.journal {
+            let on = case.cost(bench, Kind::Journal).await;
+            figures.extend([on, on / off]);
+        }
+        eprintln!("{}: {figures:.2?}", case.name);
+        let figures = figures.into_iter().map(|f| Figure(vec![f])).collect();
+        rows.push((case.name.to_owned(), figures));
+    }
+    let columns = [
+        "hyper",
+        "baton, journal off",
+        "÷ hyper",
+        "baton, journal on",
+        "÷ journal off",
+    ];
+    report.table("Instructions in user space", &columns, &rows);
+    if let Some(path) = &bench.counts {
+        write(path, &rows);
+    }
+}
+
+/// What `benches/whole.sh` compares: a ratio and its name on each line.
+fn write(path: &Path, rows: &[(String, Vec<Figure>)]) {
+    let names = [(2, "÷ hyper"), (4, "journal on ÷ off")];
+    let lines = rows.iter().flat_map(|(name, figures)| {
+        names.iter().filter_map(move |(i, ratio)| {
+            let figure = figures.get(*i)?.median();
+            Some(format!("{figure:.3}\t{name}, {ratio}\n"))
+        })
+    });
+    std::fs::write(path, lines.collect::<String>()).unwrap();
+}
+
+impl Case {
+    async fn cost(&self, bench: &Bench, kind: Kind) -> f64 {
+        let (few, many, per_unit) = match self.work {
+            Work::Requests { few, many } if kind == Kind::Journal => (few / 5, many / 5, 1),
+            Work::Requests { few, many } => (few, many, 1),
+            Work::Stream { few, many, per_chunk } => (few, many, per_chunk),
+        };
+        let (less, more) = tokio::join!(self.total(bench, kind, few), self.total(bench, kind, many));
+        (more - less) / ((many - few) * per_unit) as f64
+    }
+
+    /// Instructions of a process that does so much, from its start to its end.
+    async fn total(&self, bench: &Bench, kind: Kind, units: usize) -> f64 {
+        let (_, upstream) = bench.upstream();
+        let counter = Counter::new(bench, kind, self.name, units);
+        let proxy = counter.start(kind, upstream);
+        let mark = match self.pinned && kind.is_baton() {
+            true => Some(sentinel(&proxy).await),
+            false => None,
+        };
+        let body = body(self.bytes, mark);
+        let mut client = Client::connect(proxy.addr).await;
+        for _ in 0..3 {
+            client.ask("fixed", &body).await;
+        }
+        self.work(&proxy, &mut client, &body, units).await;
+        proxy.cpu_at_rest().await;
+        proxy.end();
+        counter.count()
+    }
+
+    async fn work(&self, proxy: &Proxy, client: &mut Client, body: &Bytes, units: usize) {
+        match self.work {
+            Work::Requests { .. } => {
+                for _ in 0..units {
+                    client.ask("fixed", body).await;
+                    // Agents think between two requests: what is put off is done by then.
+                    proxy.cpu_at_rest().await;
+                }
+            }
+            Work::Stream { per_chunk, .. } => {
+                let script = format!("slow={units}={per_chunk}");
+                drain(client.send(&script, body).await.into_body()).await;
+            }
+        }
+    }
+}
+
+/// valgrind, and where it leaves its count.
+struct Counter {
+    log: NamedTempFile,
+    tool: Vec<String>,
+}
+
+/// Copies by vectors, whatever size of copy the processor at hand likes to do by `rep movsb`.
+const LIBC: &str =
+    "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
+
+/// Counting stops in here.
+const HASHING: &str = "*sha256*compress*";
+
+impl Counter {
+    fn new(bench: &Bench, kind: Kind, name: &str, units: usize) -> Self {
+        let callgrind = |out: &str| {
+            vec![
+                "--tool=callgrind".to_owned(),
+                format!("--callgrind-out-file={out}"),
+            ]
+        };
+        let tool = match (&bench.profile, kind) {
+            (Some(dir), _) => {
+                let file = format!("{} {name} {units}.callgrind", kind.word());
+                let file = file.replace(", ", " ").replace(' ', "_");
+                callgrind(&dir.join(file).to_string_lossy())
+            }
+            (None, Kind::Journal) => {
+                let mut tool = callgrind("/dev/null");
+                tool.push("--collect-atstart=yes".to_owned());
+                tool.push(format!("--toggle-collect={HASHING}"));
+                tool
+            }
+            // Faster by far, as it does not follow calls.
+            _ => [
+                "--tool=cachegrind",
+                "--cache-sim=no",
+                "--cachegrind-out-file=/dev/null",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        };
+        Self {
+            log: NamedTempFile::new().unwrap(),
+            tool,
+        }
+    }
+
+    fn start(&self, kind: Kind, upstream: SocketAddr) -> Proxy {
+        Proxy::start_counted(kind, upstream, |program| {
+            let mut command = Command::new("valgrind");
+            command
+                .args(&self.tool)
+                .arg("--fair-sched=try")
+                .arg(format!("--log-file={}", self.log.path().display()))
+                .arg(program)
+                .env("GLIBC_TUNABLES", LIBC);
+            command
+        })
+    }
+
+    /// The number behind `I refs:`, or behind `Collected :`.
+    fn count(&self) -> f64 {
+        let log = std::fs::read_to_string(self.log.path()).unwrap();
+        let number = log.lines().find_map(|line| {
+            let (_, number) = line
+                .split_once("refs:")
+                .or_else(|| line.split_once("Collected :"))?;
+            number.trim().replace(',', "").parse().ok()
+        });
+        number.unwrap_or_else(|| panic!("valgrind counted nothing:\n{log}"))
+    }
+}

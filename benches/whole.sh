@@ -1,0 +1,30 @@
+#!/bin/sh
+# Counts the instructions of whole requests through baton and through a plain hyper proxy, socket to socket, and
+# compares their ratios with benches/whole.txt.
+#
+#   benches/whole.sh            fails where a ratio grew by more than the tolerance
+#   benches/whole.sh --update   writes the ratios down
+#
+# What the two have in common (runtime, HTTP, libc, the processor) grows in both and stays out of the ratio. BENCH
+# names an executable of another build of the bench end_to_end.
+set -eu
+cd "$(dirname "$0")/.."
+tolerance=5 # percent
+baseline=benches/whole.txt
+
+command -v valgrind >/dev/null || { echo "valgrind is not installed (on Debian: apt-get install valgrind)"; exit 69; }
+
+bench=${BENCH:-$(cargo bench --bench end_to_end --no-run --locked --message-format=json |
+    sed -n 's/.*"name":"end_to_end".*"executable":"\([^"]*\)".*/\1/p' | tail -1 | grep .)}
+ratios=$(mktemp)
+trap 'rm -f "$ratios"' EXIT
+"$bench" --only instructions --counts "$ratios"
+echo
+
+if [ "${1:-}" = --update ]; then
+    { echo "# $(rustc --version | cut -d' ' -f1-2) $(uname -m)"; cat "$ratios"; } >"$baseline"
+    cat "$baseline"
+    exit 0
+fi
+[ -f "$baseline" ] || { echo "nothing is written down yet: --update"; exit 1; }
+benches/compare.sh "$baseline" "$ratios" "$tolerance"
