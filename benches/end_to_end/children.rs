@@ -43,18 +43,28 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(kind: Kind, upstream: SocketAddr) -> Self {
+        Self::start_with(kind, upstream, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_with(kind: Kind, upstream: SocketAddr, env: &[(&str, &str)]) -> Self {
         let state = (kind == Kind::Baton).then(|| tempfile::tempdir().unwrap());
-        Self::start_on(kind, upstream, state)
+        Self::start_on(kind, upstream, state, env)
     }
 
     /// The same once more, on the state that it left.
     pub(crate) fn restart(mut self, kind: Kind, upstream: SocketAddr) -> Self {
         let state = self.state.take();
         drop(self);
-        Self::start_on(kind, upstream, state)
+        Self::start_on(kind, upstream, state, &[])
     }
 
-    fn start_on(kind: Kind, upstream: SocketAddr, state: Option<tempfile::TempDir>) -> Self {
+    fn start_on(
+        kind: Kind,
+        upstream: SocketAddr,
+        state: Option<tempfile::TempDir>,
+        env: &[(&str, &str)],
+    ) -> Self {
         let mut command = match (kind, &state) {
             (Kind::Pass, _) => pass("stream", upstream),
             (Kind::Collect, _) => pass("collect", upstream),
@@ -67,6 +77,7 @@ impl Proxy {
                 };
             }
         };
+        command.envs(env.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = on_last_core(move || command.spawn().unwrap());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -1,7 +1,7 @@
 //! What baton adds, end to end: side by side with no proxy and with a plain hyper proxy, in one run.
 //!
 //! ```text
-//! cargo bench --bench end_to_end -- [--quick] [--only requests|streams|memory|handoff] [--json FILE]
+//! cargo bench --bench end_to_end -- [--quick] [--only requests|streams|memory|handoff|journal] [--json FILE]
 //! ```
 //!
 //! Client and upstream share one core, each proxy is a process on another. All take turns within each
@@ -14,6 +14,7 @@ mod handoffs;
 #[path = "../support/history.rs"]
 #[allow(dead_code)]
 mod history;
+mod journal;
 mod memory;
 mod pass;
 mod report;
@@ -74,6 +75,9 @@ fn main() {
         }
         if wanted("memory") {
             memory::run(&bench, &mut report).await;
+        }
+        if wanted("journal") {
+            journal::run(&bench, &mut report).await;
         }
         if wanted("handoff") {
             handoffs::run(&bench, &mut report).await;

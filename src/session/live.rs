@@ -100,6 +100,11 @@ impl Live {
         self.state().record.clone()
     }
 
+    /// Its key.
+    pub fn key(&self) -> String {
+        self.state().record.key.clone()
+    }
+
     /// Whether its requests carry the tool; `None` while undecided.
     pub fn tooled(&self) -> Option<bool> {
         self.state().record.tooled
