@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
-//!     [--only requests|streams|memory|handoff|populated] [--size BYTES]
+//!     [--only requests|streams|memory|handoff|journal|populated] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
@@ -22,6 +22,7 @@ mod handoffs;
 #[path = "../support/history.rs"]
 #[allow(dead_code)]
 mod history;
+mod journal;
 mod load;
 mod memory;
 mod pass;
@@ -122,6 +123,9 @@ async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
     if wanted("handoff") {
         handoffs::run(bench, report).await;
         together::run(bench, report).await;
+    }
+    if wanted("journal") {
+        journal::run(bench, report).await;
     }
     if wanted("populated") {
         populated::run(bench, report).await;

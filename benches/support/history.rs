@@ -153,6 +153,14 @@ pub(crate) fn body(seed: u64, shape: &Shape) -> Vec<u8> {
     out.into_bytes()
 }
 
+/// Adds a round to a body, as an agent does with each turn.
+pub(crate) fn go_on(random: &mut Seeded, body: &mut String) {
+    body.truncate(body.len() - "]}".len());
+    let result = [300, 900, 2_500, 6_000][random.below(4)];
+    round(random, result, body);
+    body.push_str("]}");
+}
+
 /// A frame of a stream that carries a piece of text.
 pub(crate) fn text_frame(random: &mut Seeded, index: usize) -> String {
     let words = format!("{} {}", random.pick(&WORDS), random.pick(&WORDS));

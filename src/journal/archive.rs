@@ -1,38 +1,59 @@
 //! Notes become rows. One thread owns this; nothing of it runs on the runtime.
+//!
+//! What the notes of one transaction say of an exchange is gathered first, and written once at its end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::gist;
+use super::headers::{Kept, Models};
 use super::note::{Begun, Copied, Note};
-use super::pool::{Body, Pool, Seen, Text};
+use super::pool::{Listed, Pool, Seen, Text, Written};
 use super::redact::Redactor;
 use super::row::Event;
+use super::slip::{LegSlip, Slip};
+use crate::handoff::plan::Change;
 use crate::limits::BYTES_PER_TOKEN;
 use crate::splice;
 use crate::telemetry::ExchangeEvent;
-use crate::wire::{self, Call, Stop, Usage, View, Wire, WireId};
+use crate::wire::{self, Call, Stop, Usage, Wire, WireId};
 
 /// Exchanges under way that are remembered. More of them than the proxy takes at once means that ends were lost.
 const MOST_OPEN: usize = 8192;
+
+/// Conversations of which it is remembered that they have a title.
+const MOST_TITLED: usize = 8192;
 
 /// Writes what the notes say.
 pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) pool: Pool,
-    open: HashMap<String, Open>,
+    models: Models,
+    open: HashMap<Arc<str>, Open>,
+    /// Exchanges of which something is not written yet.
+    changed: Vec<Arc<str>>,
+    /// Whether exchanges under way were forgotten, so that an end may belong to a row that is there.
+    forgot: bool,
+    titled: HashSet<String>,
     tags: Vec<String>,
+    /// The last row and the last end.
+    last: (i64, i64),
 }
 
 /// An exchange under way.
 struct Open {
-    seq: i64,
+    slip: Slip,
+    legs: Vec<LegSlip>,
     wire: &'static dyn Wire,
     call: Call,
+    /// The agent's body, for as long as the transaction lasts: what is sent on mostly is slices of it.
+    received: Option<Written>,
+    changed: bool,
 }
 
 impl Archive {
@@ -45,12 +66,29 @@ impl Archive {
         Ok(Self {
             conn,
             pool: Pool::new(redactor),
+            models: Models::default(),
             open: HashMap::new(),
+            changed: Vec::new(),
+            forgot: false,
+            titled: HashSet::new(),
             tags,
+            last: (0, 0),
         })
     }
 
-    /// Writes one note. Run inside a transaction.
+    /// Begins a transaction.
+    pub(super) fn begin_writing(&mut self) -> rusqlite::Result<()> {
+        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.last = self
+            .conn
+            .prepare_cached(
+                "SELECT (SELECT COALESCE(MAX(seq), 0) FROM exchanges), (SELECT COALESCE(MAX(ended), 0) FROM exchanges)",
+            )?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(())
+    }
+
+    /// Takes one note in. Run inside a transaction.
     pub(super) fn write(&mut self, note: Note) -> rusqlite::Result<()> {
         match note {
             Note::Begin(begun) => self.begin(*begun),
@@ -68,96 +106,181 @@ impl Archive {
                 headers,
             } => self.answered(&id, leg, status, &headers),
             Note::Received { id, leg, body } => self.received(&id, leg, body),
-            Note::Counted { id, leg, usage, stop } => self.counted(&id, leg, usage, stop),
+            Note::Counted { id, leg, usage, stop } => {
+                self.counted(&id, leg, usage, stop);
+                Ok(())
+            }
             Note::Shown { id, headers, body } => self.shown(&id, &headers, body),
             Note::End { event, partial } => self.end(&event, partial),
             Note::Flush(_) => Ok(()),
         }
     }
 
-    /// The transaction was rolled back: nothing that was learnt in it holds.
+    /// Writes all rows of which something came, and ends the transaction.
+    pub(super) fn settle(&mut self) -> rusqlite::Result<()> {
+        for id in self.changed.drain(..) {
+            let Some(open) = self.open.get_mut(&id) else {
+                continue;
+            };
+            open.slip.write(&self.conn)?;
+            for leg in open.legs.iter_mut().filter(|leg| leg.changed) {
+                leg.write(&self.conn, open.slip.seq)?;
+                leg.changed = false;
+            }
+            (open.changed, open.received) = (false, None);
+            if open.slip.ended.is_some() {
+                self.open.remove(&id);
+            }
+        }
+        self.pool.settle(&self.conn)?;
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    /// The transaction was rolled back: nothing that was learnt in it holds, and what was under way is not whole.
     pub(super) fn rolled_back(&mut self) {
         self.pool.forget();
+        self.models.forget();
+        self.titled.clear();
+        self.lose_open();
+    }
+
+    /// These rows were collected, or went with their exchanges.
+    pub(super) fn collected(&mut self, nodes: &[i64], pieces: &[i64]) {
+        self.titled.clear();
+        if !(nodes.is_empty() && pieces.is_empty()) {
+            self.pool.collected(nodes, pieces);
+            self.models.collected(pieces);
+        }
+    }
+
+    fn lose_open(&mut self) {
+        self.open.clear();
+        self.changed.clear();
+        self.forgot = true;
     }
 
     fn begin(&mut self, begun: Begun) -> rusqlite::Result<()> {
         let Some(wire) = wire::wire(begun.wire) else {
             return Ok(());
         };
-        self.conn
-            .prepare_cached(
-                "INSERT OR IGNORE INTO exchanges (id, at_ms, conversation, principal, wire, model, upstream, route, call,
-                 received_bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute(params![
-                begun.id,
-                begun.at_ms,
-                begun.conversation,
-                begun.principal,
-                begun.wire.name(),
-                self.clean(begun.model.as_deref()),
-                begun.upstream,
-                self.clean(Some(&begun.route)),
-                call_name(begun.call),
-                begun.received.len(),
-            ])?;
-        let seq = self.conn.last_insert_rowid();
+        self.last.0 += 1;
         let seen = Seen {
-            exchange: seq,
+            exchange: self.last.0,
             side: "received",
         };
-        let view = wire.read(&begun.received, begun.call).ok();
-        if let (Some(view), Some(conversation)) = (&view, &begun.conversation) {
-            self.title(wire, view, conversation)?;
+        if let Some(conversation) = &begun.conversation {
+            self.title(wire, &begun, conversation)?;
         }
-        let body = self.body(wire, view.as_ref(), &begun.received, seen)?;
-        let headers = self.headers(&begun.headers, seen)?;
-        self.conn
-            .prepare_cached(
-                "UPDATE exchanges SET head = ?2, list = ?3, tail = ?4, messages = ?5, headers = ?6 WHERE seq = ?1",
-            )?
-            .execute(params![seq, body.head, body.list, body.tail, body.messages, headers])?;
+        let received = match &begun.transcript {
+            Some(transcript) => {
+                let listed = Listed {
+                    list: transcript.list,
+                    turns: &transcript.turns,
+                };
+                self.pool
+                    .body(&self.conn, wire, &begun.received, Some(listed), seen)?
+            }
+            None => self.unread(wire, begun.call, &begun.received, seen)?,
+        };
+        let slip = Slip {
+            seq: seen.exchange,
+            at_ms: begun.at_ms,
+            conversation: begun.conversation,
+            principal: Some(begun.principal),
+            wire: Some(begun.wire.name()),
+            model: self.clean(begun.model.as_deref()),
+            upstream: begun.upstream,
+            route: self.clean(Some(&begun.route)),
+            call: Some(call_name(begun.call)),
+            received: received.body,
+            headers: self.headers(&begun.headers, seen)?,
+            received_bytes: begun.received.len() as u64,
+            id: begun.id,
+            ..Slip::default()
+        };
         if self.open.len() >= MOST_OPEN {
-            self.open.clear();
+            self.settle_early()?;
+            self.lose_open();
         }
-        let call = begun.call;
-        self.open.insert(begun.id, Open { seq, wire, call });
+        let id: Arc<str> = slip.id.as_str().into();
+        let open = Open {
+            slip,
+            legs: Vec::new(),
+            wire,
+            call: begun.call,
+            received: Some(received),
+            changed: true,
+        };
+        self.changed.push(Arc::clone(&id));
+        self.open.insert(id, open);
         Ok(())
+    }
+
+    /// Writes what came so far, in the middle of a transaction.
+    fn settle_early(&mut self) -> rusqlite::Result<()> {
+        for id in &self.changed {
+            let Some(open) = self.open.get(id) else { continue };
+            open.slip.write(&self.conn)?;
+            for leg in open.legs.iter().filter(|leg| leg.changed) {
+                leg.write(&self.conn, open.slip.seq)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The exchange under way, to be written at the end of the transaction.
+    fn change(&mut self, id: &str) -> Option<&mut Open> {
+        let (key, _) = self.open.get_key_value(id)?;
+        let key = Arc::clone(key);
+        let open = self.open.get_mut(id)?;
+        if !std::mem::replace(&mut open.changed, true) {
+            self.changed.push(key);
+        }
+        Some(open)
     }
 
     fn clean(&self, text: Option<&str>) -> Option<String> {
         text.map(|text| self.pool.redactor.text(text).into_owned())
     }
 
-    fn title(&self, wire: &dyn Wire, view: &View, conversation: &str) -> rusqlite::Result<()> {
-        let mut known = self
-            .conn
-            .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?;
-        if known.exists([conversation])? {
+    fn title(&mut self, wire: &dyn Wire, begun: &Begun, conversation: &str) -> rusqlite::Result<()> {
+        if self.titled.contains(conversation) {
             return Ok(());
         }
-        let title = gist::title(wire, view, &self.tags);
-        let title = gist::cut(&self.pool.redactor.text(&title));
-        self.conn
-            .prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
-            .execute([conversation, &title])?;
+        let Ok(view) = wire.read(&begun.received, begun.call) else {
+            return Ok(());
+        };
+        let known = self
+            .conn
+            .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?
+            .exists([conversation])?;
+        if !known {
+            let title = gist::title(wire, &view, &self.tags);
+            let title = gist::cut(&self.pool.redactor.text(&title));
+            self.conn
+                .prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
+                .execute([conversation, &title])?;
+        }
+        if self.titled.len() >= MOST_TITLED {
+            self.titled.clear();
+        }
+        self.titled.insert(conversation.to_owned());
         Ok(())
     }
 
-    fn body(
-        &mut self,
-        wire: &dyn Wire,
-        view: Option<&View>,
-        text: &Bytes,
-        seen: Seen,
-    ) -> rusqlite::Result<Body> {
-        self.pool.body(&self.conn, wire, view.ok_or(text), seen)
+    /// A body of which nobody has said yet where its messages are.
+    fn unread(&mut self, wire: &dyn Wire, call: Call, text: &Bytes, seen: Seen) -> rusqlite::Result<Written> {
+        let view = wire.read(text, call).ok();
+        let listed = view.as_ref().map(|view| Listed {
+            list: view.list,
+            turns: &view.turns,
+        });
+        self.pool.body(&self.conn, wire, text, listed, seen)
     }
 
-    fn headers(&mut self, headers: &HeaderMap, seen: Seen) -> rusqlite::Result<i64> {
-        let shown = self.pool.redactor.headers(headers);
-        let text = serde_json::to_vec(&shown).unwrap_or_default();
-        self.pool.blob(&self.conn, &text.into(), Text::Json, seen)
+    fn headers(&mut self, headers: &HeaderMap, seen: Seen) -> rusqlite::Result<Kept> {
+        self.models.keep(&mut self.pool, &self.conn, headers, seen)
     }
 
     fn sent(
@@ -166,85 +289,91 @@ impl Archive {
         leg: u32,
         at_ms: u64,
         rope: Vec<Bytes>,
-        changes: &[crate::handoff::plan::Change],
+        changes: &[Change],
     ) -> rusqlite::Result<()> {
         let Some(open) = self.open.get(id) else {
             return Ok(());
         };
-        let (seq, wire, call) = (open.seq, open.wire, open.call);
-        let text = splice::flat(rope);
-        let view = wire.read(&text, call).ok();
+        let (wire, call) = (open.wire, open.call);
         let seen = Seen {
-            exchange: seq,
+            exchange: open.slip.seq,
             side: "sent",
         };
-        let body = self.body(wire, view.as_ref(), &text, seen)?;
-        self.conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
-                seq,
-                leg,
-                at_ms,
-                text.len(),
-                body.messages,
-                body.head,
-                body.list,
-                body.tail,
-                json(&changes),
-            ])?;
+        let bytes = splice::len(&rope);
+        let slices = match &open.received {
+            Some(received) => self.pool.spliced(&self.conn, received, &rope, seen)?,
+            None => None,
+        };
+        let sent = match slices {
+            Some(body) => body,
+            None => self.unread(wire, call, &splice::flat(rope), seen)?.body,
+        };
+        let changes = json(&changes);
+        let Some(open) = self.change(id) else {
+            return Ok(());
+        };
+        open.legs.retain(|other| other.n != leg);
+        open.legs.push(LegSlip {
+            n: leg,
+            at_ms,
+            bytes,
+            sent,
+            changes,
+            changed: true,
+            ..LegSlip::default()
+        });
         Ok(())
     }
 
+    /// Where something of an exchange was seen, if it is under way.
+    fn seen(&self, id: &str, side: &'static str) -> Option<Seen> {
+        let exchange = self.open.get(id)?.slip.seq;
+        Some(Seen { exchange, side })
+    }
+
+    fn change_leg(&mut self, id: &str, n: u32, change: impl FnOnce(&mut LegSlip)) {
+        let open = self.change(id);
+        if let Some(leg) = open.and_then(|open| open.legs.iter_mut().find(|leg| leg.n == n)) {
+            change(leg);
+            leg.changed = true;
+        }
+    }
+
     fn answered(&mut self, id: &str, leg: u32, status: u16, headers: &HeaderMap) -> rusqlite::Result<()> {
-        let Some(seq) = self.seq(id) else { return Ok(()) };
-        let seen = Seen {
-            exchange: seq,
-            side: "response",
+        let Some(seen) = self.seen(id, "response") else {
+            return Ok(());
         };
         let headers = self.headers(headers, seen)?;
-        self.conn
-            .prepare_cached("UPDATE legs SET status = ?3, headers = ?4 WHERE exchange = ?1 AND n = ?2")?
-            .execute(params![seq, leg, status, headers])?;
+        self.change_leg(id, leg, |leg| (leg.status, leg.headers) = (Some(status), headers));
         Ok(())
     }
 
     fn received(&mut self, id: &str, leg: u32, body: Copied) -> rusqlite::Result<()> {
-        let Some(seq) = self.seq(id) else { return Ok(()) };
-        let seen = Seen {
-            exchange: seq,
-            side: "response",
+        let Some(seen) = self.seen(id, "response") else {
+            return Ok(());
         };
         let cut = body.truncated || !body.ended;
         let text = splice::flat(body.chunks);
         let piece = self.pool.blob(&self.conn, &text, text_kind(&text), seen)?;
-        self.conn
-            .prepare_cached(
-                "UPDATE legs SET response = ?3, response_bytes = ?4, response_cut = ?5 WHERE exchange = ?1 AND n = ?2",
-            )?
-            .execute(params![seq, leg, piece, text.len(), cut])?;
+        self.change_leg(id, leg, |leg| {
+            (leg.response, leg.response_bytes, leg.response_cut) = (piece, text.len(), cut);
+        });
         Ok(())
     }
 
-    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: Stop) -> rusqlite::Result<()> {
-        let Some(seq) = self.seq(id) else { return Ok(()) };
+    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: Stop) {
         let usage = serde_json::json!({
             "input": usage.input, "cache_read": usage.cache_read, "cache_write": usage.cache_write,
             "output": usage.output, "reasoning": usage.reasoning,
         });
-        self.conn
-            .prepare_cached("UPDATE legs SET usage = ?3, stop = ?4 WHERE exchange = ?1 AND n = ?2")?
-            .execute(params![seq, leg, usage.to_string(), stop_name(stop)])?;
-        Ok(())
+        self.change_leg(id, leg, |leg| {
+            (leg.usage, leg.stop) = (Some(usage.to_string()), Some(stop_name(stop)));
+        });
     }
 
     fn shown(&mut self, id: &str, headers: &HeaderMap, body: Copied) -> rusqlite::Result<()> {
-        let Some(seq) = self.seq(id) else { return Ok(()) };
-        let seen = Seen {
-            exchange: seq,
-            side: "shown",
+        let Some(seen) = self.seen(id, "shown") else {
+            return Ok(());
         };
         let coded = headers
             .get(http::header::CONTENT_ENCODING)
@@ -258,72 +387,71 @@ impl Archive {
         let cut = body.truncated || coded || !body.ended;
         let piece = self.pool.blob(&self.conn, &text, text_kind(&text), seen)?;
         let headers = self.headers(headers, seen)?;
-        self.conn
-            .prepare_cached(
-                "UPDATE exchanges SET shown = ?2, shown_cut = ?3, shown_headers = ?4 WHERE seq = ?1",
-            )?
-            .execute(params![seq, piece, cut, headers])?;
+        if let Some(Open { slip, .. }) = self.change(id) {
+            (slip.shown, slip.shown_cut, slip.shown_headers) = (piece, cut, headers);
+        }
         Ok(())
     }
 
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
-        let begun = self.open.remove(&event.id);
-        let at_ms = began_ms(event);
-        self.conn
-            .prepare_cached(
-                "INSERT OR IGNORE INTO exchanges (id, at_ms, conversation, wire, model, upstream, route)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute(params![
-                event.id,
-                at_ms,
-                event.conversation,
-                event.wire.map(WireId::name),
-                self.clean(event.model.as_deref()),
-                event.upstream,
-                self.clean(Some(&event.route)),
-            ])?;
-        let sent: u64 = event.sent_bytes.iter().sum();
+        self.last.1 += 1;
+        let ended = Some(self.last.1);
         let first = event.sent_bytes.first().copied().unwrap_or(event.received_bytes);
-        let saved = match begun {
-            Some(_) => event.received_bytes.saturating_sub(first) / BYTES_PER_TOKEN,
-            None => 0,
+        let saved = event.received_bytes.saturating_sub(first) / BYTES_PER_TOKEN;
+        let late = |slip: &mut Slip| {
+            slip.ended = ended;
+            slip.received_bytes = event.received_bytes;
+            slip.sent_bytes = event.sent_bytes.iter().sum();
+            slip.fired = event.fired.len();
+            slip.partial = partial;
+            slip.event = Some(json(&Event::of(event)));
         };
-        self.conn
-            .prepare_cached(
-                "UPDATE exchanges SET ended = (SELECT COALESCE(MAX(ended), 0) + 1 FROM exchanges), received_bytes = ?2,
-                 sent_bytes = ?3, fired = ?4, saved_tokens = ?5, partial = ?6, event = ?7 WHERE id = ?1",
-            )?
-            .execute(params![
-                event.id,
-                event.received_bytes,
-                sent,
-                event.fired.len(),
-                saved,
-                partial,
-                json(&Event::of(event)),
-            ])?;
-        Ok(())
+        if let Some(Open { slip, .. }) = self.change(&event.id) {
+            late(slip);
+            slip.saved_tokens = saved;
+            return Ok(());
+        }
+        let mut slip = Slip {
+            id: event.id.clone(),
+            at_ms: began_ms(event),
+            conversation: event.conversation.clone(),
+            wire: event.wire.map(WireId::name),
+            model: self.clean(event.model.as_deref()),
+            upstream: event.upstream.clone(),
+            route: self.clean(Some(&event.route)),
+            ..Slip::default()
+        };
+        late(&mut slip);
+        if self.forgot && self.end_forgotten(&slip)? {
+            return Ok(());
+        }
+        self.last.0 += 1;
+        slip.seq = self.last.0;
+        slip.write(&self.conn)
     }
 
-    fn seq(&self, id: &str) -> Option<i64> {
-        self.open.get(id).map(|open| open.seq)
+    /// Ends a row that is there, of an exchange that was forgotten here; `false` where there is none.
+    fn end_forgotten(&self, slip: &Slip) -> rusqlite::Result<bool> {
+        let found = self
+            .conn
+            .prepare_cached(
+                "UPDATE exchanges SET ended = ?2, received_bytes = ?3, sent_bytes = ?4, fired = ?5, partial = 1,
+                 event = ?6 WHERE id = ?1",
+            )?
+            .execute(params![
+                slip.id,
+                slip.ended,
+                slip.received_bytes,
+                slip.sent_bytes,
+                slip.fired,
+                slip.event
+            ])?;
+        Ok(found > 0)
     }
 
     /// Whether an exchange is still under way here.
     pub(super) fn is_open(&self, id: &str) -> bool {
         self.open.contains_key(id)
-    }
-
-    /// The conversation of an exchange, for who watches live.
-    pub(super) fn conversation(&self, id: &str) -> Option<(Option<String>, u64)> {
-        let mut find = self
-            .conn
-            .prepare_cached("SELECT conversation, at_ms FROM exchanges WHERE id = ?1")
-            .ok()?;
-        find.query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
-            .ok()?
     }
 }
 

@@ -9,6 +9,7 @@ use super::diff::{Fate, Item, State, compare};
 use super::envelope;
 use super::explain;
 use super::gist::{self, ShownPart};
+use super::headers::{self, Kept};
 use super::query::{Query, Side};
 use super::row::Row;
 use super::schema::JournalError;
@@ -141,10 +142,10 @@ pub struct FullMessage {
 struct Stored {
     seq: i64,
     body: [i64; 3],
-    headers: i64,
+    headers: Kept,
     shown: i64,
     shown_cut: bool,
-    shown_headers: i64,
+    shown_headers: Kept,
 }
 
 struct StoredLeg {
@@ -153,7 +154,7 @@ struct StoredLeg {
     body: [i64; 3],
     changes: Vec<Change>,
     response: Response,
-    headers: i64,
+    headers: Kept,
 }
 
 impl Query {
@@ -172,8 +173,8 @@ impl Query {
             legs.push(leg);
         }
         let headers = Headers {
-            received: self.headers(stored.headers)?,
-            response: self.headers(stored.shown_headers)?,
+            received: self.headers(&stored.headers)?,
+            response: self.headers(&stored.shown_headers)?,
         };
         let mut exchange = Exchange {
             headers,
@@ -238,7 +239,7 @@ impl Query {
             mark(received, &theirs);
         }
         let mut response = leg.response;
-        response.headers = self.headers(leg.headers)?;
+        response.headers = self.headers(&leg.headers)?;
         Ok(Leg {
             n: leg.n,
             at_ms: leg.at_ms,
@@ -253,16 +254,23 @@ impl Query {
 
     fn stored(&self, id: &str) -> Result<Option<Stored>, JournalError> {
         let mut ask = self.conn.prepare_cached(
-            "SELECT seq, head, list, tail, headers, shown, shown_cut, shown_headers FROM exchanges WHERE id = ?1",
+            "SELECT seq, head, list, tail, headers, shown, shown_cut, shown_headers, headers_own,
+             shown_headers_own FROM exchanges WHERE id = ?1",
         )?;
         let found = ask.query_row([id], |row| {
             Ok(Stored {
                 seq: row.get(0)?,
                 body: [row.get(1)?, row.get(2)?, row.get(3)?],
-                headers: row.get(4)?,
+                headers: Kept {
+                    model: row.get(4)?,
+                    own: row.get(8)?,
+                },
                 shown: row.get(5)?,
                 shown_cut: row.get(6)?,
-                shown_headers: row.get(7)?,
+                shown_headers: Kept {
+                    model: row.get(7)?,
+                    own: row.get(9)?,
+                },
             })
         });
         Ok(found.optional()?)
@@ -270,8 +278,8 @@ impl Query {
 
     fn legs(&self, seq: i64) -> Result<Vec<StoredLeg>, JournalError> {
         let mut ask = self.conn.prepare_cached(
-            "SELECT n, at_ms, head, list, tail, changes, status, response_bytes, stop, usage, response_cut, headers
-             FROM legs WHERE exchange = ?1 ORDER BY n",
+            "SELECT n, at_ms, head, list, tail, changes, status, response_bytes, stop, usage, response_cut, headers,
+             headers_own FROM legs WHERE exchange = ?1 ORDER BY n",
         )?;
         let legs = ask.query_map(params![seq], |row| {
             let changes: String = row.get(5)?;
@@ -289,7 +297,10 @@ impl Query {
                     truncated: row.get(10)?,
                     headers: Vec::new(),
                 },
-                headers: row.get(11)?,
+                headers: Kept {
+                    model: row.get(11)?,
+                    own: row.get(12)?,
+                },
             })
         })?;
         Ok(legs.collect::<Result<_, _>>()?)
@@ -325,10 +336,10 @@ impl Query {
         Ok(all)
     }
 
-    fn headers(&self, piece: i64) -> Result<Vec<(String, String)>, JournalError> {
-        match piece {
+    fn headers(&self, kept: &Kept) -> Result<Vec<(String, String)>, JournalError> {
+        match kept.model {
             0 => Ok(Vec::new()),
-            piece => Ok(serde_json::from_slice(&self.text(piece)?).unwrap_or_default()),
+            model => Ok(headers::read(&self.text(model)?, kept.own.as_deref())),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How much is kept: the oldest exchanges go first, and what only they pointed to goes with them, in small steps.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::archive::Archive;
 
@@ -23,7 +23,8 @@ pub(super) struct Bounds {
 /// One step of tidying. Returns whether there is more to do.
 pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64) -> rusqlite::Result<bool> {
     let tx = archive.conn.unchecked_transaction()?;
-    let collected = collect(&tx)?;
+    let (nodes, pieces) = collect(&tx)?;
+    let collected = nodes.len() + pieces.len();
     let dropped = if collected == 0 {
         drop_oldest(&tx, archive, bounds, now_ms)?
     } else {
@@ -31,8 +32,7 @@ pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64) -> rusqli
     };
     tx.commit()?;
     if collected + dropped > 0 {
-        // An id in memory may be that of a piece that is gone.
-        archive.pool.forget();
+        archive.collected(&nodes, &pieces);
         return Ok(true);
     }
     let free: i64 = archive
@@ -129,8 +129,9 @@ fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Drops what nobody points to. A chain is taken up from its end, one node a time.
-fn collect(conn: &Connection) -> rusqlite::Result<usize> {
+/// Drops what nobody points to, and tells which nodes and pieces that was. A chain is taken up from its end, one node
+/// a time.
+fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
     let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
     let nodes: Vec<(i64, i64, i64)> = ask
         .query_map([COLLECTED], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
@@ -141,8 +142,13 @@ fn collect(conn: &Connection) -> rusqlite::Result<usize> {
         leave(conn, "nodes", &[*parent])?;
         leave(conn, "pieces", &[*piece])?;
     }
-    let pieces = conn
-        .prepare_cached("DELETE FROM pieces WHERE id IN (SELECT id FROM pieces WHERE refs = 0 LIMIT ?1)")?
-        .execute(params![COLLECTED])?;
-    Ok(nodes.len() + pieces)
+    let mut ask = conn.prepare_cached("SELECT id FROM pieces WHERE refs = 0 LIMIT ?1")?;
+    let pieces: Vec<i64> = ask
+        .query_map([COLLECTED], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for id in &pieces {
+        conn.prepare_cached("DELETE FROM pieces WHERE id = ?1")?
+            .execute([id])?;
+    }
+    Ok((nodes.into_iter().map(|(id, ..)| id).collect(), pieces))
 }

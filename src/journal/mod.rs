@@ -13,8 +13,10 @@ mod diff;
 mod envelope;
 mod exchange;
 mod explain;
+mod fast;
 mod gist;
 mod har;
+mod headers;
 mod keep;
 mod keeper;
 mod note;
@@ -26,6 +28,7 @@ mod redact_stream;
 mod row;
 mod schema;
 mod search;
+mod slip;
 mod tap;
 
 #[cfg(test)]
@@ -40,7 +43,7 @@ pub use exchange::{
 };
 pub use gist::ShownPart;
 pub use har::date_time;
-pub use note::{Begun, Copied};
+pub use note::{Begun, Copied, Transcript};
 pub use query::{Conversation, Filter, Query, Side, Totals};
 pub use redact::Redactor;
 pub use row::{Event, LegChange, LegTokens, Row};

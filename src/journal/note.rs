@@ -1,13 +1,14 @@
 //! What the hot path hands over: shared slices and small values, nothing read, nothing copied.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::handoff::plan::Change;
+use crate::json::Span;
 use crate::telemetry::ExchangeEvent;
-use crate::wire::{Call, Stop, Usage, WireId};
+use crate::wire::{Call, Stop, Turn, Usage, WireId};
 
 /// One thing that happened in an exchange.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(super) enum Note {
     Begin(Box<Begun>),
     /// A leg goes out.
     Sent {
-        id: String,
+        id: Arc<str>,
         leg: u32,
         at_ms: u64,
         rope: Vec<Bytes>,
@@ -24,23 +25,23 @@ pub(super) enum Note {
     },
     /// Upstream has answered a leg: its status and headers.
     Answered {
-        id: String,
+        id: Arc<str>,
         leg: u32,
         status: u16,
         headers: HeaderMap,
     },
     /// Upstream's body has ended, or was left.
-    Received { id: String, leg: u32, body: Copied },
+    Received { id: Arc<str>, leg: u32, body: Copied },
     /// How a leg's answer came out.
     Counted {
-        id: String,
+        id: Arc<str>,
         leg: u32,
         usage: Usage,
         stop: Stop,
     },
     /// What the agent was shown.
     Shown {
-        id: String,
+        id: Arc<str>,
         headers: HeaderMap,
         body: Copied,
     },
@@ -78,6 +79,17 @@ pub struct Begun {
     pub headers: HeaderMap,
     /// The body, decoded.
     pub received: Bytes,
+    /// Where its messages are; `None` where it was not read, so that the journal does.
+    pub transcript: Option<Transcript>,
+}
+
+/// Where a body's messages are.
+#[derive(Debug)]
+pub struct Transcript {
+    /// The array of turns, brackets included.
+    pub list: Span,
+    /// Its elements, in order.
+    pub turns: Vec<Turn>,
 }
 
 /// A body that went by.

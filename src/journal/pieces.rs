@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::json::{self, Span};
-use crate::wire::View;
+use crate::wire::Turn;
 
 /// An envelope's member under this size stays with its neighbours: a piece of its own costs about a hundred bytes.
 const WORTH: usize = 512;
@@ -10,51 +10,56 @@ const WORTH: usize = 512;
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
 const FEW: usize = 16;
 
-/// A body as three rows of pieces. Joined, with the separators, they are the body byte for byte.
+/// A body in three regions. Joined, with the gaps, they are the body byte for byte.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Cuts {
+pub(super) struct Regions {
     /// What stands before the first message.
-    pub(super) head: Vec<Span>,
+    pub(super) head: Span,
     /// The messages, each with what separates it from the one before.
     pub(super) list: Vec<(Span, Span)>,
     /// What stands behind the last message.
-    pub(super) tail: Vec<Span>,
+    pub(super) tail: Span,
 }
 
-impl Cuts {
-    /// Cuts at the boundaries of messages and of the envelope's large members.
-    pub(super) fn of(view: &View) -> Self {
-        let Some(list) = messages(view) else {
-            return Self::whole(view.body.len());
+impl Regions {
+    /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`.
+    pub(super) fn of(body: &[u8], list: Span, turns: &[Turn]) -> Self {
+        let Some(messages) = messages(body, list, turns) else {
+            return Self::whole(body.len());
         };
-        let first = list.first().map_or(view.list.start + 1, |(gap, _)| gap.start);
-        let last = list.last().map_or(first, |(_, span)| span.end);
-        let members = envelope(&view.body);
+        let first = messages.first().map_or(list.start + 1, |(gap, _)| gap.start);
+        let last = messages.last().map_or(first, |(_, span)| span.end);
         Self {
-            head: runs(&view.body, Span::new(0, first), &members),
-            tail: runs(&view.body, Span::new(last, view.body.len()), &members),
-            list,
+            head: Span::new(0, first),
+            list: messages,
+            tail: Span::new(last, body.len()),
         }
     }
 
-    /// One piece.
+    /// A body of which no message is known.
     pub(super) fn whole(len: usize) -> Self {
         Self {
-            head: vec![Span::new(0, len)],
-            ..Self::default()
+            head: Span::new(0, len),
+            list: Vec::new(),
+            tail: Span::new(len, len),
         }
+    }
+
+    /// All messages with their gaps.
+    pub(super) fn messages(&self) -> Span {
+        Span::new(self.head.end, self.tail.start)
     }
 }
 
 /// The messages with the gaps before them; `None` where they do not follow each other in the list.
-fn messages(view: &View) -> Option<Vec<(Span, Span)>> {
-    let mut at = view.list.start + 1;
-    let mut out = Vec::with_capacity(view.turns.len());
-    for turn in &view.turns {
+fn messages(body: &[u8], list: Span, turns: &[Turn]) -> Option<Vec<(Span, Span)>> {
+    let mut at = list.start + 1;
+    let mut out = Vec::with_capacity(turns.len());
+    for turn in turns {
         let gap = Span::new(at, turn.span.start);
-        let fits = turn.span.start >= at && turn.span.end < view.list.end;
+        let fits = turn.span.start >= at && turn.span.end < list.end;
         let plain = gap
-            .of(&view.body)
+            .of(body)
             .iter()
             .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'));
         if !fits || !plain {
@@ -66,32 +71,54 @@ fn messages(view: &View) -> Option<Vec<(Span, Span)>> {
     Some(out)
 }
 
-/// Values of the top level that are worth a piece, in order.
-fn envelope(body: &[u8]) -> Vec<Span> {
-    let Ok(whole) = json::whole(body) else {
-        return Vec::new();
-    };
-    let values = json::members(body, whole).into_iter().map(|(_, value)| value);
-    let split = values.flat_map(|value| match json::elements(body, value) {
-        few if !few.is_empty() && few.len() <= FEW => few,
-        _ => vec![value],
+/// The pieces of what stands before the messages: cut at the envelope's large members.
+pub(super) fn head(text: &[u8]) -> Vec<Span> {
+    runs(text.len(), &large(text, json::blank(text, 0)))
+}
+
+/// The pieces of what stands behind them.
+pub(super) fn tail(text: &[u8]) -> Vec<Span> {
+    let bracket = json::blank(text, 0);
+    let comma = json::blank(text, bracket + 1);
+    if text.get(bracket) != Some(&b']') || text.get(comma) != Some(&b',') {
+        return runs(text.len(), &[]);
+    }
+    // The rest of an object is walked as an object; the brace stands where the comma was.
+    let object = [b"{", &text[comma + 1..]].concat();
+    let shifted = large(&object, 0)
+        .into_iter()
+        .map(|span| Span::new(span.start + comma, span.end + comma));
+    runs(text.len(), &shifted.collect::<Vec<_>>())
+}
+
+/// Values of the object at `at` that are worth a piece, in order. Where the text ends before the object does, those
+/// of its beginning.
+fn large(text: &[u8], at: usize) -> Vec<Span> {
+    let mut values = Vec::new();
+    let _ = json::object(text, at, |_, at| {
+        let end = json::value_end(text, at)?;
+        values.push(Span::new(at, end));
+        Ok(end)
     });
+    let split = values
+        .into_iter()
+        .flat_map(|value| match json::elements(text, value) {
+            few if !few.is_empty() && few.len() <= FEW => few,
+            _ => vec![value],
+        });
     split.filter(|span| span.len() >= WORTH).collect()
 }
 
-/// A region as pieces: each of `marks` that lies in it, and what is between them.
-fn runs(body: &[u8], region: Span, marks: &[Span]) -> Vec<Span> {
+/// A region as pieces: each of `marks`, and what is between them.
+fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
     let mut out = Vec::new();
-    let mut at = region.start;
-    for mark in marks
-        .iter()
-        .filter(|m| region.start <= m.start && m.end <= region.end)
-    {
+    let mut at = 0;
+    for mark in marks {
         out.push(Span::new(at, mark.start));
         out.push(*mark);
         at = mark.end;
     }
-    out.push(Span::new(at, region.end.min(body.len())));
+    out.push(Span::new(at, len));
     out.retain(|span| !span.is_empty());
     out
 }
@@ -99,8 +126,32 @@ fn runs(body: &[u8], region: Span, marks: &[Span]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Call, Wire, anthropic::Anthropic};
+    use crate::wire::{Call, View, Wire, anthropic::Anthropic};
     use bytes::Bytes;
+
+    /// A body as three rows of pieces.
+    struct Cuts {
+        head: Vec<Span>,
+        list: Vec<(Span, Span)>,
+        tail: Vec<Span>,
+    }
+
+    impl Cuts {
+        fn of(view: &View) -> Self {
+            let regions = Regions::of(&view.body, view.list, &view.turns);
+            let placed = |region: Span, spans: Vec<Span>| {
+                let placed = spans
+                    .into_iter()
+                    .map(|span| Span::new(span.start + region.start, span.end + region.start));
+                placed.collect()
+            };
+            Self {
+                head: placed(regions.head, head(regions.head.of(&view.body))),
+                tail: placed(regions.tail, tail(regions.tail.of(&view.body))),
+                list: regions.list,
+            }
+        }
+    }
 
     fn joined(body: &[u8], cuts: &Cuts) -> Vec<u8> {
         let list = cuts.list.iter().flat_map(|(gap, span)| [*gap, *span]);
@@ -133,6 +184,21 @@ mod tests {
                     .iter()
                     .all(|(_, span)| span.of(&bytes).starts_with(b"{"))
             );
+        }
+    }
+
+    #[test]
+    fn large_members_stand_alone_also_behind_the_messages() {
+        let long = "x".repeat(600);
+        for (gap, end) in [("", ""), (" ", "\n"), ("\n  ", " ")] {
+            let body = Bytes::from(format!(
+                r#"{{"messages":[{{"role":"user","content":"a"}}{end}]{gap},{gap}"a":1,"tools":[{{"d":"{long}"}},{{"d":"{long}"}}],"b":"{long}"}}"#
+            ));
+            let view = Anthropic.read(&body, Call::Generate).unwrap();
+            let cuts = Cuts::of(&view);
+            assert_eq!(joined(&body, &cuts), body);
+            let large = cuts.tail.iter().filter(|span| span.len() > 600);
+            assert_eq!((large.count(), cuts.tail.len()), (3, 7));
         }
     }
 

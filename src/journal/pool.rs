@@ -1,20 +1,28 @@
 //! Pieces and chains: what is there already is found, what is new is redacted, packed and written once.
+//!
+//! A conversation's next request repeats nearly all of the one before. So bodies are hashed once, fast, and as a
+//! whole: the messages from the first to the last one that an earlier body had are found by one look-up, without
+//! a look at the single ones, and so are head and tail. Only what is new is read.
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
+use super::fast::{Fast, Key};
 use super::gist::{Gist, gist};
-use super::pieces::Cuts;
+use super::pieces::{self, Regions};
 use super::redact::Redactor;
 use crate::json::Span;
-use crate::wire::{Role, View, Wire};
+use crate::splice;
+use crate::wire::{Role, Turn, Wire};
 
 /// Bytes of a piece's hash: 128 bits of SHA-256, so that two pieces never meet by chance.
 const HASH: usize = 16;
 
-/// Pieces and nodes remembered in memory, each some 50 bytes: a dozen long conversations.
+/// Pieces, nodes and rows remembered in memory, each some 50 bytes: thousands of conversations.
 const REMEMBERED: usize = 64 * 1024;
 
 /// Under this size nothing is won by packing.
@@ -22,6 +30,16 @@ const PACKED_FROM: usize = 96;
 
 /// zstd's own default: a tenth of the time of what would save another few percent.
 const LEVEL: i32 = 3;
+
+/// Messages counted from the last one, behind each of which the row is remembered. The next request mostly changes the last
+/// few (breakpoints of caches move) and adds some; the far ones are for who goes back.
+const LANDMARKS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128];
+
+/// Where a chain of hashes begins, so that rows of messages and regions never meet.
+const MESSAGES: Fast = 1;
+const HEAD: Fast = 2;
+const TAIL: Fast = 3;
+const SPLICED: Fast = 4;
 
 type Hash = [u8; HASH];
 
@@ -52,74 +70,257 @@ pub(super) enum Text {
     Raw,
 }
 
+/// Where the messages of a body are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listed<'a> {
+    pub(super) list: Span,
+    pub(super) turns: &'a [Turn],
+}
+
+/// A body that was written, and may be sent on with little changed.
+pub(super) struct Written {
+    pub(super) body: Body,
+    text: Bytes,
+    messages: Span,
+    head: Fast,
+    tail: Fast,
+}
+
+/// What can be pointed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum To {
+    Node(i64),
+    Piece(i64),
+}
+
 /// Finds and writes pieces.
 pub(super) struct Pool {
     pub(super) redactor: Redactor,
+    key: Key,
     /// Piece by the hash of what came, before anything was taken out of it.
-    known: Cache<Hash, i64>,
+    known: Cache<Fast, i64>,
+    /// Node by the one before it and its piece.
     next: Cache<(i64, i64), i64>,
+    /// The last node of a row by the hash of what stands in it.
+    rows: Cache<Fast, i64>,
+    /// Pointers that came and are not written down yet. What is new is written as pointed to once.
+    pointed: HashMap<To, i64>,
+    packer: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Pool {
     pub(super) fn new(redactor: Redactor) -> Self {
         Self {
             redactor,
+            key: Key::new(),
             known: Cache::new(REMEMBERED),
             next: Cache::new(REMEMBERED),
+            rows: Cache::new(REMEMBERED),
+            pointed: HashMap::new(),
+            packer: zstd::bulk::Compressor::new(LEVEL).ok(),
         }
     }
 
-    /// Something was collected, or a transaction was lost: what is remembered may be gone.
+    /// A text's hash in this process.
+    pub(super) fn fast(&self, text: &[u8]) -> Fast {
+        self.key.hash(text)
+    }
+
+    /// Points to a piece once more.
+    pub(super) fn point_to(&mut self, piece: i64) {
+        self.point(To::Piece(piece));
+    }
+
+    /// A transaction was lost: what is remembered may not be there.
     pub(super) fn forget(&mut self) {
         self.known.clear();
         self.next.clear();
+        self.rows.clear();
+        self.pointed.clear();
     }
 
-    /// Writes a request body, and points to it once.
+    /// These were collected; their ids may come again for something else.
+    pub(super) fn collected(&mut self, nodes: &[i64], pieces: &[i64]) {
+        let (mut nodes, mut pieces) = (nodes.to_vec(), pieces.to_vec());
+        nodes.sort_unstable();
+        pieces.sort_unstable();
+        let there = |all: &[i64], id: &i64| all.binary_search(id).is_err();
+        self.known.retain(|_, piece| there(&pieces, piece));
+        self.next.retain(|(parent, piece), id| {
+            there(&nodes, parent) && there(&nodes, id) && there(&pieces, piece)
+        });
+        self.rows.retain(|_, id| there(&nodes, id));
+    }
+
+    /// Writes down who points to what: for the end of a transaction.
+    pub(super) fn settle(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        let mut nodes = conn.prepare_cached("UPDATE nodes SET refs = refs + ?2 WHERE id = ?1")?;
+        let mut pieces = conn.prepare_cached("UPDATE pieces SET refs = refs + ?2 WHERE id = ?1")?;
+        for (to, more) in self.pointed.drain().filter(|(_, more)| *more != 0) {
+            match to {
+                To::Node(id) => nodes.execute([id, more])?,
+                To::Piece(id) => pieces.execute([id, more])?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Writes a request body, and points to it once. Without a list it is one piece.
     pub(super) fn body(
         &mut self,
         conn: &Connection,
         wire: &dyn Wire,
-        view: Result<&View, &Bytes>,
+        text: &Bytes,
+        listed: Option<Listed<'_>>,
         seen: Seen,
-    ) -> rusqlite::Result<Body> {
-        let (text, cuts) = match view {
-            Ok(view) => (&view.body, Cuts::of(view)),
-            Err(text) => (text, Cuts::whole(text.len())),
+    ) -> rusqlite::Result<Written> {
+        let regions = match listed {
+            Some(listed) => Regions::of(text, listed.list, listed.turns),
+            None => Regions::whole(text.len()),
         };
-        let head = self.row(conn, text, &cuts.head, seen)?;
-        let tail = self.row(conn, text, &cuts.tail, seen)?;
-        let mut list = 0;
-        for (i, (gap, span)) in cuts.list.iter().enumerate() {
-            let role = view.map_or(Role::Other, |v| v.turns[i].role);
-            let message = text.slice(span.start..span.end);
-            let piece = self.piece(conn, &message, Text::Json, seen, |clean| {
-                Some(gist(wire, clean, role))
-            })?;
-            let gap = String::from_utf8_lossy(gap.of(text));
-            list = self.node(conn, list, piece, &gap)?;
-        }
-        for node in [head, list, tail] {
-            self.point_node(conn, node)?;
-        }
-        let messages = i64::try_from(cuts.list.len()).unwrap_or(i64::MAX);
-        Ok(Body {
+        let head = self.key.chain(HEAD, self.key.hash(regions.head.of(text)));
+        let tail = self.key.chain(TAIL, self.key.hash(regions.tail.of(text)));
+        let turns = listed.map_or(&[][..], |listed| listed.turns);
+        let body = Body {
+            head: self.region(conn, pieces::head, head, || slice(text, regions.head), seen)?,
+            list: self.list(conn, wire, text, &regions.list, turns, seen)?,
+            tail: self.region(conn, pieces::tail, tail, || slice(text, regions.tail), seen)?,
+            messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
+        };
+        self.point_body(body);
+        Ok(Written {
+            body,
+            text: text.clone(),
+            messages: regions.messages(),
             head,
-            list,
             tail,
-            messages,
         })
     }
 
-    fn row(&mut self, conn: &Connection, text: &Bytes, spans: &[Span], seen: Seen) -> rusqlite::Result<i64> {
+    /// Writes a rope that has all the messages of a body in one slice, and points to it once, without looking at them again;
+    /// `None` where it has not.
+    pub(super) fn spliced(
+        &mut self,
+        conn: &Connection,
+        from: &Written,
+        rope: &[Bytes],
+        seen: Seen,
+    ) -> rusqlite::Result<Option<Body>> {
+        let text = &from.text;
+        let messages = from.messages;
+        let found = rope.iter().enumerate().find_map(|(i, slice)| {
+            let span = within(text, slice)?;
+            (span.start <= messages.start && messages.end <= span.end).then_some((i, span))
+        });
+        let Some((i, span)) = found else { return Ok(None) };
+        let mut head = rope[..i].to_vec();
+        head.push(text.slice(span.start..messages.start));
+        let mut tail = vec![text.slice(messages.end..span.end)];
+        tail.extend_from_slice(&rope[i + 1..]);
+        let body = Body {
+            head: self.spliced_region(conn, from, (HEAD, from.head, from.body.head), head, seen)?,
+            tail: self.spliced_region(conn, from, (TAIL, from.tail, from.body.tail), tail, seen)?,
+            ..from.body
+        };
+        self.point_body(body);
+        Ok(Some(body))
+    }
+
+    /// A region that is made of slices of a body's and of new text. The recipe finds it, where it was made before.
+    fn spliced_region(
+        &mut self,
+        conn: &Connection,
+        from: &Written,
+        (kind, hash, node): (Fast, Fast, i64),
+        mut parts: Vec<Bytes>,
+        seen: Seen,
+    ) -> rusqlite::Result<i64> {
+        parts.retain(|part| !part.is_empty());
+        let (region, cut): (_, fn(&[u8]) -> _) = match kind {
+            HEAD => (Span::new(0, from.messages.start), pieces::head),
+            _ => (Span::new(from.messages.end, from.text.len()), pieces::tail),
+        };
+        if let [only] = &parts[..]
+            && within(&from.text, only) == Some(region)
+        {
+            return Ok(node);
+        }
+        let mut recipe = self.key.chain(SPLICED, hash);
+        for part in &parts {
+            let step = match within(&from.text, part) {
+                // What the region's hash stands for need not be read again.
+                Some(span) if region.start <= span.start && span.end <= region.end => {
+                    ((span.start - region.start) as Fast) << 64 | span.len() as Fast
+                }
+                _ => self.key.hash(part),
+            };
+            recipe = self.key.chain(recipe, step);
+        }
+        if let Some(node) = self.rows.get(&recipe) {
+            return Ok(*node);
+        }
+        let text = splice::flat(parts);
+        let whole = self.key.chain(kind, self.key.hash(&text));
+        let node = self.region(conn, cut, whole, || text.clone(), seen)?;
+        self.rows.insert(recipe, node);
+        Ok(node)
+    }
+
+    /// What stands before or behind the messages, cut into pieces where it is new.
+    fn region(
+        &mut self,
+        conn: &Connection,
+        cut: fn(&[u8]) -> Vec<Span>,
+        hash: Fast,
+        text: impl FnOnce() -> Bytes,
+        seen: Seen,
+    ) -> rusqlite::Result<i64> {
+        if let Some(node) = self.rows.get(&hash) {
+            return Ok(*node);
+        }
+        let text = text();
         let mut last = 0;
-        for span in spans {
-            let piece = self.piece(conn, &text.slice(span.start..span.end), Text::Json, seen, |_| {
-                None
-            })?;
+        for span in cut(&text) {
+            let piece = self.piece(conn, &slice(&text, span), Text::Json, seen, |_| None)?;
             last = self.node(conn, last, piece, "")?;
         }
+        self.rows.insert(hash, last);
         Ok(last)
+    }
+
+    fn list(
+        &mut self,
+        conn: &Connection,
+        wire: &dyn Wire,
+        text: &Bytes,
+        list: &[(Span, Span)],
+        turns: &[Turn],
+        seen: Seen,
+    ) -> rusqlite::Result<i64> {
+        let mut hash = MESSAGES;
+        let hashes = list.iter().map(|(gap, span)| {
+            let message = Span::new(gap.start, span.end);
+            hash = self.key.chain(hash, self.key.hash(message.of(text)));
+            hash
+        });
+        let hashes: Vec<Fast> = hashes.collect();
+        let found = hashes.iter().enumerate().rev();
+        let known = found
+            .into_iter()
+            .find_map(|(i, hash)| Some((i + 1, *self.rows.get(hash)?)));
+        let (known, mut node) = known.unwrap_or_default();
+        for (i, (gap, span)) in list.iter().enumerate().skip(known) {
+            let role = turns.get(i).map_or(Role::Other, |turn| turn.role);
+            let piece = self.piece(conn, &slice(text, *span), Text::Json, seen, |clean| {
+                Some(gist(wire, clean, role))
+            })?;
+            let gap = String::from_utf8_lossy(gap.of(text));
+            node = self.node(conn, node, piece, &gap)?;
+            if LANDMARKS.contains(&(list.len() - 1 - i)) {
+                self.rows.insert(hashes[i], node);
+            }
+        }
+        Ok(node)
     }
 
     /// Writes a text that nothing else is a part of, and points to it once; 0 where it is empty.
@@ -134,7 +335,7 @@ impl Pool {
             return Ok(0);
         }
         let piece = self.piece(conn, text, kind, seen, |_| None)?;
-        self.point_piece(conn, piece)?;
+        self.point(To::Piece(piece));
         Ok(piece)
     }
 
@@ -146,24 +347,26 @@ impl Pool {
         seen: Seen,
         short: impl FnOnce(&Bytes) -> Option<Gist>,
     ) -> rusqlite::Result<i64> {
-        let raw = hash(text);
+        let raw = self.key.hash(text);
         if let Some(id) = self.known.get(&raw) {
             return Ok(*id);
         }
-        let clean: Bytes = match kind {
+        let clean = match kind {
             Text::Json => self.redactor.json(text),
             Text::Stream => self.redactor.stream(text),
             Text::Raw => self.redactor.raw(text),
-        }
-        .into_owned()
-        .into();
+        };
+        let clean = match clean {
+            std::borrow::Cow::Borrowed(_) => text.clone(),
+            std::borrow::Cow::Owned(clean) => clean.into(),
+        };
         let id = self.write(conn, &clean, seen, short)?;
         self.known.insert(raw, id);
         Ok(id)
     }
 
     fn write(
-        &self,
+        &mut self,
         conn: &Connection,
         clean: &Bytes,
         seen: Seen,
@@ -174,15 +377,12 @@ impl Pool {
         if let Some(id) = find.query_row([&hash], |row| row.get(0)).optional()? {
             return Ok(id);
         }
-        let packed = (clean.len() >= PACKED_FROM)
-            .then(|| zstd::bulk::compress(clean, LEVEL).ok())
-            .flatten()
-            .filter(|packed| packed.len() < clean.len());
+        let packed = self.pack(clean).filter(|packed| packed.len() < clean.len());
         let short = short(clean);
         let short = short.as_ref();
         conn.prepare_cached(
             "INSERT INTO pieces (hash, refs, size, packed, exchange, side, role, kind, line, body)
-             VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             hash,
@@ -195,7 +395,14 @@ impl Pool {
             short.map(|s| s.line.as_str()),
             packed.as_deref().unwrap_or(clean),
         ])?;
-        Ok(conn.last_insert_rowid())
+        let id = conn.last_insert_rowid();
+        self.pointed.insert(To::Piece(id), -1);
+        Ok(id)
+    }
+
+    fn pack(&mut self, text: &[u8]) -> Option<Vec<u8>> {
+        let packer = self.packer.as_mut().filter(|_| text.len() >= PACKED_FROM)?;
+        packer.compress(text).ok()
     }
 
     fn node(&mut self, conn: &Connection, parent: i64, piece: i64, gap: &str) -> rusqlite::Result<i64> {
@@ -204,21 +411,18 @@ impl Pool {
         if usual && let Some(id) = self.next.get(&(parent, piece)) {
             return Ok(*id);
         }
-        let mut find =
-            conn.prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?;
-        let found = find
-            .query_row(params![parent, piece, gap], |row| row.get(0))
-            .optional()?;
-        let id = match found {
-            Some(id) => id,
-            None => {
-                conn.prepare_cached("INSERT INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 0)")?
-                    .execute(params![parent, piece, gap])?;
-                let id = conn.last_insert_rowid();
-                self.point_piece(conn, piece)?;
-                self.point_node(conn, parent)?;
-                id
-            }
+        let made = conn
+            .prepare_cached("INSERT OR IGNORE INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 1)")?
+            .execute(params![parent, piece, gap])?;
+        let id = if made == 1 {
+            let id = conn.last_insert_rowid();
+            self.pointed.insert(To::Node(id), -1);
+            self.point(To::Piece(piece));
+            self.point(To::Node(parent));
+            id
+        } else {
+            conn.prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?
+                .query_row(params![parent, piece, gap], |row| row.get(0))?
         };
         if usual {
             self.next.insert((parent, piece), id);
@@ -226,19 +430,29 @@ impl Pool {
         Ok(id)
     }
 
-    fn point_node(&self, conn: &Connection, node: i64) -> rusqlite::Result<()> {
-        if node != 0 {
-            conn.prepare_cached("UPDATE nodes SET refs = refs + 1 WHERE id = ?1")?
-                .execute([node])?;
+    fn point_body(&mut self, body: Body) {
+        for node in [body.head, body.list, body.tail] {
+            self.point(To::Node(node));
         }
-        Ok(())
     }
 
-    fn point_piece(&self, conn: &Connection, piece: i64) -> rusqlite::Result<()> {
-        conn.prepare_cached("UPDATE pieces SET refs = refs + 1 WHERE id = ?1")?
-            .execute([piece])?;
-        Ok(())
+    fn point(&mut self, to: To) {
+        // 0 is the row with nothing in it.
+        if to != To::Node(0) {
+            *self.pointed.entry(to).or_default() += 1;
+        }
     }
+}
+
+/// Where a slice lies in a text, if it is a slice of it.
+fn within(text: &Bytes, slice: &Bytes) -> Option<Span> {
+    let start = (slice.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let end = start + slice.len();
+    (end <= text.len()).then(|| Span::new(start, end))
+}
+
+fn slice(text: &Bytes, span: Span) -> Bytes {
+    text.slice(span.start..span.end)
 }
 
 fn hash(text: &[u8]) -> Hash {

@@ -24,6 +24,9 @@ const MAPPED: u32 = 256 << 20;
 /// A body is three rows of pieces (head, messages, tail). A row is the last of a chain of nodes, each of which knows
 /// the one before: two bodies that begin alike share the chain as far as they do, so that a turn costs what is
 /// new in it. `refs` counts who points to a node or a piece; what nobody points to is collected.
+///
+/// Headers are a piece that is shared by all lists of the same names, and an object of the values that differ from it,
+/// by their place in the list.
 const STEPS: &[&str] = &["
     CREATE TABLE pieces (
         id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, refs INTEGER NOT NULL, size INTEGER NOT NULL,
@@ -58,6 +61,10 @@ const STEPS: &[&str] = &["
         PRIMARY KEY (exchange, n)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE titles (conversation TEXT PRIMARY KEY, title TEXT NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    ALTER TABLE exchanges ADD COLUMN headers_own TEXT;
+    ALTER TABLE exchanges ADD COLUMN shown_headers_own TEXT;
+    ALTER TABLE legs ADD COLUMN headers_own TEXT;
 "];
 
 /// Why the journal cannot be used.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
 use super::pool::unpack;
@@ -75,7 +75,29 @@ impl Query {
                 break;
             }
         }
+        if hits.len() < limit && began.elapsed() <= TIME {
+            self.search_headers(&needle, limit, &mut hits)?;
+        }
         Ok(hits)
+    }
+
+    /// Values of headers that only one exchange has.
+    fn search_headers(&self, needle: &str, limit: usize, hits: &mut Vec<Hit>) -> Result<(), JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT * FROM (
+                SELECT seq, 'received', headers_own AS own FROM exchanges UNION ALL
+                SELECT seq, 'shown', shown_headers_own FROM exchanges UNION ALL
+                SELECT exchange, 'response', headers_own FROM legs
+             ) WHERE instr(lower(own), ?1) ORDER BY seq DESC LIMIT ?2",
+        )?;
+        let mut rows = ask.query(params![needle, limit - hits.len()])?;
+        while let Some(row) = rows.next()? {
+            let own: String = row.get(2)?;
+            let at = own.to_ascii_lowercase().find(needle).unwrap_or_default();
+            let around = snippet(own.as_bytes(), at, needle.len());
+            hits.extend(self.hit(row.get(0)?, row.get(1)?, around)?);
+        }
+        Ok(())
     }
 
     fn hit(&self, seq: i64, side: String, snippet: String) -> Result<Option<Hit>, JournalError> {

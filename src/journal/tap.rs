@@ -2,11 +2,12 @@
 //! exchange goes on.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::Thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tokio::sync::broadcast;
 
@@ -20,6 +21,21 @@ const QUEUE_NOTES: usize = 16 * 1024;
 
 /// Notes kept free for the ends of exchanges, so that an overflow loses bodies before it loses a row.
 const KEPT_FOR_ENDS: usize = 4 * 1024;
+
+/// Notes, and bytes of bodies, that are not left waiting for more to come; or this part of what may wait at all.
+const URGENT_NOTES: usize = QUEUE_NOTES / 4;
+const URGENT_BYTES: usize = 8 << 20;
+const URGENT_PART: usize = 4;
+
+/// A piece of a body under this size is copied. A piece that is kept keeps the whole buffer that the connection was
+/// read into, and the connection then has to make itself another one.
+const COPIED: usize = 4096;
+
+/// Copied pieces are joined up to this size.
+const JOINED: usize = 32 << 10;
+
+/// Room is taken for so much at a time, so that the counter that all streams share is not touched for each piece.
+const ROOM: usize = 16 << 10;
 
 /// What is told to who watches live. Who falls further behind than this many misses some.
 const LIVE_NOTES: usize = 256;
@@ -66,9 +82,34 @@ pub(super) struct Load {
     gathering: AtomicUsize,
     /// Copies that were not taken, or could not be written.
     dropped: AtomicU64,
+    /// Whether what waits is to be written at once.
+    urgent: AtomicBool,
+    keeper: OnceLock<Thread>,
 }
 
 impl Load {
+    /// The thread that writes.
+    pub(super) fn kept_by(&self, keeper: Thread) {
+        let _ = self.keeper.set(keeper);
+    }
+
+    /// Has it write what waits now.
+    fn hurry(&self) {
+        if !self.urgent.swap(true, SeqCst)
+            && let Some(keeper) = self.keeper.get()
+        {
+            keeper.unpark();
+        }
+    }
+
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent.load(SeqCst)
+    }
+
+    pub(super) fn calm(&self) {
+        self.urgent.store(false, SeqCst);
+    }
+
     /// So many notes could not be written.
     pub(super) fn lost(&self, notes: usize) {
         self.dropped.fetch_add(notes as u64, Relaxed);
@@ -112,7 +153,7 @@ impl Tap {
         Recording(self.0.as_ref().map(|shared| {
             Arc::new(Open {
                 shared: Arc::clone(shared),
-                id: id.to_owned(),
+                id: id.into(),
                 begun: AtomicBool::new(false),
                 legs: AtomicU32::new(0),
             })
@@ -154,7 +195,9 @@ impl Tap {
         shared.load.notes.fetch_add(1, Relaxed);
         let note = Note::Flush(done);
         shared.load.bytes.fetch_add(note.weight(), Relaxed);
-        shared.queue.send(note).is_ok() && written.recv_timeout(time).is_ok()
+        let sent = shared.queue.send(note).is_ok();
+        shared.load.hurry();
+        sent && written.recv_timeout(time).is_ok()
     }
 }
 
@@ -175,12 +218,17 @@ impl Shared {
             && self.load.bytes.load(Relaxed).saturating_add(weight) > self.queue_bytes;
         if full || self.load.notes.load(Relaxed) >= most {
             self.load.dropped.fetch_add(1, Relaxed);
+            self.load.hurry();
             return false;
         }
-        self.load.notes.fetch_add(1, Relaxed);
-        self.load.bytes.fetch_add(weight, Relaxed);
+        let notes = self.load.notes.fetch_add(1, Relaxed);
+        let bytes = self.load.bytes.fetch_add(weight, Relaxed) + weight;
         // The thread is gone only when the process ends.
-        self.queue.send(note).is_ok()
+        let sent = self.queue.send(note).is_ok();
+        if notes > URGENT_NOTES || bytes > URGENT_BYTES.min(self.queue_bytes / URGENT_PART) {
+            self.load.hurry();
+        }
+        sent
     }
 }
 
@@ -191,7 +239,7 @@ pub struct Recording(Option<Arc<Open>>);
 
 struct Open {
     shared: Arc<Shared>,
-    id: String,
+    id: Arc<str>,
     begun: AtomicBool,
     legs: AtomicU32,
 }
@@ -199,7 +247,7 @@ struct Open {
 impl Open {
     fn send(&self, note: Note) {
         if !self.shared.send(note) {
-            self.shared.lock_partial().insert(self.id.clone());
+            self.shared.lock_partial().insert(self.id.to_string());
         }
     }
 }
@@ -222,7 +270,7 @@ impl Recording {
             open.begun.store(true, Relaxed);
         } else {
             // Without its beginning nothing else of it can be kept but its end.
-            open.shared.lock_partial().insert(open.id.clone());
+            open.shared.lock_partial().insert(open.id.to_string());
         }
     }
 
@@ -288,37 +336,60 @@ enum Side {
 pub struct Gather {
     to: Option<(Arc<Open>, Side)>,
     body: Copied,
+    /// Small pieces, joined.
+    small: BytesMut,
     held: usize,
+    /// Bytes that may be held.
+    room: usize,
 }
 
 impl Gather {
     fn new(to: Option<(Arc<Open>, Side)>) -> Self {
-        Self {
-            to,
-            body: Copied::default(),
-            held: 0,
-        }
+        let mut gather = Self::default();
+        gather.to = to;
+        gather
     }
 
     /// A piece went by.
     pub fn push(&mut self, chunk: &Bytes) {
-        let Some((open, _)) = &self.to else { return };
-        if self.body.truncated {
+        if self.to.is_none() || self.body.truncated {
             return;
         }
-        let shared = &open.shared;
+        if self.room - self.held < chunk.len() {
+            self.make_room(chunk.len());
+        }
+        let len = chunk.len().min(self.room - self.held);
+        self.body.truncated = len < chunk.len();
+        self.held += len;
+        if len < COPIED {
+            self.small.extend_from_slice(&chunk[..len]);
+            if self.small.len() >= JOINED {
+                self.join();
+            }
+        } else {
+            self.join();
+            self.body.chunks.push(chunk.slice(..len));
+        }
+    }
+
+    /// Takes room for `wanted` more bytes and some, within what one body and all together may have.
+    fn make_room(&mut self, wanted: usize) {
+        let Some((Open { shared, .. }, _)) = self.to.as_ref().map(|(open, side)| (&**open, side)) else {
+            return;
+        };
         let all = shared
             .queue_bytes
             .saturating_sub(shared.load.gathering.load(Relaxed));
-        let room = shared.response_bytes.saturating_sub(self.held).min(all);
-        if room < chunk.len() {
-            self.body.truncated = true;
-        }
-        let kept = chunk.slice(..chunk.len().min(room));
-        self.held += kept.len();
-        shared.load.gathering.fetch_add(kept.len(), Relaxed);
-        if !kept.is_empty() {
-            self.body.chunks.push(kept);
+        let own = shared.response_bytes.saturating_sub(self.room);
+        // A long answer asks rarely, a short one does not take what others need.
+        let more = wanted.max(self.held.clamp(ROOM / 16, ROOM)).min(all).min(own);
+        shared.load.gathering.fetch_add(more, Relaxed);
+        self.room += more;
+    }
+
+    fn join(&mut self) {
+        if !self.small.is_empty() {
+            self.body.chunks.push(std::mem::take(&mut self.small).freeze());
         }
     }
 
@@ -330,10 +401,11 @@ impl Gather {
 
 impl Drop for Gather {
     fn drop(&mut self) {
+        self.join();
         let Some((open, side)) = self.to.take() else {
             return;
         };
-        open.shared.load.gathering.fetch_sub(self.held, Relaxed);
+        open.shared.load.gathering.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
         open.send(match side {
             Side::Leg(leg) => Note::Received { id, leg, body },

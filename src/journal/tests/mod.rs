@@ -52,6 +52,7 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> Begun {
         model: Some("m".to_owned()),
         headers,
         received: received.clone(),
+        transcript: None,
     }
 }
 

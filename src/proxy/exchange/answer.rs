@@ -14,7 +14,7 @@ use crate::config::Mode;
 use crate::handoff::plan::{Cut, Reading, Rewritten};
 use crate::handoff::record::{Handoff, HandoffId};
 use crate::handoff::sentinel;
-use crate::journal::Begun;
+use crate::journal::{Begun, Transcript};
 use crate::merge::Circumstances;
 use crate::proxy::body::Collected;
 use crate::proxy::download::UpstreamBody;
@@ -161,6 +161,7 @@ impl Exchange {
     fn begun(&self) -> Begun {
         let ctx = &self.ctx;
         let path = ctx.target.split('?').next().unwrap_or_default();
+        let view = &self.prepared.reading.view;
         Begun {
             id: ctx.id.clone(),
             at_ms: super::now_ms(),
@@ -170,9 +171,13 @@ impl Exchange {
             call: super::prepare::wire_call(ctx.call),
             upstream: ctx.place.name.clone(),
             route: format!("{} {path}", ctx.method),
-            model: self.prepared.reading.view.facts.model.clone(),
+            model: view.facts.model.clone(),
             headers: ctx.headers.clone(),
             received: self.text.clone(),
+            transcript: Some(Transcript {
+                list: view.list,
+                turns: view.turns.clone(),
+            }),
         }
     }
 
