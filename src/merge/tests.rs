@@ -301,7 +301,7 @@ fn shown(mut merge: StreamMerge, wire: WireId, legs: &[Frames], cuts: &[usize]) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn unread_and_read_frames_agree(
