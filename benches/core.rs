@@ -6,26 +6,21 @@
 #[path = "support/history.rs"]
 #[allow(dead_code)]
 mod history;
+#[path = "support/wires.rs"]
+mod wires;
 
 use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::tool;
 use baton_proxy::json;
-use baton_proxy::merge::StreamMerge;
 use baton_proxy::wire::anthropic::Anthropic;
 use baton_proxy::wire::sse::Framer;
-use baton_proxy::wire::{Call, Watch, Wire};
+use baton_proxy::wire::{Call, Wire, WireId};
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use history::{Seeded, Shape};
 use uuid::Uuid;
-
-/// What a response is looked through for.
-const WATCH: Watch = Watch {
-    hide: true,
-    held_bytes: 1 << 20,
-};
 
 const SIZES: [usize; 4] = [2_000, 100_000, 1_000_000, 4_000_000];
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
@@ -153,39 +148,23 @@ mod parts {
     }
 }
 
-/// Events of one leg, so many in a read.
-fn reads(events: usize, per_read: usize, frame: fn(&mut Seeded, usize) -> String) -> Vec<Bytes> {
+/// Pieces of a visible call's arguments, so many in a read.
+fn arguments(events: usize, per_read: usize) -> Vec<Bytes> {
     let mut random = Seeded::new(7);
-    let frames: Vec<String> = (0..events).map(|_| frame(&mut random, 0)).collect();
+    let frames: Vec<String> = (0..events)
+        .map(|_| history::input_frame(&mut random, 0))
+        .collect();
     frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect()
 }
 
 const EVENTS: usize = 6_400;
 
-fn merge(bencher: Bencher, legs: usize, reads: &[Bytes]) {
-    let view = Anthropic.read(&body(2_000, false), Call::Generate).unwrap();
+fn merge(bencher: Bencher, wire: &dyn Wire, legs: usize, reads: &[Bytes]) {
     let bytes: usize = reads.iter().map(Bytes::len).sum();
-    let machine = || {
-        let mut merge = StreamMerge::new(Anthropic.dialect(&view, WATCH), 1 << 20, true);
-        let mut out = Vec::new();
-        merge.feed(
-            [history::START, &history::block_start(0)].concat().into(),
-            &mut out,
-        );
-        for _ in 1..legs {
-            merge.say("sentinel", &mut out);
-            merge.next_leg();
-            merge.feed(
-                [history::START, &history::block_start(0)].concat().into(),
-                &mut out,
-            );
-        }
-        merge
-    };
     bencher
         .counter(ItemsCount::new(EVENTS))
         .counter(BytesCount::new(bytes))
-        .with_inputs(|| (machine(), Vec::with_capacity(8)))
+        .with_inputs(|| (wires::machine(wire, legs), Vec::with_capacity(8)))
         .bench_local_values(|(mut merge, mut out)| {
             for read in reads {
                 merge.feed(read.clone(), &mut out);
@@ -196,6 +175,9 @@ fn merge(bencher: Bencher, legs: usize, reads: &[Bytes]) {
         });
 }
 
+/// All wires but the one that has benches of its own.
+const OTHERS: [&str; 4] = ["openai_chat", "openai_responses", "gemini", "ollama"];
+
 /// The tool is there and never called.
 #[divan::bench_group]
 mod stream {
@@ -203,22 +185,44 @@ mod stream {
 
     #[divan::bench(args = [1, 64])]
     fn text(bencher: Bencher, per_read: usize) {
-        merge(bencher, 1, &reads(EVENTS, per_read, history::text_frame));
+        merge(
+            bencher,
+            &Anthropic,
+            1,
+            &wires::reads(WireId::Anthropic, EVENTS, per_read),
+        );
     }
 
     #[divan::bench(args = [1, 64])]
     fn calls(bencher: Bencher, per_read: usize) {
-        merge(bencher, 1, &reads(EVENTS, per_read, history::input_frame));
+        merge(bencher, &Anthropic, 1, &arguments(EVENTS, per_read));
     }
 
     #[divan::bench(args = [1, 64])]
     fn text_of_a_later_leg(bencher: Bencher, per_read: usize) {
-        merge(bencher, 2, &reads(EVENTS, per_read, history::text_frame));
+        merge(
+            bencher,
+            &Anthropic,
+            2,
+            &wires::reads(WireId::Anthropic, EVENTS, per_read),
+        );
+    }
+
+    #[divan::bench(args = OTHERS, consts = [1, 64])]
+    fn text_of<const PER_READ: usize>(bencher: Bencher, name: &str) {
+        let wire = wires::wire(name);
+        merge(bencher, wire, 1, &wires::reads(wire.id(), EVENTS, PER_READ));
+    }
+
+    #[divan::bench(args = OTHERS, consts = [1, 64])]
+    fn text_of_a_later_leg_of<const PER_READ: usize>(bencher: Bencher, name: &str) {
+        let wire = wires::wire(name);
+        merge(bencher, wire, 2, &wires::reads(wire.id(), EVENTS, PER_READ));
     }
 
     #[divan::bench(args = [1, 64])]
     fn framing_alone(bencher: Bencher, per_read: usize) {
-        let reads = reads(EVENTS, per_read, history::text_frame);
+        let reads = wires::reads(WireId::Anthropic, EVENTS, per_read);
         bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
             let mut framer = Framer::new(1 << 20);
             for read in &reads {

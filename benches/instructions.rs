@@ -5,6 +5,8 @@
 #[path = "support/history.rs"]
 #[allow(dead_code)]
 mod history;
+#[path = "support/wires.rs"]
+mod wires;
 
 use std::hint::black_box;
 
@@ -12,18 +14,11 @@ use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::tool;
 use baton_proxy::json;
-use baton_proxy::merge::StreamMerge;
 use baton_proxy::wire::anthropic::Anthropic;
-use baton_proxy::wire::{Call, Watch, Wire};
+use baton_proxy::wire::{Call, Wire};
 use bytes::Bytes;
-use history::{Seeded, Shape};
+use history::Shape;
 use uuid::Uuid;
-
-/// What a response is looked through for.
-const WATCH: Watch = Watch {
-    hide: true,
-    held_bytes: 1 << 20,
-};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const HEAD: &str = r#"{"role":"user","content":"Go on with the importer."}"#;
@@ -33,14 +28,31 @@ const EVENTS: usize = 1_280;
 /// A name, and what makes the work ready.
 type Case = (&'static str, fn() -> Work);
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 12] = [
     ("request 2 KB whole", || request(2_000, false)),
     ("request 100 KB whole", || request(100_000, false)),
     ("request 100 KB pinned", || request(100_000, true)),
     ("request 1 MB pinned", || request(1_000_000, true)),
-    ("stream of text, 1 event in a read", || stream(1, 1)),
-    ("stream of text, 64 events in a read", || stream(1, 64)),
-    ("stream of a later leg, 64 events in a read", || stream(2, 64)),
+    ("stream of text, 1 event in a read", || stream("anthropic", 1, 1)),
+    ("stream of text, 64 events in a read", || {
+        stream("anthropic", 1, 64)
+    }),
+    ("stream of a later leg, 64 events in a read", || {
+        stream("anthropic", 2, 64)
+    }),
+    ("stream of openai_chat, 64 events in a read", || {
+        stream("openai_chat", 1, 64)
+    }),
+    ("stream of openai_responses, 64 events in a read", || {
+        stream("openai_responses", 1, 64)
+    }),
+    ("stream of gemini, 64 events in a read", || {
+        stream("gemini", 1, 64)
+    }),
+    ("stream of gemini, 1 event in a read", || stream("gemini", 1, 1)),
+    ("stream of ollama, 64 events in a read", || {
+        stream("ollama", 1, 64)
+    }),
 ];
 
 /// What is counted, made ready.
@@ -108,20 +120,11 @@ fn request(bytes: usize, pinned: bool) -> Work {
     })
 }
 
-fn stream(legs: usize, per_read: usize) -> Work {
-    let mut random = Seeded::new(7);
-    let frames: Vec<String> = (0..EVENTS).map(|_| history::text_frame(&mut random, 0)).collect();
-    let reads: Vec<Bytes> = frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect();
-    let view = Anthropic.read(&body(2_000, false), Call::Generate).unwrap();
-    let mut merge = StreamMerge::new(Anthropic.dialect(&view, WATCH), 1 << 20, true);
-    let opening = Bytes::from([history::START, &history::block_start(0)].concat());
+fn stream(wire: &str, legs: usize, per_read: usize) -> Work {
+    let wire = wires::wire(wire);
+    let reads = wires::reads(wire.id(), EVENTS, per_read);
+    let mut merge = wires::machine(wire, legs);
     let mut out = Vec::with_capacity(8);
-    merge.feed(opening.clone(), &mut out);
-    for _ in 1..legs {
-        merge.say("sentinel", &mut out);
-        merge.next_leg();
-        merge.feed(opening.clone(), &mut out);
-    }
     Box::new(move || {
         let mut pieces = 0;
         for read in reads {

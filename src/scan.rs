@@ -84,6 +84,27 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
     None
 }
 
+/// Where, at or behind `at`, the first byte stands that is more than text inside a string: a quote, a backslash, an
+/// opening bracket, a control character. The text's end where there is none.
+#[inline]
+pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
+    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<LANES>()) {
+        let lanes = u8x16::from(*bytes);
+        let is = |wanted| lanes.cmp_eq(u8x16::splat(wanted));
+        let control = lanes.min(u8x16::splat(0x1F)).cmp_eq(lanes);
+        let hits = (is(b'"') | is(b'\\') | is(b'[') | control).move_mask();
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize;
+        }
+        at += LANES;
+    }
+    let rest = text.get(at..).unwrap_or_default();
+    let plain = rest
+        .iter()
+        .take_while(|b| !matches!(b, b'"' | b'\\' | b'[' | 0..=0x1F));
+    at + plain.count()
+}
+
 /// Whether an odd number of backslashes stands between `floor` and `at`.
 #[inline]
 fn escaped(text: &[u8], floor: usize, at: usize) -> bool {

@@ -36,6 +36,11 @@ impl Seeded {
         (self.next() % n as u64) as usize
     }
 
+    /// Two words.
+    pub(crate) fn words(&mut self) -> String {
+        format!("{} {}", self.pick(&WORDS), self.pick(&WORDS))
+    }
+
     fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from[self.below(from.len())]
     }

@@ -5,6 +5,8 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod stream;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 pub use stream::StreamMerge;

@@ -1,12 +1,14 @@
 //! The legs of one streamed response, frame by frame.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::verdict::{Circumstances, Verdict, judge};
 use crate::limits::LEG_LOG;
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::sse::{Framer, Oversize};
-use crate::wire::{Dialect, Ending, LegReport, Spoken};
+use crate::wire::sse::{Batch, Framer, Oversize};
+use crate::wire::{Dialect, Ending, LegReport, Pass, Spoken};
 
 /// Frames in, what the agent may see out.
 pub struct StreamMerge {
@@ -65,31 +67,16 @@ impl StreamMerge {
             out.push(chunk);
             return;
         }
-        match self.framer.push(chunk) {
+        let sent = out.len();
+        let rest = self.unread(chunk, out);
+        if rest.is_empty() {
+            return;
+        }
+        match self.framer.push(rest) {
+            Ok(batch) if batch.frames.is_empty() => {}
             Ok(batch) => {
-                let mut passed = Vec::new();
-                let mut same = 0..0;
-                for range in &batch.frames {
-                    if self.dialect.is_more_of_the_same(&batch.buf[range.clone()]) {
-                        same = if same.is_empty() {
-                            range.clone()
-                        } else {
-                            same.start..range.end
-                        };
-                        continue;
-                    }
-                    push_run(&batch.buf, &mut same, &mut passed);
-                    self.frame(batch.buf.slice(range.clone()), &mut passed);
-                }
-                push_run(&batch.buf, &mut same, &mut passed);
-                if !batch.frames.is_empty() {
-                    self.withholding = passed.is_empty();
-                }
-                self.remember(batch.buf.clone());
-                match self.framing {
-                    Framing::JsonArray => self.elements(passed, out),
-                    _ => coalesce(&batch.buf, passed, out),
-                }
+                self.batch(&batch, out);
+                self.withholding = out.len() == sent;
             }
             // Behind a hidden call or in a later leg, unread frames would make the message invalid.
             Err(Oversize(_)) if self.withholding() || self.committed => self.failed = true,
@@ -97,6 +84,62 @@ impl StreamMerge {
                 self.blind = true;
                 out.push(held);
             }
+        }
+    }
+
+    /// Passes on what needs no reading of the frames that `chunk` begins with, and returns the rest: most reads are
+    /// one event or many of a kind, and their frames are not even told apart.
+    fn unread(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) -> Bytes {
+        if !self.framer.is_between_frames() {
+            return chunk;
+        }
+        let mut run = Run::of(&chunk);
+        let mut at = 0;
+        loop {
+            match self.dialect.pass(&chunk[at..], &mut run.made) {
+                Pass::Same(len) => {
+                    run.same(at..at + len, out);
+                    at += len;
+                }
+                Pass::Changed(len) => {
+                    run.changed(out);
+                    at += len;
+                }
+                Pass::Unread => break,
+            }
+        }
+        if at == 0 {
+            return chunk;
+        }
+        run.flush(out);
+        self.dialect.settle();
+        self.remember(chunk.slice(..at));
+        self.withholding = false;
+        chunk.slice(at..)
+    }
+
+    fn batch(&mut self, batch: &Batch, out: &mut Vec<Bytes>) {
+        self.remember(batch.buf.clone());
+        let mut read = Vec::new();
+        if self.framing == Framing::JsonArray {
+            for range in &batch.frames {
+                self.frame(batch.buf.slice(range.clone()), &mut read);
+            }
+            self.elements(read, out);
+        } else {
+            let mut run = Run::of(&batch.buf);
+            for range in &batch.frames {
+                match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
+                    Pass::Same(_) => run.same(range.clone(), out),
+                    Pass::Changed(_) => run.changed(out),
+                    Pass::Unread => {
+                        self.frame(batch.buf.slice(range.clone()), &mut read);
+                        run.read(range, &mut read, out);
+                    }
+                }
+            }
+            run.flush(out);
+            self.dialect.settle();
         }
     }
 
@@ -234,35 +277,63 @@ impl StreamMerge {
     }
 }
 
-/// Neighbouring frames that none needed a look go on as one piece.
-fn push_run(buf: &Bytes, run: &mut std::ops::Range<usize>, passed: &mut Vec<Bytes>) {
-    if run.start < run.end {
-        passed.push(buf.slice(std::mem::take(run)));
-    }
+/// Neighbouring frames of one read that go on in one piece: a slice of it as long as none needs a change, else
+/// what is made of them.
+struct Run<'a> {
+    buf: &'a Bytes,
+    same: Range<usize>,
+    made: Vec<u8>,
 }
 
-/// Neighbouring slices of one buffer become one again: a read of many frames that none needed a change in
-/// goes out as one piece.
-fn coalesce(buf: &Bytes, pieces: Vec<Bytes>, out: &mut Vec<Bytes>) {
-    let base = buf.as_ptr() as usize;
-    let place = |b: &Bytes| {
-        let at = (b.as_ptr() as usize).wrapping_sub(base);
-        at.checked_add(b.len())
-            .filter(|end| *end <= buf.len())
-            .map(|end| at..end)
-    };
-    let mut run: Option<std::ops::Range<usize>> = None;
-    for piece in pieces {
-        match (place(&piece), run.take()) {
-            (Some(next), Some(open)) if open.end == next.start => run = Some(open.start..next.end),
-            (next, open) => {
-                out.extend(open.map(|r| buf.slice(r)));
-                match next {
-                    Some(next) => run = Some(next),
-                    None => out.push(piece),
-                }
+impl<'a> Run<'a> {
+    fn of(buf: &'a Bytes) -> Self {
+        Self {
+            buf,
+            same: 0..0,
+            made: Vec::new(),
+        }
+    }
+
+    /// A frame goes on as it is.
+    fn same(&mut self, frame: Range<usize>, out: &mut Vec<Bytes>) {
+        if self.same.end != frame.start || !self.made.is_empty() {
+            self.flush(out);
+            self.same.start = frame.start;
+        }
+        self.same.end = frame.end;
+    }
+
+    /// A frame was written anew into `made`.
+    fn changed(&mut self, out: &mut Vec<Bytes>) {
+        self.flush_same(out);
+    }
+
+    /// A frame was read, and became these pieces.
+    fn read(&mut self, frame: &Range<usize>, pieces: &mut Vec<Bytes>, out: &mut Vec<Bytes>) {
+        let raw = &self.buf[frame.clone()];
+        match &pieces[..] {
+            [piece] if piece.as_ptr() == raw.as_ptr() && piece.len() == raw.len() => {
+                pieces.clear();
+                self.same(frame.clone(), out);
+            }
+            _ => {
+                self.flush(out);
+                out.append(pieces);
             }
         }
     }
-    out.extend(run.map(|r| buf.slice(r)));
+
+    fn flush(&mut self, out: &mut Vec<Bytes>) {
+        self.flush_same(out);
+        if !self.made.is_empty() {
+            out.push(std::mem::take(&mut self.made).into());
+        }
+    }
+
+    fn flush_same(&mut self, out: &mut Vec<Bytes>) {
+        if !self.same.is_empty() {
+            out.push(self.buf.slice(self.same.clone()));
+        }
+        self.same = 0..0;
+    }
 }

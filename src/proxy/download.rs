@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -66,8 +66,10 @@ impl UpstreamBody {
         Self::of(Source::Plain(IdleBody {
             body,
             idle,
-            waiting: None,
-            sleep: None,
+            heard: false,
+            quiet: 0,
+            step: None,
+            waker: None,
         }))
     }
 
@@ -159,20 +161,8 @@ impl Body for UpstreamBody {
                 .poll_next(cx)
                 .map(|item| item.map(|read| read.map(Frame::data).map_err(as_fault))),
         };
-        let ended = self.is_end_stream();
-        if let Some(copy) = &mut self.copy {
-            match &polled {
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Some(data) = frame.data_ref() {
-                        copy.push(data);
-                    }
-                    if ended {
-                        copy.ended();
-                    }
-                }
-                Poll::Ready(None) => copy.ended(),
-                Poll::Ready(Some(Err(_))) | Poll::Pending => {}
-            }
+        if self.copy.is_some() && polled.is_ready() {
+            self.copy_of(&polled);
         }
         polled
     }
@@ -192,6 +182,26 @@ impl Body for UpstreamBody {
     }
 }
 
+impl UpstreamBody {
+    /// Copies what was polled.
+    fn copy_of(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, StreamFault>>>) {
+        let ended = self.is_end_stream();
+        let Some(copy) = &mut self.copy else { return };
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    copy.push(data);
+                }
+                if ended {
+                    copy.ended();
+                }
+            }
+            Poll::Ready(None) => copy.ended(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+    }
+}
+
 /// The fault that went through the decoder as an IO error, or the decoder's own.
 fn as_fault(error: io::Error) -> StreamFault {
     match error.get_ref().and_then(|e| e.downcast_ref::<StreamFault>()) {
@@ -200,27 +210,41 @@ fn as_fault(error: io::Error) -> StreamFault {
     }
 }
 
-/// Counts the time that it waits for upstream; the time in which nobody asks does not count.
+/// Steps in which silence is counted: a fault comes at most one of them late.
+const STEPS: u32 = 4;
+
+/// Counts the time that it waits for upstream; the time in which nobody asks does not count. A frame costs no look
+/// at the clock and no timer: what is asked is whether any came since the last step.
 struct IdleBody {
     body: Incoming,
     idle: Duration,
-    waiting: Option<Instant>,
-    /// Runs on while frames come and is only set anew when it fires: no timer work per frame.
-    sleep: Option<Pin<Box<Sleep>>>,
+    /// Whether a frame came in the present step.
+    heard: bool,
+    /// Steps without a frame.
+    quiet: u32,
+    step: Option<Pin<Box<Sleep>>>,
+    /// Whom the end of the step wakes.
+    waker: Option<Waker>,
 }
 
 impl IdleBody {
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<StreamFault> {
-        let since = *self.waiting.get_or_insert_with(Instant::now);
-        let due = since + self.idle;
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-        while sleep.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= due {
+        let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if known && self.step.as_ref().is_some_and(|s| !s.is_elapsed()) {
+            return Poll::Pending;
+        }
+        self.waker = Some(cx.waker().clone());
+        let time = self.idle / STEPS;
+        let step = self
+            .step
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        while step.as_mut().poll(cx).is_ready() {
+            let heard = std::mem::take(&mut self.heard);
+            self.quiet = if heard { 0 } else { self.quiet + 1 };
+            if self.quiet >= STEPS {
                 return Poll::Ready(StreamFault::Silent(self.idle));
             }
-            sleep.as_mut().reset(due);
+            step.as_mut().reset(Instant::now() + time);
         }
         Poll::Pending
     }
@@ -238,7 +262,7 @@ impl Body for IdleBody {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Pending => return self.poll_silence(cx).map(|fault| Some(Err(fault))),
                 Poll::Ready(polled) => {
-                    self.waiting = None;
+                    self.heard = true;
                     return Poll::Ready(match polled {
                         // Trailers are used by no provider.
                         Some(Ok(frame)) if !frame.is_data() => continue,

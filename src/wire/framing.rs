@@ -108,6 +108,15 @@ impl Scanner {
         }
     }
 
+    /// Whether nothing is left over from what came before.
+    pub(super) fn is_between_frames(&self) -> bool {
+        match self {
+            Self::Sse(scan) => *scan == sse::Scan::LineStart,
+            Self::Lines => true,
+            Self::Elements(_) => false,
+        }
+    }
+
     /// Offsets in `chunk` behind each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         match self {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::spelling::Pass;
 use super::{Ending, Framing};
 
 /// Tokens of one leg, as its provider counted them.
@@ -124,11 +125,14 @@ pub trait Dialect: Send {
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
-    /// Whether this frame goes on as it is and changes nothing here, by its bytes alone: it is spelled like one
-    /// that was read and went on, but for its text. `false` is always right, and slower.
-    fn is_more_of_the_same(&self, _raw: &[u8]) -> bool {
-        false
+    /// Takes the frame that `raw` begins with by its bytes alone, where it is spelled like one that was read: it goes
+    /// on as it is, or is appended to `changed`. `Unread` is always right, and slower.
+    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> Pass {
+        Pass::Unread
     }
+
+    /// Takes what the frames told that went by unread: asked before a report is.
+    fn settle(&mut self) {}
 
     /// What the present leg has come to so far.
     fn report(&self) -> &LegReport;

@@ -24,12 +24,14 @@ pub mod leg;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
+mod spelling;
 pub mod sse;
 pub mod view;
 mod walk;
 
 pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
+pub use spelling::Pass;
 pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
 
 /// One provider API.

@@ -65,6 +65,11 @@ impl Framer {
         }
     }
 
+    /// Whether the next byte is a frame's first one.
+    pub(crate) fn is_between_frames(&self) -> bool {
+        self.held_len == 0 && self.scan.is_between_frames()
+    }
+
     /// Takes the next bytes and returns the frames that are whole now.
     pub fn push(&mut self, chunk: Bytes) -> Result<Batch, Oversize> {
         let ends = self.scan.ends_in(&chunk);

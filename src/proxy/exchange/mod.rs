@@ -6,6 +6,7 @@
 
 mod answer;
 mod legs;
+mod pieces;
 mod prepare;
 mod record;
 mod stream;

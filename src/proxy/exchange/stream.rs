@@ -1,7 +1,6 @@
 //! A streamed answer: the body that the server polls. It polls upstream itself; between two legs it waits for
 //! the store and for upstream, and keeps the agent's line alive meanwhile.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -15,6 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::answer::{Exchange, PutBy, TakenBack};
 use super::legs;
+use super::pieces::Pieces;
 use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HiddenPair};
 use crate::handoff::sentinel;
@@ -34,7 +34,7 @@ pub(super) struct Driver {
     put_by: Option<PutBy>,
     merge: StreamMerge,
     phase: Phase,
-    out: VecDeque<Bytes>,
+    out: Pieces,
     now: Circumstances,
     /// What the present leg was cut at, and what was appended to it, for asking again.
     base: Base,
@@ -105,7 +105,7 @@ impl Driver {
             put_by,
             merge,
             phase: Phase::Leg(body),
-            out: VecDeque::new(),
+            out: Pieces::default(),
             now,
             base,
             early: 0,
@@ -117,9 +117,8 @@ impl Driver {
     }
 
     fn feed(&mut self, chunk: Bytes) {
-        let mut out = Vec::new();
-        self.merge.feed(chunk, &mut out);
-        self.out.extend(out);
+        let out = self.out.chunk(chunk.len());
+        self.merge.feed(chunk, out);
     }
 
     /// The leg has ended: what it came to decides what comes next. The request is taken back where it is needed.
@@ -360,6 +359,8 @@ impl Driver {
                     self.upstream_done();
                     Poll::Ready(())
                 }
+                Poll::Pending if self.out.asks_for_more(cx) => Poll::Pending,
+                Poll::Pending if !self.out.is_empty() => Poll::Ready(()),
                 Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
             },
@@ -418,10 +419,8 @@ impl Driver {
     }
 
     fn sent_something(&mut self) {
-        let every = self.exchange.app.config.handoff.keepalive;
-        if let Some(sleep) = &mut self.quiet {
-            sleep.as_mut().reset(Instant::now() + every);
-        }
+        // The next silence begins anew.
+        self.quiet = None;
     }
 }
 
@@ -460,7 +459,8 @@ impl Body for Driver {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         loop {
-            if let Some(piece) = self.out.pop_front() {
+            let due = self.out.are_due() || !matches!(self.phase, Phase::Leg(_));
+            if let Some(piece) = due.then(|| self.out.take()).flatten() {
                 self.sent_something();
                 if self.is_end_stream() {
                     self.ended();

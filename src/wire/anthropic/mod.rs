@@ -2,7 +2,6 @@
 
 mod reply;
 mod request;
-mod spelling;
 mod stream;
 mod usage;
 

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-use super::spelling::Spelling;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::{Ending, TOOL_NAME, Watch, sse};
 
 /// Where the stream is.
@@ -77,9 +77,7 @@ fn event(data: &[u8]) -> (Event, &[u8]) {
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, kind) = event(data);
-        if kind != b"content_block_delta" {
-            self.spelling = Spelling::default();
-        }
+        self.spelling.forget();
         match kind {
             b"message_start" => self.message_start(raw, data, &event, out),
             b"content_block_start" => self.block_start(raw, data, &event, out),
@@ -108,8 +106,12 @@ impl Dialect for Stream {
         }
     }
 
-    fn is_more_of_the_same(&self, raw: &[u8]) -> bool {
-        self.breaker.is_clear() && self.spelling.fits(raw)
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+        if self.breaker.is_clear() {
+            self.spelling.pass(raw, |n| n, changed)
+        } else {
+            Pass::Unread
+        }
     }
 
     fn report(&self) -> &LegReport {
@@ -131,7 +133,7 @@ impl Dialect for Stream {
         self.block = Block::None;
         self.delta = None;
         self.stop = None;
-        self.spelling = Spelling::default();
+        self.spelling.forget();
     }
 
     fn open_with(&mut self, text: String) {
@@ -289,11 +291,11 @@ impl Stream {
         }
         let is_text = json::get(data, delta, "type").is_some_and(|t| t.of(data) == b"\"text_delta\"");
         let text = json::get(data, delta, "text").filter(|_| is_text);
-        let sent = out.len();
-        self.show(raw, data, event, text, out);
-        if out.get(sent).is_some_and(|shown| shown.as_ptr() == raw.as_ptr()) {
-            self.spelling.learn(raw, data, delta, text);
+        let edits = self.moved(data, event, text);
+        if let Some(hole) = hole(data, delta, text) {
+            self.spelling.learn(raw, data, &[hole], &edits);
         }
+        push(raw, data, edits, out);
     }
 
     fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
@@ -312,6 +314,11 @@ impl Stream {
 
     /// Sends an event of a visible block on: as it is, or with its index moved and its text broken up.
     fn show(&mut self, raw: &Bytes, data: &[u8], event: &Event, text: Option<Span>, out: &mut Vec<Bytes>) {
+        let edits = self.moved(data, event, text);
+        push(raw, data, edits, out);
+    }
+
+    fn moved(&mut self, data: &[u8], event: &Event, text: Option<Span>) -> Vec<Edit> {
         let mut edits = Vec::new();
         if let (Block::Shown(shown), Some(index)) = (&self.block, event.index)
             && json::number(index.of(data)) != Some(*shown as u64)
@@ -328,11 +335,7 @@ impl Stream {
                     .map(|at| Edit::insert(inside.start + at, r"\\")),
             );
         }
-        out.push(if edits.is_empty() {
-            raw.clone()
-        } else {
-            sse::edited(raw, data, edits)
-        });
+        edits
     }
 
     fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
@@ -400,6 +403,24 @@ impl Stream {
         );
         sse::named("message_delta", &data)
     }
+}
+
+fn push(raw: &Bytes, data: &[u8], edits: Vec<Edit>, out: &mut Vec<Bytes>) {
+    out.push(if edits.is_empty() {
+        raw.clone()
+    } else {
+        sse::edited(raw, data, edits)
+    });
+}
+
+/// What differs from one delta of a block to the next.
+fn hole(data: &[u8], delta: Span, text: Option<Span>) -> Option<(Span, Hole)> {
+    let kind = text.map_or(Hole::String, |_| Hole::Text);
+    let piece = text
+        .or_else(|| json::get(data, delta, "partial_json"))
+        .or_else(|| json::get(data, delta, "thinking"))
+        .filter(|p| p.len() >= 2 && data.get(p.start) == Some(&b'"'))?;
+    Some((piece.inner(), kind))
 }
 
 /// A stop reason's meaning.

@@ -5,6 +5,7 @@ use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::Stop;
+use crate::wire::spelling::Hole;
 use crate::wire::view::{self, PartKind};
 
 /// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
@@ -86,6 +87,26 @@ impl Chunk {
     /// The parts.
     pub(super) fn pieces(&self, data: &[u8]) -> Vec<Piece> {
         self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
+    }
+
+    /// What differs from one chunk of a text to the next: its one part's text, and the tokens so far. Empty where
+    /// there are other parts.
+    pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
+        let pieces = self.pieces(data);
+        let kind = match pieces[..] {
+            [piece] if piece.part.kind == PartKind::Text => Hole::Text,
+            [piece] if piece.part.kind == PartKind::Thinking => Hole::String,
+            _ => return Vec::new(),
+        };
+        let text = json::get(data, pieces[0].part.span, "text");
+        // An empty text is none to agents, and counts differently.
+        let Some(text) = text.filter(|t| t.len() > 2 && data[t.start] == b'"') else {
+            return Vec::new();
+        };
+        let usage = self.get(data, "usageMetadata").filter(|u| data[u.start] == b'{');
+        let mut holes = vec![(text.inner(), kind)];
+        holes.extend(usage.map(|u| (u, Hole::Object)));
+        holes
     }
 
     /// What the reason to finish means, the prompt's refusal included.

@@ -9,9 +9,11 @@ use super::run::{self, Run, Streamed};
 use super::seen::{Identity, Seen};
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
+use crate::json::Span;
 use crate::splice::Edit;
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, LegReport, Stop};
+use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::PartKind;
 use crate::wire::{Ending, Framing, Watch, sse};
 
@@ -40,6 +42,8 @@ pub(super) struct Stream {
     opening: Option<String>,
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
+    /// How the chunks of what goes on are spelled.
+    spelling: Spelling,
 }
 
 /// A leg's last chunk, while it waits.
@@ -61,6 +65,8 @@ impl Dialect for Stream {
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        self.settle();
+        self.spelling.forget();
         let Some(chunk) = Chunk::read(data) else {
             out.push(raw.clone());
             return;
@@ -88,7 +94,7 @@ impl Dialect for Stream {
         let seen = self.parts(data, &chunk);
         let stop = chunk.stop(data, !self.report.calls.is_empty() || self.hides());
         if stop == Stop::Open {
-            self.pass(raw, data, &chunk, &seen, out);
+            self.go_on(raw, data, &chunk, &seen, out);
             return;
         }
         if let Run::Hidden(streamed) = std::mem::take(&mut self.run) {
@@ -105,6 +111,21 @@ impl Dialect for Stream {
             });
         } else {
             out.push(edited(raw, data, seen.breaks));
+        }
+    }
+
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+        if self.breaker.is_clear() {
+            self.spelling.pass(raw, |n| n, changed)
+        } else {
+            Pass::Unread
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some(usage) = self.spelling.take_object() {
+            self.counters.take(&usage, Span::new(0, usage.len()));
+            self.report.usage = self.counters.usage();
         }
     }
 
@@ -130,6 +151,7 @@ impl Dialect for Stream {
         self.spoke = false;
         self.breaker = Breaker::default();
         self.end = None;
+        self.spelling.forget();
     }
 
     fn open_with(&mut self, text: String) {
@@ -183,6 +205,7 @@ impl Stream {
             end: None,
             opening: None,
             terminator: "\r\n\r\n",
+            spelling: Spelling::default(),
         }
     }
 
@@ -290,9 +313,10 @@ impl Stream {
 
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
-    fn pass(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &Seen, out: &mut Vec<Bytes>) {
+    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &Seen, out: &mut Vec<Bytes>) {
         if self.leg == 0 && !self.watch.hide {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
+            self.learn_spelling(raw, data, chunk, &seen.breaks);
             return out.push(edited(raw, data, seen.breaks.clone()));
         }
         let mut edits = match seen.edits() {
@@ -303,7 +327,19 @@ impl Stream {
         edits.extend(chunk.without(data, "usageMetadata"));
         edits.extend(self.same_identity(data, chunk));
         self.spoke = true;
+        self.learn_spelling(raw, data, chunk, &edits);
         out.push(edited(raw, data, edits));
+    }
+
+    /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
+    fn learn_spelling(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, edits: &[Edit]) {
+        let holes = match self.framing {
+            Framing::Sse => chunk.holes(data),
+            _ => Vec::new(),
+        };
+        if !holes.is_empty() {
+            self.spelling.learn(raw, data, &holes, edits);
+        }
     }
 
     /// Edits that give a later leg's chunk the first one's identity.

@@ -9,6 +9,7 @@ use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::view;
 use crate::wire::{Ending, Framing, Watch, sse};
 
@@ -30,6 +31,8 @@ pub(super) struct Stream {
     opening: Option<String>,
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
+    /// How the lines of what goes on are spelled.
+    spelling: Spelling,
 }
 
 /// A leg's last line, while it waits.
@@ -64,6 +67,20 @@ impl Line {
             thinking: member("thinking").filter(literal),
             calls: member("tool_calls").filter(|c| data[c.start] == b'['),
         })
+    }
+
+    /// What differs from one line to the next: its text and its time.
+    fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
+        let time = json::get(data, self.root, "created_at").filter(|t| data[t.start] == b'"');
+        let all = [
+            (self.content, Hole::Text),
+            (self.thinking, Hole::String),
+            (time, Hole::String),
+        ];
+        let holes = all
+            .into_iter()
+            .filter_map(|(span, hole)| Some((span?.inner(), hole)));
+        holes.collect()
     }
 
     /// What its reason to be done means.
@@ -105,6 +122,7 @@ impl Dialect for Stream {
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        self.spelling.forget();
         let Some(line) = Line::read(data) else {
             out.push(raw.clone());
             return;
@@ -134,6 +152,9 @@ impl Dialect for Stream {
         if stop == Stop::Open {
             if !hid || self.says(data, &line) {
                 self.spoke = true;
+                if line.calls.is_none() {
+                    self.spelling.learn(raw, data, &line.holes(data), &edits);
+                }
                 out.push(edited(raw, data, edits));
             }
             return;
@@ -153,6 +174,14 @@ impl Dialect for Stream {
                 .collect(),
             raw: raw.clone(),
         });
+    }
+
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+        if self.breaker.is_clear() {
+            self.spelling.pass(raw, |n| n, changed)
+        } else {
+            Pass::Unread
+        }
     }
 
     fn report(&self) -> &LegReport {
@@ -175,6 +204,7 @@ impl Dialect for Stream {
         self.anchors = Anchors::default();
         self.breaker = Breaker::default();
         self.end = None;
+        self.spelling.forget();
     }
 
     fn open_with(&mut self, text: String) {
@@ -231,6 +261,7 @@ impl Stream {
             end: None,
             opening: None,
             identity: String::new(),
+            spelling: Spelling::default(),
         }
     }
 

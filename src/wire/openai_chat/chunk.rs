@@ -3,6 +3,7 @@
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::Stop;
+use crate::wire::spelling::Hole;
 
 /// The spans of a chunk that matter.
 #[derive(Default)]
@@ -49,6 +50,40 @@ impl Chunk {
         chunk.choice = first.map(|c| Choice::read(data, c));
         Some(chunk)
     }
+
+    /// What differs from one chunk to the next while the model goes on with the same thing; empty where it may be
+    /// something else.
+    pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
+        let said = |value: Span| value.len() > 2 && data[value.start] == b'"';
+        let mut holes = Vec::new();
+        let delta = self.choice.as_ref().and_then(|c| c.delta);
+        for (key, value) in delta.map_or(Vec::new(), |d| json::members(data, d)) {
+            match key.of(data) {
+                b"role" => {}
+                b"content" if said(value) => holes.push((value.inner(), Hole::Text)),
+                b"tool_calls" if says_something(value.of(data)) => match more_arguments(data, value) {
+                    Some(piece) => holes.push((piece.inner(), Hole::String)),
+                    None => return Vec::new(),
+                },
+                _ if said(value) => holes.push((value.inner(), Hole::String)),
+                _ => {}
+            }
+        }
+        if holes.is_empty() {
+            return holes;
+        }
+        let padding = self
+            .members
+            .iter()
+            .filter(|(key, _)| key.of(data) == b"obfuscation");
+        holes.extend(
+            padding
+                .filter(|(_, v)| said(*v))
+                .map(|(_, v)| (v.inner(), Hole::String)),
+        );
+        holes.extend(self.usage.map(|usage| (usage, Hole::Object)));
+        holes
+    }
 }
 
 impl Choice {
@@ -70,6 +105,16 @@ impl Choice {
 /// Whether a member of a delta says anything.
 pub(super) fn says_something(literal: &[u8]) -> bool {
     !matches!(literal, b"null" | b"\"\"" | b"[]" | b"{}")
+}
+
+/// A piece of the arguments of one call that was named before.
+fn more_arguments(data: &[u8], list: Span) -> Option<Span> {
+    let elements = json::elements(data, list);
+    let [element] = elements[..] else { return None };
+    let function = json::get(data, element, "function")?;
+    let name = json::get(data, function, "name");
+    let unnamed = name.is_none_or(|n| !says_something(n.of(data)));
+    json::get(data, function, "arguments").filter(|a| unnamed && data[a.start] == b'"')
 }
 
 /// The insides of a content's text literals: the one string, or the texts of a list (Mistral).

@@ -10,6 +10,7 @@ use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, LegReport, Stop};
+use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::View;
 use crate::wire::{Ending, Watch, sse};
 
@@ -41,6 +42,8 @@ pub(super) struct Stream {
     /// What is said before anything of upstream's, and whether it was.
     opening: Option<String>,
     opened: bool,
+    /// How the chunks of what goes on are spelled.
+    spelling: Spelling,
 }
 
 /// Terminal frames that wait, each with its data.
@@ -59,10 +62,14 @@ struct Shape {
     taken: bool,
     /// Something in its delta is left to say.
     left: bool,
+    /// It tells the role.
+    role: bool,
 }
 
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        self.settle();
+        self.spelling.forget();
         if data.trim_ascii() == DONE {
             return self.done(raw, out);
         }
@@ -91,6 +98,21 @@ impl Dialect for Stream {
         }
     }
 
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+        if self.breaker.is_clear() {
+            self.spelling.pass(raw, |n| n, changed)
+        } else {
+            Pass::Unread
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some(usage) = self.spelling.take_object() {
+            self.counters.take(&usage, Span::new(0, usage.len()));
+            self.report.usage = self.counters.usage();
+        }
+    }
+
     fn report(&self) -> &LegReport {
         &self.report
     }
@@ -113,6 +135,7 @@ impl Dialect for Stream {
         self.calls.next_leg();
         self.breaker = Breaker::default();
         self.ends = Ends::default();
+        self.spelling.forget();
     }
 
     fn open_with(&mut self, text: String) {
@@ -204,7 +227,21 @@ impl Stream {
         if choice.finish.is_some() {
             self.finish(raw, data, chunk, choice, shape, out);
         } else if shape.left || !shape.taken {
+            self.learn(raw, data, chunk, &shape);
             out.push(frame(raw, data, shape.edits));
+        }
+    }
+
+    /// Learns from a chunk that is treated like others that are spelled alike.
+    fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, shape: &Shape) {
+        // A role is taken out but for the first one, and totals grow.
+        let later = self.leg > 0 || self.opened;
+        if shape.taken || later && (shape.role || chunk.usage.is_some()) {
+            return;
+        }
+        let holes = chunk.holes(data);
+        if !holes.is_empty() {
+            self.spelling.learn(raw, data, &holes, &shape.edits);
         }
     }
 
@@ -283,6 +320,7 @@ impl Stream {
 
     fn role(&mut self, shape: &mut Shape) -> bool {
         let shown = std::mem::replace(&mut self.role_shown, true);
+        shape.role = true;
         shape.left |= !shown;
         // Some servers repeat it in every chunk; on the first leg that is their own business.
         shown && (self.leg > 0 || self.opened)

@@ -3,6 +3,7 @@
 use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
+use crate::wire::spelling::Hole;
 
 use super::echo;
 
@@ -17,6 +18,20 @@ pub(super) struct Event {
     pub(super) delta: Option<Span>,
     pub(super) text: Option<Span>,
     pub(super) response: Option<Span>,
+    /// Random text that hides the length of a delta.
+    padding: Option<Span>,
+}
+
+impl Event {
+    /// What differs from one delta to the next: its text, its number, its padding.
+    pub(super) fn holes(&self, data: &[u8], piece: Span, kind: Hole) -> Vec<(Span, Hole)> {
+        let mut holes = vec![(piece.inner(), kind)];
+        let count = self.sequence.filter(|s| json::number(s.of(data)).is_some());
+        holes.extend(count.map(|s| (s, Hole::Count)));
+        let padding = self.padding.filter(|p| p.len() >= 2 && data[p.start] == b'"');
+        holes.extend(padding.map(|p| (p.inner(), Hole::String)));
+        holes
+    }
 }
 
 /// An event's members, and its type.
@@ -36,6 +51,7 @@ pub(super) fn event(data: &[u8]) -> (Event, &[u8]) {
             b"delta" => found.delta = value,
             b"text" => found.text = value,
             b"response" => found.response = value,
+            b"obfuscation" => found.padding = value,
             _ => {}
         }
         Ok(end)

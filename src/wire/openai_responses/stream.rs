@@ -11,6 +11,7 @@ use crate::handoff::breaker::Breaker;
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::{Ending, View, Watch, sse};
 
 /// What some servers send behind the last event.
@@ -54,6 +55,9 @@ pub(super) struct Stream {
     end: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
     opening: Option<String>,
+    /// How the deltas of what goes on are spelled, and which text they are of.
+    spelling: Spelling,
+    spelled: (u64, u64),
 }
 
 /// An output item of upstream's.
@@ -68,6 +72,7 @@ enum Slot {
 
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
+        self.spelling.forget();
         if data == DONE {
             match self.holding() {
                 true => self.done = Some(raw.clone()),
@@ -104,6 +109,16 @@ impl Dialect for Stream {
         }
     }
 
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+        let text = self.texts.iter().find(|(key, _)| *key == self.spelled);
+        if text.is_some_and(|(_, breaker)| !breaker.is_clear()) {
+            return Pass::Unread;
+        }
+        let (sequence, counting) = (&mut self.sequence, self.counting);
+        self.spelling
+            .pass(raw, |given| next_in_order(sequence, counting, given), changed)
+    }
+
     fn report(&self) -> &LegReport {
         &self.report
     }
@@ -126,6 +141,7 @@ impl Dialect for Stream {
         self.counting = true;
         self.end = None;
         self.done = None;
+        self.spelling.forget();
     }
 
     fn open_with(&mut self, text: String) {
@@ -299,6 +315,20 @@ impl Stream {
             b"response.output_text.done" => broken(data, event.text),
             _ => Vec::new(),
         };
+        let piece = event
+            .delta
+            .filter(|d| kind.ends_with(b".delta") && d.len() >= 2 && data[d.start] == b'"');
+        if let Some(piece) = piece {
+            let hole = match kind {
+                b"response.output_text.delta" => Hole::Text,
+                _ => Hole::String,
+            };
+            let mut same = edits.clone();
+            same.extend(self.index_edit(data, event));
+            self.spelled = key;
+            self.spelling
+                .learn(raw, data, &event.holes(data, piece, hole), &same);
+        }
         self.send(raw, data, event, edits, out);
     }
 
@@ -347,25 +377,33 @@ impl Stream {
     fn send(&mut self, raw: &Bytes, data: &[u8], event: &Event, mut edits: Vec<Edit>, out: &mut Vec<Bytes>) {
         if let Some(span) = event.sequence {
             let given = number(data, event.sequence);
-            if !self.counting {
-                self.sequence = given;
-            }
-            if given != self.sequence {
-                edits.push(Edit::replace(span, self.sequence.to_string()));
-            }
-            self.sequence += 1;
-        }
-        if let Some(span) = event.index {
-            let index = number(data, event.index);
-            let shown = self.slot(index);
-            if shown as u64 != index {
+            let shown = next_in_order(&mut self.sequence, self.counting, given);
+            if given != shown {
                 edits.push(Edit::replace(span, shown.to_string()));
             }
         }
+        edits.extend(self.index_edit(data, event));
         out.push(if edits.is_empty() {
             raw.clone()
         } else {
             sse::edited(raw, data, edits)
         });
     }
+
+    /// The edit that moves an event to the agent's index of its item.
+    fn index_edit(&mut self, data: &[u8], event: &Event) -> Option<Edit> {
+        let span = event.index?;
+        let index = number(data, event.index);
+        let shown = self.slot(index);
+        (shown as u64 != index).then(|| Edit::replace(span, shown.to_string()))
+    }
+}
+
+/// The number of an event that is sent on: upstream's own as long as nothing was swallowed or put in.
+fn next_in_order(sequence: &mut u64, counting: bool, given: u64) -> u64 {
+    if !counting {
+        *sequence = given;
+    }
+    *sequence += 1;
+    *sequence - 1
 }
