@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_list_is_told_by_an_earlier_one_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
-        let conn = schema::open(dir.path()).unwrap();
+        let conn = schema::make(dir.path()).unwrap();
         let (mut pool, mut models) = (Pool::new(Redactor::new(&[])), Models::default());
         let seen = Seen {
             exchange: 1,

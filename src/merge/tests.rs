@@ -83,7 +83,11 @@ fn machine(wire: &dyn Wire, hide: bool, reads: bool) -> StreamMerge {
 /// The end of a line that says nothing but itself, and the frames of one kind, with a text that is the inside of a
 /// literal and a number.
 fn frame(wire: WireId, kind: usize, text: &str, n: usize) -> String {
-    let name = if kind % 2 == 0 { "Read" } else { "session_handoff" };
+    let name = if kind.is_multiple_of(2) {
+        "Read"
+    } else {
+        "session_handoff"
+    };
     let json = match wire {
         WireId::Anthropic => return anthropic(kind, text, n, name),
         WireId::OpenaiResponses => return responses(kind, text, n, name),

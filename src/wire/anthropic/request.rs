@@ -4,7 +4,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use crate::handoff::record::{HiddenPair, Place};
-use crate::json::{self, Span};
+use crate::json::{self, Malformed, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
 use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, View};
@@ -101,68 +101,81 @@ fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
     Some(tools)
 }
 
+/// One walk, down to the members of each block: behind a cut it is made over everything that is kept.
 pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
     let text: &[u8] = &view.body;
-    let Some(content) = view
-        .turns
-        .get(turn)
-        .and_then(|t| json::get(text, t.span, "content"))
-    else {
-        return Anatomy::default();
+    let mut found = Anatomy::default();
+    let Some(turn) = view.turns.get(turn) else {
+        return found;
     };
-    match text.get(content.start) {
-        Some(b'"') => {
-            let part = Part {
-                span: content,
-                kind: PartKind::Text,
-                text: Some(content.inner()),
-                id: None,
-            };
-            Anatomy {
-                parts: vec![part],
-                list: None,
-            }
+    let walked = json::object(text, turn.span.start, |key, at| {
+        if key.of(text) != b"content" {
+            return json::value_end(text, at);
         }
-        Some(b'[') => {
-            let parts = json::elements(text, content)
-                .into_iter()
-                .map(|span| part(text, span))
-                .collect();
-            Anatomy {
-                parts,
-                list: Some(content),
-            }
-        }
-        _ => Anatomy::default(),
-    }
+        let (content, end) = content(text, at)?;
+        found = content;
+        Ok(end)
+    });
+    walked.map_or_else(|_| Anatomy::default(), |_| found)
 }
 
-fn part(text: &[u8], span: Span) -> Part {
-    let mut part = Part {
+/// What a message's content at `at` is made of, and where it ends.
+fn content(text: &[u8], at: usize) -> Result<(Anatomy, usize), Malformed> {
+    let mut parts = Vec::new();
+    if text.get(at) != Some(&b'[') {
+        let end = json::value_end(text, at)?;
+        let span = Span::new(at, end);
+        parts.extend((text[at] == b'"').then(|| Part {
+            kind: PartKind::Text,
+            text: Some(span.inner()),
+            ..other(span)
+        }));
+        return Ok((Anatomy { parts, list: None }, end));
+    }
+    let end = json::array(text, at, |at| {
+        let part = part(text, at)?;
+        let end = part.span.end;
+        parts.push(part);
+        Ok(end)
+    })?;
+    let list = Some(Span::new(at, end));
+    Ok((Anatomy { parts, list }, end))
+}
+
+fn other(span: Span) -> Part {
+    Part {
         span,
         kind: PartKind::Other,
         text: None,
         id: None,
-    };
-    let (mut own, mut other) = (None, None);
-    let _ = json::object(text, span.start, |key, at| {
+    }
+}
+
+fn part(text: &[u8], at: usize) -> Result<Part, Malformed> {
+    let mut part = other(Span::new(at, at));
+    if text.get(at) != Some(&b'{') {
+        part.span.end = json::value_end(text, at)?;
+        return Ok(part);
+    }
+    let (mut own, mut answered) = (None, None);
+    part.span.end = json::object(text, at, |key, at| {
         let end = json::value_end(text, at)?;
         let value = Span::new(at, end);
         match key.of(text) {
             b"type" => part.kind = kind(value.of(text)),
             b"text" if text[at] == b'"' => part.text = Some(value.inner()),
             b"id" if text[at] == b'"' => own = Some(value.inner()),
-            b"tool_use_id" if text[at] == b'"' => other = Some(value.inner()),
+            b"tool_use_id" if text[at] == b'"' => answered = Some(value.inner()),
             _ => {}
         }
         Ok(end)
-    });
+    })?;
     part.id = match part.kind {
         PartKind::Call => own,
-        PartKind::Result => other,
+        PartKind::Result => answered,
         _ => None,
     };
-    part
+    Ok(part)
 }
 
 fn kind(literal: &[u8]) -> PartKind {
