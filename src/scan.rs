@@ -151,12 +151,23 @@ const NOTED_DEPTH: u32 = 4;
 /// strings in them that do not end in the block they begin in.
 #[derive(Debug, Default)]
 pub(crate) struct Follow {
+    place: Place,
+    notes: Notes,
+}
+
+/// How far it is. Small enough to stay in registers from block to block.
+#[derive(Debug, Default, Clone, Copy)]
+struct Place {
     /// Where the next block begins.
     at: usize,
     depth: u32,
     /// All ones inside a string, else zero.
     inside: u64,
-    noted: Vec<Span>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    all: Vec<Span>,
     /// Noted containers that are open.
     open: Vec<usize>,
     /// The noted string that is open.
@@ -166,81 +177,91 @@ pub(crate) struct Follow {
 impl Follow {
     /// Goes on to the last whole block of `text`.
     pub(crate) fn advance(&mut self, text: &[u8]) {
-        while text.len() - self.at >= BLOCK {
-            self.block(text);
+        let mut place = self.place;
+        while text.len() - place.at >= BLOCK {
+            place.block(text, &mut self.notes);
         }
+        self.place = place;
     }
 
     /// The rest. Spans by their start; an end of zero was not found.
     pub(crate) fn finish(mut self, text: &[u8]) -> Vec<Span> {
         self.advance(text);
-        if self.at < text.len() {
-            self.block(text);
+        if self.place.at < text.len() {
+            self.place.block(text, &mut self.notes);
         }
-        self.noted
+        self.notes.all
     }
+}
 
-    #[inline]
-    fn block(&mut self, text: &[u8]) {
+impl Place {
+    #[inline(always)]
+    fn block(&mut self, text: &[u8], notes: &mut Notes) {
         let from = self.at;
         self.at += BLOCK;
         let block = Block::at(text, from);
         let mut quotes = block.is(b'"');
-        if quotes != 0 {
-            quotes = unescaped(text, 0, from, &block, quotes, self.inside);
-        }
         if quotes == 0 && self.inside != 0 {
             return;
         }
+        if quotes != 0 {
+            quotes = unescaped(text, 0, from, &block, quotes, self.inside);
+            if quotes == 0 && self.inside != 0 {
+                return;
+            }
+        }
         if self.inside != 0
-            && let Some(i) = self.string.take()
+            && let Some(i) = notes.string.take()
         {
-            self.noted[i].end = from + quotes.trailing_zeros() as usize + 1;
+            notes.all[i].end = from + quotes.trailing_zeros() as usize + 1;
         }
         let strings = parity(quotes) ^ self.inside;
         self.inside = ((strings as i64) >> 63) as u64;
         let opens = block.is_bracket(b'{') & !strings;
         let closes = block.is_bracket(b'}') & !strings;
-        self.brackets(from, opens, closes);
-        if self.inside != 0 && quotes != 0 && self.depth <= NOTED_DEPTH {
-            let start = from + (u64::BITS - 1 - quotes.leading_zeros()) as usize;
-            self.string = Some(self.noted.len());
-            self.noted.push(Span::new(start, 0));
-        }
-    }
-
-    #[inline]
-    fn brackets(&mut self, from: usize, opens: u64, closes: u64) {
         if self.depth >= NOTED_DEPTH + closes.count_ones() {
             self.depth += opens.count_ones();
             self.depth -= closes.count_ones();
-            return;
+        } else {
+            self.depth = notes.brackets(self.depth, from, opens, closes);
         }
+        if self.inside != 0 && quotes != 0 && self.depth <= NOTED_DEPTH {
+            let start = from + (u64::BITS - 1 - quotes.leading_zeros()) as usize;
+            notes.string = Some(notes.all.len());
+            notes.all.push(Span::new(start, 0));
+        }
+    }
+}
+
+impl Notes {
+    /// Follows the brackets of one block near the root; the depth behind it.
+    fn brackets(&mut self, mut depth: u32, from: usize, opens: u64, closes: u64) -> u32 {
         let mut left = opens | closes;
         while left != 0 {
             let bit = left & left.wrapping_neg();
             let at = from + bit.trailing_zeros() as usize;
             if opens & bit != 0 {
-                self.depth += 1;
-                if self.depth <= NOTED_DEPTH {
-                    self.open.push(self.noted.len());
-                    self.noted.push(Span::new(at, 0));
+                depth += 1;
+                if depth <= NOTED_DEPTH {
+                    self.open.push(self.all.len());
+                    self.all.push(Span::new(at, 0));
                 }
             } else {
-                if self.depth <= NOTED_DEPTH
+                if depth <= NOTED_DEPTH
                     && let Some(i) = self.open.pop()
                 {
-                    self.noted[i].end = at + 1;
+                    self.all[i].end = at + 1;
                 }
-                self.depth = self.depth.saturating_sub(1);
+                depth = depth.saturating_sub(1);
             }
             left ^= bit;
         }
+        depth
     }
 }
 
 /// The quotes of a block that begin or end a string.
-#[inline]
+#[inline(always)]
 fn unescaped(text: &[u8], floor: usize, from: usize, block: &Block, quotes: u64, inside: u64) -> u64 {
     let slashes = block.is(b'\\');
     let carried = u64::from(from > floor && text[from - 1] == b'\\' && escaped(text, floor, from));
