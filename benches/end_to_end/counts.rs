@@ -2,9 +2,9 @@
 //! with few requests and once with many, and the difference is the requests'.
 //!
 //! Only what runs in user space is counted, on all threads, whatever waits included. How busy the machine is does not
-//! matter. libc's copies by `rep movsb` would count as an instruction for each byte, so both proxies copy by vectors;
-//! valgrind's processor has no instructions for SHA-256, and does in software what takes a tenth of that elsewhere, so
-//! the journal's hashing is left out.
+//! matter. libc's copies by `rep movsb` would count as an instruction for each byte, so both proxies copy by vectors.
+//! The journal is off: it works by the clock, and hashes with instructions that valgrind's processor does not have.
+//! What it costs tells `--only journal`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,8 +28,6 @@ struct Case {
     pinned: bool,
     work: Work,
     base: Kind,
-    /// Whether the journal's share is counted, too.
-    journal: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -51,8 +49,6 @@ const fn request(name: &'static str, bytes: usize, pinned: bool, few: usize, man
         pinned,
         work: Work::Requests { few, many },
         base: Kind::Collecting,
-        // It reads all that went by once more, and an instruction takes fifty times as long here.
-        journal: bytes <= 100_000,
     }
 }
 
@@ -63,7 +59,6 @@ const fn stream(name: &'static str, few: usize, many: usize, per_chunk: usize) -
         pinned: false,
         work: Work::Stream { few, many, per_chunk },
         base: Kind::Streaming,
-        journal: true,
     }
 }
 
@@ -78,29 +73,19 @@ const CASES: [Case; 8] = [
     stream("event, 64 in a chunk", 50, 250, 64),
 ];
 
-/// Cost of one unit, for the yardstick and for baton without and with its journal.
+/// Cost of one unit, for the yardstick and for baton.
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let mut rows = Vec::new();
     let cases = CASES.iter();
     for case in cases.filter(|c| bench.case.as_ref().is_none_or(|n| c.name.contains(n))) {
         let hyper = case.cost(bench, case.base).await;
-        let off = case.cost(bench, Kind::Baton).await;
-        let mut figures = vec![hyper, off, off / hyper];
-        if case.journal {
-            let on = case.cost(bench, Kind::Journal).await;
-            figures.extend([on, on / off]);
-        }
+        let baton = case.cost(bench, Kind::Baton).await;
+        let figures = vec![hyper, baton, baton / hyper];
         eprintln!("{}: {figures:.2?}", case.name);
         let figures = figures.into_iter().map(|f| Figure(vec![f])).collect();
         rows.push((case.name.to_owned(), figures));
     }
-    let columns = [
-        "hyper",
-        "baton, journal off",
-        "÷ hyper",
-        "baton, journal on",
-        "÷ journal off",
-    ];
+    let columns = ["hyper", "baton, journal off", "÷ hyper"];
     report.table("Instructions in user space", &columns, &rows);
     if let Some(path) = &bench.counts {
         write(path, &rows);
@@ -109,20 +94,15 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
 
 /// What `benches/whole.sh` compares: a ratio and its name on each line.
 fn write(path: &Path, rows: &[(String, Vec<Figure>)]) {
-    let names = [(2, "÷ hyper"), (4, "journal on ÷ off")];
-    let lines = rows.iter().flat_map(|(name, figures)| {
-        names.iter().filter_map(move |(i, ratio)| {
-            let figure = figures.get(*i)?.median();
-            Some(format!("{figure:.3}\t{name}, {ratio}\n"))
-        })
-    });
+    let lines = rows
+        .iter()
+        .map(|(name, figures)| format!("{:.3}\t{name}, ÷ hyper\n", figures[2].median()));
     std::fs::write(path, lines.collect::<String>()).unwrap();
 }
 
 impl Case {
     async fn cost(&self, bench: &Bench, kind: Kind) -> f64 {
         let (few, many, per_unit) = match self.work {
-            Work::Requests { few, many } if kind == Kind::Journal => (few / 5, many / 5, 1),
             Work::Requests { few, many } => (few, many, 1),
             Work::Stream { few, many, per_chunk } => (few, many, per_chunk),
         };
@@ -177,31 +157,19 @@ struct Counter {
 const LIBC: &str =
     "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000";
 
-/// Counting stops in here.
-const HASHING: &str = "*sha256*compress*";
-
 impl Counter {
     fn new(bench: &Bench, kind: Kind, name: &str, units: usize) -> Self {
-        let callgrind = |out: &str| {
-            vec![
-                "--tool=callgrind".to_owned(),
-                format!("--callgrind-out-file={out}"),
-            ]
-        };
-        let tool = match (&bench.profile, kind) {
-            (Some(dir), _) => {
+        let tool = match &bench.profile {
+            Some(dir) => {
                 let file = format!("{} {name} {units}.callgrind", kind.word());
-                let file = file.replace(", ", " ").replace(' ', "_");
-                callgrind(&dir.join(file).to_string_lossy())
-            }
-            (None, Kind::Journal) => {
-                let mut tool = callgrind("/dev/null");
-                tool.push("--collect-atstart=yes".to_owned());
-                tool.push(format!("--toggle-collect={HASHING}"));
-                tool
+                let file = dir.join(file.replace(", ", " ").replace(' ', "_"));
+                vec![
+                    "--tool=callgrind".to_owned(),
+                    format!("--callgrind-out-file={}", file.display()),
+                ]
             }
             // Faster by far, as it does not follow calls.
-            _ => [
+            None => [
                 "--tool=cachegrind",
                 "--cache-sim=no",
                 "--cachegrind-out-file=/dev/null",

@@ -134,7 +134,12 @@ async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path()), dir.path().join("state"));
     let (mut shown, mut unseen) = (0, 0);
-    for moment in (0..LAST_MOMENT).step_by(STEP) {
+    let mut moments = (0..).step_by(STEP);
+    // On a machine that is busy the later moments are those that count.
+    while let Some(moment) = moments
+        .next()
+        .filter(|&m| m < LAST_MOMENT || (shown <= 2 && m < 10 * LAST_MOMENT))
+    {
         let mine = [
             &history()[..],
             &[assistant(&[text_block("Yes.")]), user(&format!("{moment}"))],
