@@ -198,7 +198,7 @@ impl Pool {
     }
 
     /// Writes a rope that has all the messages of a body in one slice, and points to it once, without looking at them again;
-    /// `None` where it has not.
+    /// `None` where it has not, or has others beside them.
     pub(super) fn spliced(
         &mut self,
         conn: &Connection,
@@ -217,6 +217,9 @@ impl Pool {
         head.push(text.slice(span.start..messages.start));
         let mut tail = vec![text.slice(messages.end..span.end)];
         tail.extend_from_slice(&rope[i + 1..]);
+        if !alone(&head, &tail) {
+            return Ok(None);
+        }
         let body = Body {
             head: self.spliced_region(conn, from, (HEAD, from.head, from.body.head), head, seen)?,
             tail: self.spliced_region(conn, from, (TAIL, from.tail, from.body.tail), tail, seen)?,
@@ -466,5 +469,32 @@ pub(super) fn unpack(body: Vec<u8>, packed: bool, size: usize) -> Vec<u8> {
     match packed {
         true => zstd::bulk::decompress(&body, size).unwrap_or_default(),
         false => body,
+    }
+}
+/// Whether the list opens at the end of `head` and closes at the start of `tail`: elements may have been put beside
+/// those in between (the model is asked again).
+fn alone(head: &[Bytes], tail: &[Bytes]) -> bool {
+    let shown = |b: &&u8| !b.is_ascii_whitespace();
+    let last = head.iter().rev().flat_map(|part| part.iter().rev()).find(shown);
+    let first = tail.iter().flatten().find(shown);
+    (last, first) == (Some(&b'['), Some(&b']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_with_more_in_it_is_another_list() {
+        let parts = |all: &[&'static str]| {
+            all.iter()
+                .map(|p| Bytes::from_static(p.as_bytes()))
+                .collect::<Vec<_>>()
+        };
+        let alone = |head: &[&'static str], tail: &[&'static str]| alone(&parts(head), &parts(tail));
+        assert!(alone(&["{\"messages\": [ ", "\n"], &[" ", "]}"]));
+        assert!(!alone(&["{\"messages\":["], &["", ",{}", "]}"]), "more behind");
+        assert!(!alone(&["{\"messages\":[", "{},"], &["]}"]), "more before");
+        assert!(!alone(&[], &[]));
     }
 }
