@@ -16,7 +16,7 @@ use super::note::{Begun, Copied, Note};
 use super::pool::{Listed, Pool, Seen, Text, Written};
 use super::redact::Redactor;
 use super::row::Event;
-use super::slip::{LegSlip, Slip};
+use super::slip::{LegSlip, Slip, call_name, stop_name};
 use crate::handoff::plan::Change;
 use crate::limits::BYTES_PER_TOKEN;
 use crate::splice;
@@ -479,25 +479,5 @@ fn text_kind(text: &[u8]) -> Text {
             Text::Stream
         }
         _ => Text::Raw,
-    }
-}
-
-fn call_name(call: Call) -> &'static str {
-    match call {
-        Call::Generate => "generate",
-        Call::Count => "count",
-        Call::Compact => "compact",
-    }
-}
-
-fn stop_name(stop: Stop) -> &'static str {
-    match stop {
-        Stop::Open => "open",
-        Stop::Done => "done",
-        Stop::Calls => "calls",
-        Stop::Truncated => "truncated",
-        Stop::Refused => "refused",
-        Stop::Paused => "paused",
-        Stop::Error => "error",
     }
 }

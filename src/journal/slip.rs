@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::headers::Kept;
 use super::pool::Body;
+use crate::wire::{Call, Stop};
 
 /// An exchange's row.
 #[derive(Debug, Default)]
@@ -126,5 +127,27 @@ impl LegSlip {
             self.headers.own,
         ])?;
         Ok(())
+    }
+}
+
+/// What is asked, as it stands in the row.
+pub(super) fn call_name(call: Call) -> &'static str {
+    match call {
+        Call::Generate => "generate",
+        Call::Count => "count",
+        Call::Compact => "compact",
+    }
+}
+
+/// How a leg stopped, as it stands in the row.
+pub(super) fn stop_name(stop: Stop) -> &'static str {
+    match stop {
+        Stop::Open => "open",
+        Stop::Done => "done",
+        Stop::Calls => "calls",
+        Stop::Truncated => "truncated",
+        Stop::Refused => "refused",
+        Stop::Paused => "paused",
+        Stop::Error => "error",
     }
 }

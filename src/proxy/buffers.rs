@@ -44,6 +44,9 @@ impl AsRef<[u8]> for Borrowed {
 impl Drop for Borrowed {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.0);
+        if buffer.capacity() > KEPT {
+            return; // It would push out all others.
+        }
         buffer.clear();
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         free.push(buffer);

@@ -230,8 +230,15 @@ mod tests {
 
     use super::*;
 
+    /// A log that is kept.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        pub(super) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -251,8 +258,7 @@ mod tests {
             .with_writer(move || writer.clone())
             .finish();
         tracing::subscriber::with_default(subscriber, || event.log());
-        let bytes = lines.0.lock().unwrap().clone();
-        let text = String::from_utf8(bytes).unwrap();
+        let text = lines.text();
         assert_eq!(text.lines().count(), 1);
         serde_json::from_str(&text).unwrap()
     }

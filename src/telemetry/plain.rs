@@ -129,23 +129,11 @@ impl VisitFmt for PlainVisitor<'_> {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
 
     use pretty_assertions::assert_eq;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::telemetry::tests::Lines;
 
     fn log() {
         let (none, some): (Option<u64>, Option<&str>) = (None, Some("a-1"));
@@ -176,8 +164,7 @@ mod tests {
             true => tracing::subscriber::with_default(builder.fmt_fields(PlainFields).finish(), log),
             false => tracing::subscriber::with_default(builder.finish(), log),
         }
-        let bytes = lines.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        lines.text()
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! An exchange under way: what its legs share, how the first one is sent, and how upstream's answer is taken.
 
-use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, header, response::Parts};
+use http::{Response, StatusCode, header, response::Parts};
 use http_body_util::{BodyExt, Limited};
 
 use super::prepare::{Prepared, body_hash};
 use super::whole::Asked;
 use super::{is_model_call, legs, shaped, stream, whole};
 use crate::config::Mode;
-use crate::handoff::plan::{Cut, Reading, Rewritten};
+use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HandoffId};
 use crate::handoff::sentinel;
 use crate::journal::{Begun, Transcript};
@@ -20,8 +19,6 @@ use crate::proxy::body::Collected;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers::{self, Sending};
 use crate::proxy::out::OutBody;
-use crate::proxy::packed::Packed;
-use crate::proxy::shelf::Shelved;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
 use crate::proxy::{App, RequestContext, relay, route};
@@ -45,51 +42,7 @@ pub(super) struct Exchange {
     /// The request's text, decoded.
     pub(super) text: Bytes,
     /// The same as it came.
-    raw: Bytes,
-}
-
-/// What an exchange can do without while an answer streams.
-pub(super) struct PutBy {
-    text: Shelved,
-    headers: Packed,
-}
-
-impl PutBy {
-    /// The request once more, as `prepared` was made of it.
-    pub(super) async fn read(self, prepared: Arc<Prepared>) -> io::Result<TakenBack> {
-        let text = self.text.text().await?;
-        let reading = prepared.reading.again(prepared.wire, &text);
-        Ok(TakenBack {
-            reading: reading.ok_or_else(|| io::Error::other("it is not what was put by"))?,
-            headers: self.headers.map(),
-            text,
-        })
-    }
-
-    /// The response's end was sent. Where an earlier answer of the conversation broke off, it may have been to
-    /// this request.
-    pub(super) fn forget(&self, exchange: &Exchange) {
-        let Some(live) = exchange.may_repeat() else {
-            return;
-        };
-        if let Some(text) = self.text.here() {
-            live.take_repeat(body_hash(&text), super::now_ms());
-            return;
-        }
-        let (live, text) = (live.clone(), self.text.clone());
-        tokio::spawn(async move {
-            if let Ok(text) = text.text().await {
-                live.take_repeat(body_hash(&text), super::now_ms());
-            }
-        });
-    }
-}
-
-/// A request that was put by, and is needed.
-pub(super) struct TakenBack {
-    text: Bytes,
-    reading: Reading,
-    headers: HeaderMap,
+    pub(super) raw: Bytes,
 }
 
 /// What the agent gets.
@@ -120,23 +73,6 @@ impl Exchange {
             text,
             raw: body.raw,
         }
-    }
-
-    /// Lets go of the request while its answer streams: a later leg needs it, and most answers have none.
-    pub(super) fn put_by(&mut self) -> PutBy {
-        self.raw = Bytes::new();
-        Arc::make_mut(&mut self.prepared).reading.let_go();
-        PutBy {
-            text: self.app.shelf.put(std::mem::take(&mut self.text)),
-            headers: Packed::new(&std::mem::take(&mut self.ctx.headers)),
-        }
-    }
-
-    /// Has the request again.
-    pub(super) fn take_back(&mut self, back: TakenBack) {
-        self.text = back.text;
-        self.ctx.headers = back.headers;
-        Arc::make_mut(&mut self.prepared).reading = back.reading;
     }
 
     /// Writes what is known by now into the exchange's event.

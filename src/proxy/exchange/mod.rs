@@ -8,6 +8,7 @@ mod answer;
 mod legs;
 mod pieces;
 mod prepare;
+mod put_by;
 mod record;
 mod stream;
 mod whole;

@@ -12,9 +12,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::answer::{Exchange, PutBy, TakenBack};
+use super::answer::Exchange;
 use super::legs;
 use super::pieces::Pieces;
+use super::put_by::{PutBy, TakenBack};
 use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HiddenPair};
 use crate::handoff::sentinel;
