@@ -170,15 +170,42 @@ pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
 /// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
 /// key is repeated. None at all where it is no object.
 pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
+    pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
+}
+
+/// The same for each element of the array at `list`, in one walk. An element that is no object has none of them, and
+/// what is no array has no elements.
+pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
+    let mut all = Vec::new();
+    let walked = array(text, list.start, |at| {
+        let (found, end) = match text.get(at) {
+            Some(b'{') => pick_at(text, at, keys)?,
+            _ => ([None; N], value_end(text, at)?),
+        };
+        all.push(found);
+        Ok(end)
+    });
+    if walked.is_err() {
+        all.clear();
+    }
+    all
+}
+
+/// Picks from the object that begins at `at`, and tells where it ends.
+fn pick_at<const N: usize>(
+    text: &[u8],
+    at: usize,
+    keys: [&str; N],
+) -> Result<([Option<Span>; N], usize), Malformed> {
     let mut found = [None; N];
-    let walked = object(text, object_at.start, |k, at| {
+    let end = object(text, at, |k, at| {
         let end = value_end(text, at)?;
         if let Some(i) = keys.iter().position(|key| key.as_bytes() == k.of(text)) {
             found[i] = Some(Span::new(at, end));
         }
         Ok(end)
-    });
-    walked.map_or([None; N], |_| found)
+    })?;
+    Ok((found, end))
 }
 
 /// The value at a path of keys.
@@ -242,19 +269,22 @@ pub fn is_true(raw: &[u8]) -> bool {
 
 /// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
-    if memchr::memchr(b'\\', raw).is_none() {
+    let mut next = memchr::memchr(b'\\', raw);
+    if next.is_none() {
         return String::from_utf8_lossy(raw);
     }
-    let mut out = String::with_capacity(raw.len());
+    let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.push_str(&String::from_utf8_lossy(&rest[..at]));
+    while let Some(at) = next {
+        out.extend_from_slice(&rest[..at]);
         let (c, used) = escape_at(&rest[at..]);
-        out.push(c);
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         rest = rest.get(at + used..).unwrap_or_default();
+        next = memchr::memchr(b'\\', rest);
     }
-    out.push_str(&String::from_utf8_lossy(rest));
-    Cow::Owned(out)
+    out.extend_from_slice(rest);
+    let text = String::from_utf8(out);
+    Cow::Owned(text.unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned()))
 }
 
 /// The character of the escape at the start of `raw`, and how many bytes spell it.

@@ -1,77 +1,80 @@
 //! The two walks over JSON that see every byte of a body, sixty-four bytes at a time: where a string ends and
 //! where an object or array ends.
 //!
-//! Nearly all of an agent's history is text inside strings, so a block without a quote costs four comparisons
-//! and no more. Safe SIMD (`wide`); what is found is the same as byte by byte, also in text that is no JSON.
+//! Nearly all of an agent's history is text inside strings, so a block without a quote costs one comparison of
+//! all its bytes and no more. Safe SIMD (`fearless_simd`), as wide as the processor has it; what is found is the same
+//! as byte by byte, also in text that is no JSON.
+//!
+//! What walks blocks is generic over the processor's vectors and inlined into the one place that chooses among
+//! them (`dispatch!`): vector code in a function of its own would be compiled for the oldest processor.
 
-use wide::u8x16;
+use fearless_simd::prelude::*;
+use fearless_simd::{Level, dispatch, u8x16, u8x64};
 
 use crate::json::Span;
 
 /// Bytes looked at in one step: one bit of a `u64` for each.
 const BLOCK: usize = 64;
-const LANES: usize = 16;
 
-struct Block([u8x16; BLOCK / LANES]);
+/// Bytes looked at where little is expected, with the vectors that every processor has.
+const SHORT: usize = 16;
 
-impl Block {
+struct Block<S: Simd>(u8x64<S>);
+
+impl<S: Simd> Block<S> {
     /// The block at `at`; behind the end of the text it is zeros, which nothing here looks for.
-    #[inline]
-    fn at(text: &[u8], at: usize) -> Self {
-        match text.get(at..).and_then(|rest| rest.first_chunk()) {
-            Some(bytes) => Self::of(bytes),
-            None => Self::last(text.get(at..).unwrap_or_default()),
-        }
-    }
-
-    #[inline]
-    fn of(bytes: &[u8; BLOCK]) -> Self {
-        let (lanes, _) = bytes.as_chunks::<LANES>();
-        Self([lanes[0].into(), lanes[1].into(), lanes[2].into(), lanes[3].into()])
-    }
-
-    #[cold]
-    fn last(rest: &[u8]) -> Self {
-        let mut bytes = [0; BLOCK];
-        bytes[..rest.len()].copy_from_slice(rest);
-        Self::of(&bytes)
+    #[inline(always)]
+    fn at(simd: S, text: &[u8], at: usize) -> Self {
+        let bytes = match text.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(bytes) => *bytes,
+            None => last_block(text.get(at..).unwrap_or_default()),
+        };
+        Self(u8x64::simd_from(simd, bytes))
     }
 
     /// One bit for each byte that is `wanted`.
-    #[inline]
+    #[inline(always)]
     fn is(&self, wanted: u8) -> u64 {
-        self.mask(|lanes| lanes.cmp_eq(u8x16::splat(wanted)))
+        self.0.simd_eq(wanted).to_bitmask()
     }
 
     /// One bit for each byte that is `wanted` but for its sixth bit, by which `[` and `{` differ, and `]` and `}`.
-    #[inline]
+    #[inline(always)]
     fn is_bracket(&self, wanted: u8) -> u64 {
-        self.mask(|lanes| (lanes | u8x16::splat(0x20)).cmp_eq(u8x16::splat(wanted)))
+        (self.0 | 0x20).simd_eq(wanted).to_bitmask()
     }
+}
 
-    #[inline]
-    fn mask(&self, compare: impl Fn(u8x16) -> u8x16) -> u64 {
-        let bits = |i: usize| u64::from(compare(self.0[i]).move_mask() as u16) << (i * LANES);
-        bits(0) | bits(1) | bits(2) | bits(3)
-    }
+#[cold]
+fn last_block(rest: &[u8]) -> [u8; BLOCK] {
+    let mut bytes = [0; BLOCK];
+    bytes[..rest.len()].copy_from_slice(rest);
+    bytes
 }
 
 /// End of the string literal that begins at `at`, closing quote included; `None` where it has none.
 #[inline]
 pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
-    let mut from = at + 1;
+    let from = at + 1;
     // Keys, roles and ids are short: one step of sixteen bytes is all that most of them cost.
-    if let Some(bytes) = text.get(from..).and_then(|rest| rest.first_chunk::<LANES>()) {
-        let lanes = u8x16::from(*bytes);
-        let quotes = lanes.cmp_eq(u8x16::splat(b'"')).move_mask() as u32;
-        let slashes = lanes.cmp_eq(u8x16::splat(b'\\')).move_mask() as u32;
+    if let Some(bytes) = text.get(from..).and_then(|rest| rest.first_chunk::<SHORT>()) {
+        let (quotes, slashes) = dispatch!(Level::baseline(), simd => {
+            let lanes = u8x16::simd_from(simd, *bytes);
+            (lanes.simd_eq(b'"').to_bitmask(), lanes.simd_eq(b'\\').to_bitmask())
+        });
         let first = quotes.trailing_zeros();
         if quotes != 0 && slashes.trailing_zeros() > first {
             return Some(from + first as usize + 1);
         }
     }
+    dispatch!(Level::new(), simd => long_string_end(simd, text, at, from))
+}
+
+/// The same for a string without an end before `from`.
+#[inline(always)]
+fn long_string_end<S: Simd>(simd: S, text: &[u8], at: usize, mut from: usize) -> Option<usize> {
     while from < text.len() {
-        let mut quotes = Block::at(text, from).is(b'"');
+        let mut quotes = Block::at(simd, text, from).is(b'"');
         while quotes != 0 {
             let hit = from + quotes.trailing_zeros() as usize;
             if !escaped(text, at, hit) {
@@ -88,15 +91,16 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
 /// opening bracket, a control character. The text's end where there is none.
 #[inline]
 pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
-    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<LANES>()) {
-        let lanes = u8x16::from(*bytes);
-        let is = |wanted| lanes.cmp_eq(u8x16::splat(wanted));
-        let control = lanes.min(u8x16::splat(0x1F)).cmp_eq(lanes);
-        let hits = (is(b'"') | is(b'\\') | is(b'[') | control).move_mask();
+    while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {
+        let hits = dispatch!(Level::baseline(), simd => {
+            let lanes = u8x16::simd_from(simd, *bytes);
+            let is = |wanted: u8| lanes.simd_eq(wanted);
+            (is(b'"') | is(b'\\') | is(b'[') | lanes.simd_le(0x1F)).to_bitmask()
+        });
         if hits != 0 {
             return at + hits.trailing_zeros() as usize;
         }
-        at += LANES;
+        at += SHORT;
     }
     let rest = text.get(at..).unwrap_or_default();
     let plain = rest
@@ -114,12 +118,17 @@ fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
 
 /// End of the object or array that begins at `at`; `None` where it has none.
 pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
+    dispatch!(Level::new(), simd => container_end_by(simd, text, at))
+}
+
+#[inline(always)]
+fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0;
     // All ones inside a string, else zero.
     let mut inside = 0u64;
     let mut from = at;
     while from < text.len() {
-        let block = Block::at(text, from);
+        let block = Block::at(simd, text, from);
         let mut quotes = block.is(b'"');
         if quotes == 0 && inside != 0 {
             from += BLOCK;
@@ -177,29 +186,35 @@ struct Notes {
 impl Follow {
     /// Goes on to the last whole block of `text`.
     pub(crate) fn advance(&mut self, text: &[u8]) {
-        let mut place = self.place;
-        while text.len() - place.at >= BLOCK {
-            place.block(text, &mut self.notes);
-        }
-        self.place = place;
+        let Self { place, notes } = self;
+        *place = dispatch!(Level::new(), simd => place.blocks(simd, text, notes));
     }
 
     /// The rest. Spans by their start; an end of zero was not found.
     pub(crate) fn finish(mut self, text: &[u8]) -> Vec<Span> {
         self.advance(text);
         if self.place.at < text.len() {
-            self.place.block(text, &mut self.notes);
+            dispatch!(Level::baseline(), simd => self.place.block(simd, text, &mut self.notes));
         }
         self.notes.all
     }
 }
 
 impl Place {
+    /// Goes over all whole blocks.
     #[inline(always)]
-    fn block(&mut self, text: &[u8], notes: &mut Notes) {
+    fn blocks<S: Simd>(mut self, simd: S, text: &[u8], notes: &mut Notes) -> Self {
+        while text.len() - self.at >= BLOCK {
+            self.block(simd, text, notes);
+        }
+        self
+    }
+
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, simd: S, text: &[u8], notes: &mut Notes) {
         let from = self.at;
         self.at += BLOCK;
-        let block = Block::at(text, from);
+        let block = Block::at(simd, text, from);
         let mut quotes = block.is(b'"');
         if quotes == 0 && self.inside != 0 {
             return;
@@ -262,13 +277,23 @@ impl Notes {
 
 /// The quotes of a block that begin or end a string.
 #[inline(always)]
-fn unescaped(text: &[u8], floor: usize, from: usize, block: &Block, quotes: u64, inside: u64) -> u64 {
+fn unescaped<S: Simd>(
+    text: &[u8],
+    floor: usize,
+    from: usize,
+    block: &Block<S>,
+    quotes: u64,
+    inside: u64,
+) -> u64 {
     let slashes = block.is(b'\\');
     let carried = u64::from(from > floor && text[from - 1] == b'\\' && escaped(text, floor, from));
     if slashes | carried == 0 {
         return quotes;
     }
     let kept = quotes & !behind_odd_runs(slashes, carried);
+    if kept == 0 && inside != 0 {
+        return kept;
+    }
     // An escape counts inside strings alone. In JSON there is no other.
     if (slashes | carried) & !(parity(kept) ^ inside) == 0 {
         return kept;

@@ -147,6 +147,12 @@ pub fn back(upstream: &HeaderMap, changed: bool) -> HeaderMap {
     out
 }
 
+/// The value of `name` (lower case), the first one where there are several. A map's own search hashes the name, which
+/// takes longer than to pass by the dozen or two that agents send.
+pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
+    headers.iter().find(|(n, _)| n.as_str() == name).map(|(_, v)| v)
+}
+
 /// Whether a response is a stream of events, by its content type.
 pub fn is_stream(headers: &HeaderMap) -> bool {
     const STREAMS: &[&str] = &[

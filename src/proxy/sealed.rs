@@ -1,9 +1,9 @@
 //! Requests that go on as they came although they may carry a transcript: a byte changed in them, and upstream
 //! would refuse them, or their answers come in a framing that is not read here (WIRE.md section 2.7).
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 
-use super::RequestContext;
+use super::{RequestContext, headers};
 
 /// Why nothing in a request is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Sealed {
         let path = target.split('?').next().unwrap_or(target);
         if signed(headers) {
             Some(Self::Signed)
-        } else if DIGESTS.iter().any(|name| headers.contains_key(*name)) {
+        } else if headers.keys().any(|name| DIGESTS.contains(&name.as_str())) {
             Some(Self::Digest)
         } else if path.contains("/model/") && BEDROCK.iter().any(|end| path.ends_with(end)) {
             Some(Self::Bedrock)
@@ -77,17 +77,16 @@ impl Sealed {
 
 /// Whether AWS's signature covers the body. `UNSIGNED-PAYLOAD` leaves it out.
 fn signed(headers: &HeaderMap) -> bool {
-    let begins = |name: &str, with: &[u8]| headers.get(name).is_some_and(|v| v.as_bytes().starts_with(with));
-    let unsigned = begins("x-amz-content-sha256", b"UNSIGNED-PAYLOAD");
-    let aws =
-        begins(header::AUTHORIZATION.as_str(), b"AWS4-") || headers.contains_key("x-amz-content-sha256");
-    aws && !unsigned
+    let begins = |value: Option<&HeaderValue>, with| value.is_some_and(|v| v.as_bytes().starts_with(with));
+    let hash = headers::value(headers, "x-amz-content-sha256");
+    let aws = hash.is_some() || begins(headers.get(header::AUTHORIZATION), b"AWS4-");
+    aws && !begins(hash, b"UNSIGNED-PAYLOAD")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderName;
 
     fn of(target: &str, headers: &[(&'static str, &'static str)]) -> Option<Sealed> {
         let all = headers

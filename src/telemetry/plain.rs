@@ -10,40 +10,38 @@ use tracing_subscriber::fmt::format::Writer;
 /// Makes the visitor.
 pub(super) struct PlainFields;
 
+/// Room for the line of an exchange.
+const LINE: usize = 1024;
+
 impl<'a> MakeVisitor<Writer<'a>> for PlainFields {
     type Visitor = PlainVisitor<'a>;
 
     fn make_visitor(&self, writer: Writer<'a>) -> PlainVisitor<'a> {
         PlainVisitor {
             writer,
-            first: true,
-            result: Ok(()),
+            line: String::with_capacity(LINE),
         }
     }
 }
 
 pub(super) struct PlainVisitor<'a> {
     writer: Writer<'a>,
-    first: bool,
-    result: fmt::Result,
+    /// The fields, handed over in one piece: each step through the writer is a call that cannot be inlined.
+    line: String,
 }
 
 impl PlainVisitor<'_> {
-    fn field(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        if self.result.is_ok() {
-            self.result = self.write(field.name(), value);
+    /// Writes the field's name and gives the line for its value.
+    fn field(&mut self, field: &Field) -> &mut String {
+        if !self.line.is_empty() {
+            self.line.push(' ');
         }
-    }
-
-    fn write(&mut self, name: &str, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) -> fmt::Result {
-        if !std::mem::take(&mut self.first) {
-            self.writer.write_char(' ')?;
-        }
+        let name = field.name();
         if name != "message" {
-            self.writer.write_str(name.strip_prefix("r#").unwrap_or(name))?;
-            self.writer.write_char('=')?;
+            self.line.push_str(name.strip_prefix("r#").unwrap_or(name));
+            self.line.push('=');
         }
-        value(&mut self.writer)
+        &mut self.line
     }
 }
 
@@ -54,75 +52,89 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Text of anybody's without the control characters that could move the cursor of who reads the log.
-fn harmless(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
+fn harmless(line: &mut String, text: &str) {
     let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
     let mut rest = text;
     while let Some(at) = rest.find(bad) {
-        writer.write_str(&rest[..at])?;
+        line.push_str(&rest[..at]);
         let mut chars = rest[at..].chars();
-        if let Some(c) = chars.next() {
-            write!(writer, "{}", c.escape_default())?;
-        }
+        line.extend(chars.next().into_iter().flat_map(char::escape_default));
         rest = chars.as_str();
     }
-    writer.write_str(rest)
+    line.push_str(rest);
+}
+
+/// A number of at most three decimals, as times in milliseconds are, spelled as `{:?}` spells it; `false` where it is
+/// another one.
+fn thousandths(line: &mut String, value: f64) -> bool {
+    const MOST: f64 = 1e12;
+    let all = value * 1000.0;
+    if !(0.0..MOST).contains(&value) || value.is_sign_negative() || (all.round() / 1000.0) != value {
+        return false;
+    }
+    let all = all.round() as u64;
+    line.push_str(itoa::Buffer::new().format(all / 1000));
+    line.push('.');
+    let (mut rest, mut unit) = (all % 1000, 100);
+    loop {
+        line.push(char::from(b'0' + (rest / unit) as u8));
+        (rest, unit) = (rest % unit, unit / 10);
+        if rest == 0 {
+            return true;
+        }
+    }
 }
 
 impl Visit for PlainVisitor<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         let message = field.name() == "message";
-        self.field(field, |writer| {
-            if message {
-                harmless(writer, value)
-            } else if is_plain(value) {
-                writer.write_char('"')?;
-                writer.write_str(value)?;
-                writer.write_char('"')
-            } else {
-                write!(writer, "{value:?}")
-            }
-        });
+        let line = self.field(field);
+        if message {
+            harmless(line, value);
+        } else if is_plain(value) {
+            line.push('"');
+            line.push_str(value);
+            line.push('"');
+        } else {
+            let _ = write!(line, "{value:?}");
+        }
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.field(field, |writer| {
-            writer.write_str(if value { "true" } else { "false" })
-        });
+        self.field(field).push_str(if value { "true" } else { "false" });
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name().starts_with("log.") {
-            return;
+        if !field.name().starts_with("log.") {
+            harmless(self.field(field), &format!("{value:?}"));
         }
-        self.field(field, |writer| harmless(writer, &format!("{value:?}")));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.field(field, |writer| {
-            writer.write_str(itoa::Buffer::new().format(value))
-        });
+        self.field(field).push_str(itoa::Buffer::new().format(value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.field(field, |writer| {
-            writer.write_str(itoa::Buffer::new().format(value))
-        });
+        self.field(field).push_str(itoa::Buffer::new().format(value));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.field(field, |writer| write!(writer, "{value:?}"));
+        let line = self.field(field);
+        if !thousandths(line, value) {
+            let _ = write!(line, "{value:?}");
+        }
     }
 }
 
 impl VisitOutput<fmt::Result> for PlainVisitor<'_> {
-    fn finish(self) -> fmt::Result {
-        self.result
+    fn finish(mut self) -> fmt::Result {
+        self.writer.write_str(&self.line)
     }
 }
 
 impl VisitFmt for PlainVisitor<'_> {
     fn writer(&mut self) -> &mut dyn Write {
-        &mut self.writer
+        &mut self.line
     }
 }
 
@@ -175,9 +187,34 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_spelled_as_the_library_spells_them() {
+        let few = [
+            0.0,
+            -0.0,
+            0.5,
+            1e-7,
+            1e12,
+            1e16,
+            f64::NAN,
+            f64::INFINITY,
+            -1.5,
+            0.1 + 0.2,
+        ];
+        let times = (0..200_000u64).map(|n| (n * n * 7) as f64 / 1000.0);
+        for value in few.into_iter().chain(times) {
+            let mut text = String::new();
+            if thousandths(&mut text, value) {
+                assert_eq!(text, format!("{value:?}"));
+            } else {
+                assert!(!(value.fract() == 0.0 && (1.0..1e6).contains(&value)), "{value}");
+            }
+        }
+    }
+
+    #[test]
     fn control_characters_do_not_get_through() {
         let mut text = String::new();
-        harmless(&mut Writer::new(&mut text), "a\u{1b}[2Jb\n\tc").unwrap();
+        harmless(&mut text, "a\u{1b}[2Jb\n\tc");
         assert_eq!(text, "a\\u{1b}[2Jb\n\tc");
     }
 }

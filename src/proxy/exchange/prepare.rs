@@ -15,7 +15,7 @@ use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Call as Route};
-use crate::proxy::{App, RequestContext};
+use crate::proxy::{App, RequestContext, headers};
 use crate::session::{Live, conversation_key};
 use crate::store::StoreError;
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
@@ -220,7 +220,12 @@ pub(super) fn wire_call(call: Route) -> Call {
 /// The conversation's key, and whether the agent named its session: an opening may be another one's, too.
 fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &Reading) -> (String, bool) {
     let named = Cell::new(true);
-    let header = |name: &str| ctx.headers.get(name)?.to_str().ok().map(str::to_owned);
+    let header = |name: &str| {
+        headers::value(&ctx.headers, name)?
+            .to_str()
+            .ok()
+            .map(str::to_owned)
+    };
     let session = reading.view.facts.session.as_deref();
     let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
         named.set(false);
@@ -413,17 +418,14 @@ async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
 
 /// Whether nobody may be offered the tool, or not in this request.
 fn forbidden(app: &App, ctx: &RequestContext) -> bool {
-    let header = ctx.headers.get("x-baton-handoff");
+    let header = headers::value(&ctx.headers, "x-baton-handoff");
     app.config.handoff.inject == Inject::Never
         || header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"))
 }
 
 /// Claude Code's own word for a side call, where it is told to send it.
 fn summary_class(ctx: &RequestContext) -> bool {
-    let class = ctx
-        .headers
-        .get("x-claude-code-request-class")
-        .and_then(|v| v.to_str().ok());
+    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
     matches!(class, Some("compaction" | "auxiliary"))
 }
 

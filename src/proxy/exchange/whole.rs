@@ -58,16 +58,20 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
         course.head = Some(handoff.head.clone());
     }
     let opening = course.shown.clone();
-    // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
-    let (ending, report) = match course.first(&body, &report) {
-        Some(ending) => (ending, report),
-        None => Box::pin(course.run(body, report)).await,
+    let ending = match judge(&report, &course.now) {
+        Verdict::End(ending) => {
+            course.ended(body, report);
+            ending
+        }
+        // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
+        verdict => Box::pin(course.run(verdict, body, report)).await,
     };
     let said = opening.is_some() || course.legs.iter().any(|l| l.then.is_some());
     let over = matches!(ending, Ending::Own | Ending::WithoutCall);
     if over
-        && report.leaves_unfit(said)
-        && let Some(last) = course.legs.last_mut().filter(|l| l.then.is_none())
+        && let Some(last) = course.legs.last_mut()
+        && last.then.is_none()
+        && last.report.leaves_unfit(said)
     {
         last.then = Some(NOTHING_SAID.to_owned());
     }
@@ -96,48 +100,41 @@ struct Course {
 }
 
 impl Course {
-    /// The ending of a reply whose first leg ends it.
-    fn first(&mut self, body: &Bytes, report: &LegReport) -> Option<Ending> {
-        let Verdict::End(ending) = judge(report, &self.now) else {
-            return None;
-        };
-        self.ended(body, report);
-        Some(ending)
-    }
-
     /// A leg has ended.
-    fn ended(&mut self, body: &Bytes, report: &LegReport) {
-        self.exchange.count(report);
+    fn ended(&mut self, body: Bytes, report: LegReport) {
+        self.exchange.count(&report);
         self.legs.push(Leg {
-            body: body.clone(),
-            report: report.clone(),
+            body,
+            report,
             then: None,
         });
     }
 
-    /// Runs leg after leg. Returns how the reply ends, and what the last leg came to.
-    async fn run(&mut self, mut body: Bytes, mut report: LegReport) -> (Ending, LegReport) {
+    /// Runs leg after leg, from what the first one came to. Returns how the reply ends.
+    async fn run(&mut self, mut verdict: Verdict, mut body: Bytes, mut report: LegReport) -> Ending {
         loop {
-            self.ended(&body, &report);
-            let verdict = judge(&report, &self.now);
+            self.ended(body.clone(), report);
             let go_on = match verdict {
                 Verdict::End(ending) => Err(ending),
                 Verdict::Fire { prompt, reason } => self.fire(prompt, reason).await,
                 Verdict::Mixed(all) => {
-                    if let Err(error) = self.exchange.write_beside(all, &report).await {
+                    if let Some(last) = self.legs.last()
+                        && let Err(error) = self.exchange.write_beside(all, &last.report).await
+                    {
                         tracing::error!(exchange = self.exchange.ctx.id, %error, "hidden call not written");
                     }
                     Err(Ending::Own)
                 }
                 Verdict::AskAgain(refused) => self.ask_again(refused, &body).await,
             };
-            match go_on {
-                Err(ending) => return (ending, report),
-                Ok(()) => match self.next().await {
-                    Some((next, found)) => (body, report) = (next, found),
-                    None => return (self.lost(), report),
-                },
+            if let Err(ending) = go_on {
+                return ending;
             }
+            match self.next().await {
+                Some(next) => (body, report) = next,
+                None => return self.lost(),
+            }
+            verdict = judge(&report, &self.now);
         }
     }
 

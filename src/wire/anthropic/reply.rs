@@ -25,8 +25,7 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    for block in json::elements(text, content?) {
-        let [kind, id, name, input] = json::pick(text, block, ["type", "id", "name", "input"]);
+    for [kind, id, name, input] in json::pick_each(text, content?, ["type", "id", "name", "input"]) {
         let kind = string(kind).unwrap_or_default();
         let is_call = kind == "tool_use";
         let id = string(id).unwrap_or_default().into_owned();

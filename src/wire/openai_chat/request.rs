@@ -113,10 +113,10 @@ fn choice(text: &[u8], value: Span) -> Choice {
 }
 
 fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
-    let all = json::elements(text, value);
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
+    let all = json::pick_each(text, value, ["function", "custom"]);
     let mut tools = Tools {
         end: value.end - 1,
         count: all.len(),
@@ -124,14 +124,9 @@ fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
         taken: false,
         old_style: false,
     };
-    for tool in all {
-        for kind in ["function", "custom"] {
-            let Some(inner) = json::get(text, tool, kind) else {
-                continue;
-            };
-            tools.client = true;
-            tools.taken |= json::get_string(text, inner, "name").is_some_and(|n| n == TOOL_NAME);
-        }
+    for inner in all.into_iter().flatten().flatten() {
+        tools.client = true;
+        tools.taken |= json::get_string(text, inner, "name").is_some_and(|n| n == TOOL_NAME);
     }
     Some(tools)
 }

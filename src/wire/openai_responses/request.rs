@@ -208,7 +208,7 @@ fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
-    let all = json::elements(text, value);
+    let all = json::pick_each(text, value, ["type", "name"]);
     let mut tools = Tools {
         end: value.end - 1,
         count: all.len(),
@@ -216,10 +216,10 @@ fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
         taken: false,
         old_style: false,
     };
-    for tool in all {
-        let kind = json::get_string(text, tool, "type");
-        tools.client |= kind.is_none_or(|k| CLIENT_TOOLS.contains(&&*k));
-        tools.taken |= json::get_string(text, tool, "name").is_some_and(|n| n == TOOL_NAME);
+    for [kind, name] in all {
+        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
+        tools.client |= string(kind).is_none_or(|k| CLIENT_TOOLS.contains(&&*k));
+        tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);
     }
     Some(tools)
 }
