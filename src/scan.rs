@@ -398,14 +398,48 @@ mod tests {
         }
     }
 
+    /// The vectors of this processor, and those of older ones of its kind.
+    fn levels() -> Vec<Level> {
+        let best = Level::new();
+        #[cfg(target_arch = "x86_64")]
+        let older = [
+            best.as_sse2().map(Level::Sse2),
+            best.as_sse4_2().map(Level::Sse4_2),
+            best.as_avx2().map(Level::Avx2),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let older = [None];
+        older.into_iter().flatten().chain([best]).collect()
+    }
+
     fn agree(text: &[u8]) {
         for at in 0..text.len() {
             match text[at] {
-                b'"' => assert_eq!(string_end(text, at), slow_string_end(text, at), "{at}"),
-                b'{' | b'[' => assert_eq!(container_end(text, at), slow_container_end(text, at), "{at}"),
+                b'"' => {
+                    let end = slow_string_end(text, at);
+                    assert_eq!(string_end(text, at), end, "{at}");
+                    for level in levels() {
+                        let found = dispatch!(level, simd => long_string_end(simd, text, at, at + 1));
+                        assert_eq!(found, end, "{at} {level:?}");
+                    }
+                }
+                b'{' | b'[' => {
+                    let end = slow_container_end(text, at);
+                    for level in levels() {
+                        let found = dispatch!(level, simd => container_end_by(simd, text, at));
+                        assert_eq!(found, end, "{at} {level:?}");
+                    }
+                }
                 _ => {}
             }
         }
+        let noted = levels().into_iter().map(|level| {
+            let mut notes = Notes::default();
+            dispatch!(level, simd => Place::default().blocks(simd, text, &mut notes));
+            notes.all
+        });
+        let noted: Vec<_> = noted.collect();
+        assert!(noted.iter().all(|all| *all == noted[0]), "{noted:?}");
     }
 
     #[test]

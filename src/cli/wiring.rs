@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
@@ -15,8 +15,8 @@ use crate::proxy::server::Bound;
 use crate::store::SharedStore;
 use crate::telemetry::{ExchangeEvent, Metrics, Traces};
 
-/// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so that none is lost with a
-/// task that never ran.
+/// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so
+/// that none is lost with a task that did not come to it.
 struct Told {
     event: ExchangeEvent,
     metrics: Arc<Metrics>,
@@ -40,7 +40,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// Prepares a client for each upstream, and the one tap that logs and counts.
+    /// Prepares a client for each upstream, and the one tap that logs and counts. Call it within the runtime.
     pub(super) fn new(
         bound: Bound,
         config: &Config,
@@ -52,6 +52,13 @@ impl Data {
     ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
         let noted = journal.clone();
+        // The last handle of an exchange goes with its answer's last bytes: they leave first, and a task tells.
+        let (tell, mut ended) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(told) = ended.recv().await {
+                drop(told);
+            }
+        });
         let tap = move |event: ExchangeEvent| {
             let told = Told {
                 event,
@@ -59,11 +66,8 @@ impl Data {
                 journal: noted.clone(),
                 traces: traces.clone(),
             };
-            // The last handle of an exchange goes with its answer's last bytes: they leave first.
-            match Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn(async move { drop(told) })),
-                Err(_) => drop(told),
-            }
+            // Where nobody takes it any more, it is told here.
+            let _ = tell.send(told);
         };
         let app = App::new(config.clone(), store, seal, Arc::new(tap))?.with_journal(journal);
         let app = Arc::new(app);

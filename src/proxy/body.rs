@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::poll_immediate;
 use futures_util::stream;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
@@ -124,8 +125,14 @@ async fn gather(
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Fault> {
     loop {
-        let Ok(frame) = tokio::time::timeout(AGENT_IDLE, body.frame()).await else {
-            return Err(Code::BODY_TIMEOUT.into());
+        let mut frame = body.frame();
+        // What is there already costs no look at the clock.
+        let frame = match poll_immediate(&mut frame).await {
+            Some(frame) => frame,
+            None => match tokio::time::timeout(AGENT_IDLE, frame).await {
+                Ok(frame) => frame,
+                Err(_) => return Err(Code::BODY_TIMEOUT.into()),
+            },
         };
         match frame {
             None => return Ok(None),

@@ -204,9 +204,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
                 meter: meter.clone(),
                 recording: recording.clone(),
             };
-            // Its state is large, and the server keeps room for what it awaits as long as the connection lives:
-            // in a box it goes when the answer's head is there.
-            Box::pin(answer(app, ctx, body)).await
+            answer(app, ctx, body).await
         }
         Err(fault) => {
             // Nobody holds a place by what is not let in.

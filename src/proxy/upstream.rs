@@ -155,7 +155,7 @@ impl Place {
             detail: e.to_string(),
             reused: false,
         };
-        let uri = format!("{}{target}", self.config.base_url);
+        let uri = [self.config.base_url.as_str(), target].concat();
         let uri = Uri::try_from(uri).map_err(|e| bad(&e))?;
         let mut request = Request::new(());
         *request.method_mut() = method.clone();

@@ -1,5 +1,7 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
+use std::fmt::Write;
+
 use bytes::Bytes;
 
 use crate::json::{self, Span};
@@ -93,6 +95,20 @@ pub struct Tools {
     pub taken: bool,
     /// Whether their schemas are in the older of two styles (Gemini: `parameters`).
     pub old_style: bool,
+}
+
+impl Tools {
+    /// The edit that puts one more tool behind the others. `about`: bytes of the long texts in it.
+    pub fn with(&self, tool: std::fmt::Arguments<'_>, about: usize) -> Edit {
+        /// Room for names, brackets and a comma.
+        const REST: usize = 128;
+        let mut text = String::with_capacity(about + REST);
+        if self.count > 0 {
+            text.push(',');
+        }
+        let _ = text.write_fmt(tool);
+        Edit::insert(self.end, text)
+    }
 }
 
 /// Whether the model may choose.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use crate::handoff::record::{HiddenPair, Place};
+use crate::handoff::tool::SCHEMA;
 use crate::json::{self, Malformed, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
@@ -209,12 +210,10 @@ pub(super) fn bound(view: &View) -> bool {
 }
 
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    let tools = view.tools?;
-    let comma = if tools.count > 0 { "," } else { "" };
-    let schema = crate::handoff::tool::SCHEMA;
-    let text =
-        format!(r#"{comma}{{"name":"{TOOL_NAME}","description":{description},"input_schema":{schema}}}"#);
-    Some(Edit::insert(tools.end, text))
+    Some(view.tools?.with(
+        format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"input_schema":{SCHEMA}}}"#),
+        description.len() + SCHEMA.len(),
+    ))
 }
 
 pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {

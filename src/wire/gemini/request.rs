@@ -271,15 +271,16 @@ pub(super) fn place(view: &View, turn: usize) -> Place {
 
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
     let tools = view.tools?;
-    let comma = if tools.count > 0 { "," } else { "" };
     let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
     let (key, schema) = match (tools.old_style, snake) {
         (true, _) => ("parameters", tool::OPENAPI_SCHEMA),
         (false, true) => ("parameters_json_schema", tool::SCHEMA),
         (false, false) => ("parametersJsonSchema", tool::SCHEMA),
     };
-    let text = format!(r#"{comma}{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#);
-    Some(Edit::insert(tools.end, text))
+    Some(tools.with(
+        format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#),
+        description.len() + schema.len(),
+    ))
 }
 
 pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {

@@ -157,12 +157,12 @@ pub(super) fn place(view: &View, turn: usize) -> Place {
 }
 
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    let tools = view.tools?;
-    let comma = if tools.count > 0 { "," } else { "" };
-    let text = format!(
-        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
-    );
-    Some(Edit::insert(tools.end, text))
+    Some(view.tools?.with(
+        format_args!(
+            r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
+        ),
+        description.len() + SCHEMA.len(),
+    ))
 }
 
 pub(super) fn user_text(text: &str) -> String {

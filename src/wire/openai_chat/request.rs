@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::handoff::tool::SCHEMA;
 use crate::json::{self, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
@@ -132,13 +133,12 @@ fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
 }
 
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    let tools = view.tools?;
-    let comma = if tools.count > 0 { "," } else { "" };
-    let schema = crate::handoff::tool::SCHEMA;
-    let text = format!(
-        r#"{comma}{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{schema}}}}}"#
-    );
-    Some(Edit::insert(tools.end, text))
+    Some(view.tools?.with(
+        format_args!(
+            r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
+        ),
+        description.len() + SCHEMA.len(),
+    ))
 }
 
 /// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::handoff::tool::SCHEMA;
 use crate::json::{self, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
@@ -257,13 +258,12 @@ pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
 
 /// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    let tools = view.tools?;
-    let comma = if tools.count > 0 { "," } else { "" };
-    let schema = crate::handoff::tool::SCHEMA;
-    let text = format!(
-        r#"{comma}{{"type":"function","name":"{TOOL_NAME}","description":{description},"parameters":{schema},"strict":false}}"#
-    );
-    Some(Edit::insert(tools.end, text))
+    Some(view.tools?.with(
+        format_args!(
+            r#"{{"type":"function","name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA},"strict":false}}"#
+        ),
+        description.len() + SCHEMA.len(),
+    ))
 }
 
 pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
