@@ -67,20 +67,18 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
             return Some(from + first as usize + 1);
         }
     }
-    dispatch!(Level::new(), simd => long_string_end(simd, text, at, from))
+    dispatch!(Level::new(), simd => long_string_end(simd, text, from))
 }
 
-/// The same for a string without an end before `from`.
+/// The same for a string without an end before `from`, where no escape is under way.
 #[inline(always)]
-fn long_string_end<S: Simd>(simd: S, text: &[u8], at: usize, mut from: usize) -> Option<usize> {
+fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
+    let mut carried = 0;
     while from < text.len() {
-        let mut quotes = Block::at(simd, text, from).is(b'"');
-        while quotes != 0 {
-            let hit = from + quotes.trailing_zeros() as usize;
-            if !escaped(text, at, hit) {
-                return Some(hit + 1);
-            }
-            quotes &= quotes - 1;
+        let block = Block::at(simd, text, from);
+        let ends = block.is(b'"') & !literal(block.is(b'\\'), &mut carried);
+        if ends != 0 {
+            return Some(from + ends.trailing_zeros() as usize + 1);
         }
         from += BLOCK;
     }
@@ -109,11 +107,43 @@ pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
     at + plain.count()
 }
 
-/// Whether an odd number of backslashes stands between `floor` and `at`.
-#[inline]
-fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
-    let before = &text[floor + 1..at];
-    before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+/// Follows strings from block to block.
+#[derive(Debug, Default, Clone, Copy)]
+struct Strings {
+    /// All ones inside a string, else zero.
+    inside: u64,
+    /// One where the first byte of the next block is made literal by a backslash.
+    carried: u64,
+}
+
+/// What a block holds of strings.
+struct Quoted {
+    /// The quotes that begin or end one.
+    quotes: u64,
+    /// What stands inside, opening quotes included and closing ones not.
+    inside: u64,
+}
+
+impl Strings {
+    /// Goes over the block at `from`; `None` where all of it stands inside one string. Without a branch that depends on
+    /// where an escape stands: text has one in every other block, and processors cannot guess which.
+    #[inline(always)]
+    fn over<S: Simd>(&mut self, block: &Block<S>, text: &[u8], floor: usize, from: usize) -> Option<Quoted> {
+        let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
+        let escapes = slashes | self.carried;
+        let mut kept = quotes & !literal(slashes, &mut self.carried);
+        if kept == 0 && self.inside != 0 {
+            return None;
+        }
+        let mut inside = parity(kept) ^ self.inside;
+        // An escape counts inside strings alone. In JSON there is no other.
+        if escapes & !inside != 0 {
+            kept = one_by_one(text, floor, from, quotes, self.inside != 0);
+            inside = parity(kept) ^ self.inside;
+        }
+        self.inside = ((inside as i64) >> 63) as u64;
+        Some(Quoted { quotes: kept, inside })
+    }
 }
 
 /// End of the object or array that begins at `at`; `None` where it has none.
@@ -124,31 +154,17 @@ pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
 #[inline(always)]
 fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0;
-    // All ones inside a string, else zero.
-    let mut inside = 0u64;
+    let mut strings = Strings::default();
     let mut from = at;
     while from < text.len() {
         let block = Block::at(simd, text, from);
-        let mut quotes = block.is(b'"');
-        if quotes == 0 && inside != 0 {
-            from += BLOCK;
-            continue;
-        }
-        if quotes != 0 {
-            quotes = unescaped(text, at, from, &block, quotes, inside);
-            if quotes == 0 && inside != 0 {
-                from += BLOCK;
-                continue;
+        if let Some(Quoted { inside, .. }) = strings.over(&block, text, at, from) {
+            let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
+            if let Some(bit) = close(&mut depth, opens, closes) {
+                return Some(from + bit as usize + 1);
             }
         }
-        let strings = parity(quotes) ^ inside;
-        inside = ((strings as i64) >> 63) as u64;
-        let opens = block.is_bracket(b'{') & !strings;
-        let closes = block.is_bracket(b'}') & !strings;
-        match close(&mut depth, opens, closes) {
-            Some(bit) => return Some(from + bit as usize + 1),
-            None => from += BLOCK,
-        }
+        from += BLOCK;
     }
     None
 }
@@ -170,8 +186,7 @@ struct Place {
     /// Where the next block begins.
     at: usize,
     depth: u32,
-    /// All ones inside a string, else zero.
-    inside: u64,
+    strings: Strings,
 }
 
 #[derive(Debug, Default)]
@@ -215,32 +230,21 @@ impl Place {
         let from = self.at;
         self.at += BLOCK;
         let block = Block::at(simd, text, from);
-        let mut quotes = block.is(b'"');
-        if quotes == 0 && self.inside != 0 {
+        let was_inside = self.strings.inside != 0;
+        let Some(Quoted { quotes, inside }) = self.strings.over(&block, text, 0, from) else {
             return;
-        }
-        if quotes != 0 {
-            quotes = unescaped(text, 0, from, &block, quotes, self.inside);
-            if quotes == 0 && self.inside != 0 {
-                return;
-            }
-        }
-        if self.inside != 0
-            && let Some(i) = notes.string.take()
-        {
+        };
+        if was_inside && let Some(i) = notes.string.take() {
             notes.all[i].end = from + quotes.trailing_zeros() as usize + 1;
         }
-        let strings = parity(quotes) ^ self.inside;
-        self.inside = ((strings as i64) >> 63) as u64;
-        let opens = block.is_bracket(b'{') & !strings;
-        let closes = block.is_bracket(b'}') & !strings;
+        let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
         if self.depth >= NOTED_DEPTH + closes.count_ones() {
             self.depth += opens.count_ones();
             self.depth -= closes.count_ones();
         } else {
             self.depth = notes.brackets(self.depth, from, opens, closes);
         }
-        if self.inside != 0 && quotes != 0 && self.depth <= NOTED_DEPTH {
+        if self.strings.inside != 0 && quotes != 0 && self.depth <= NOTED_DEPTH {
             let start = from + (u64::BITS - 1 - quotes.leading_zeros()) as usize;
             notes.string = Some(notes.all.len());
             notes.all.push(Span::new(start, 0));
@@ -275,45 +279,25 @@ impl Notes {
     }
 }
 
-/// The quotes of a block that begin or end a string.
+/// The bytes that an escape makes literal: those behind runs of backslashes of odd length. `carried` is one where such
+/// a run ends with the block before, and then with this one. (The addition carries each run that begins at an odd place
+/// to the place behind it; how it is done is known from simdjson.)
 #[inline(always)]
-fn unescaped<S: Simd>(
-    text: &[u8],
-    floor: usize,
-    from: usize,
-    block: &Block<S>,
-    quotes: u64,
-    inside: u64,
-) -> u64 {
-    let slashes = block.is(b'\\');
-    let carried = u64::from(from > floor && text[from - 1] == b'\\' && escaped(text, floor, from));
-    if slashes | carried == 0 {
-        return quotes;
-    }
-    let kept = quotes & !behind_odd_runs(slashes, carried);
-    if kept == 0 && inside != 0 {
-        return kept;
-    }
-    // An escape counts inside strings alone. In JSON there is no other.
-    if (slashes | carried) & !(parity(kept) ^ inside) == 0 {
-        return kept;
-    }
-    one_by_one(text, floor, from, quotes, inside != 0)
-}
-
-/// The bytes that an escape makes literal: those behind runs of backslashes of odd length. `carried` is one
-/// where such a run ends with the block before. (The addition carries each run that begins at an odd place to
-/// the place behind it; how it is done is known from simdjson.)
-#[inline]
-fn behind_odd_runs(slashes: u64, carried: u64) -> u64 {
+fn literal(slashes: u64, carried: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
-    let slashes = slashes & !carried;
-    let follows = slashes << 1 | carried;
+    let before = *carried;
+    // Not by the addition: blocks would wait for each other. A block of nothing else goes on with the run.
+    if slashes != u64::MAX {
+        *carried = u64::from(slashes.leading_ones() & 1);
+    }
+    let slashes = slashes & !before;
+    let follows = slashes << 1 | before;
     let odd_starts = slashes & !EVEN & !follows;
     let carried_over = odd_starts.wrapping_add(slashes);
     (EVEN ^ (carried_over << 1)) & follows
 }
 
+/// The quotes that begin or end a string, where backslashes stand outside of strings, too.
 #[cold]
 fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: bool) -> u64 {
     let (mut kept, mut left) = (quotes, quotes);
@@ -327,6 +311,12 @@ fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: b
         left ^= bit;
     }
     kept
+}
+
+/// Whether an odd number of backslashes stands between `floor` and `at`.
+fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
+    let before = &text[floor + 1..at];
+    before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
 }
 
 /// Each bit becomes the parity of itself and all bits below it: ones from an opening quote to before the closing one.
@@ -419,7 +409,7 @@ mod tests {
                     let end = slow_string_end(text, at);
                     assert_eq!(string_end(text, at), end, "{at}");
                     for level in levels() {
-                        let found = dispatch!(level, simd => long_string_end(simd, text, at, at + 1));
+                        let found = dispatch!(level, simd => long_string_end(simd, text, at + 1));
                         assert_eq!(found, end, "{at} {level:?}");
                     }
                 }
