@@ -149,24 +149,37 @@ impl Live {
         state.repeat.take_if(is_repeat).map(|repeat| repeat.handoff)
     }
 
-    /// Whether the listed pairs are all that a transcript with this cut and these calls can need; else the calls.
-    /// `calls` is asked only where the cut does not tell.
-    pub fn has_all_pairs(
+    /// Whether the listed pairs are all that a transcript with this cut and these calls can need. The calls come newest
+    /// first and are asked for only where the cut does not tell, and only as far back as the last request knew them.
+    pub fn has_all_pairs<Calls: Iterator<Item = String>>(
         &self,
         active: Option<HandoffId>,
-        calls: impl FnOnce() -> Vec<String>,
-    ) -> Result<(), Vec<String>> {
-        let with_call = {
+        newest_first: impl FnOnce() -> Calls,
+    ) -> bool {
+        let known = {
             let state = self.state();
             if state.complete.behind == Some(active) {
-                return Ok(());
+                return true;
             }
             state.complete.with_call.clone()
         };
-        let calls = calls();
-        match with_call {
-            Some(call) if calls.contains(&call) => Ok(()),
-            _ => Err(calls),
+        let Some(known) = known else { return false };
+        let mut newest = None;
+        for call in newest_first() {
+            if call == known {
+                self.go_on_from(&known, newest);
+                return true;
+            }
+            newest.get_or_insert(call);
+        }
+        false
+    }
+
+    /// A transcript that holds a later call holds the earlier one, too; unless a handoff has fired meanwhile.
+    fn go_on_from(&self, known: &str, newest: Option<String>) {
+        let complete = &mut self.state().complete;
+        if newest.is_some() && complete.with_call.as_deref() == Some(known) {
+            complete.with_call = newest;
         }
     }
 

@@ -205,3 +205,22 @@ async fn hits_are_cheap() {
     println!("10,000 hits: {took:?}");
     assert!(took < Duration::from_millis(500));
 }
+
+#[test]
+fn calls_are_asked_for_as_far_back_as_they_are_new() {
+    let live = Live::new(Conversation::default(), false);
+    let all = |calls: &[&str], most: usize| {
+        let mut asked = 0;
+        let back = calls.iter().rev().inspect(|_| asked += 1);
+        let all = live.has_all_pairs(None, || back.map(|c| (*c).to_owned()));
+        assert!(asked <= most, "{asked} of {calls:?}");
+        all
+    };
+    assert!(!all(&["a", "b"], 0), "nobody has looked");
+    live.looked_up(&["a".to_owned(), "b".to_owned()]);
+    assert!(all(&["a", "b"], 1));
+    assert!(all(&["a", "b", "c", "d"], 3));
+    assert!(all(&["a", "b", "c", "d", "e"], 2), "goes on from there");
+    assert!(!all(&["a", "b", "x"], 3), "another branch");
+    assert!(all(&["a", "b", "c", "d", "e"], 1));
+}

@@ -165,13 +165,32 @@ impl Reading {
         let mut seen = std::collections::HashSet::new();
         let turns = |role| (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
         let calls = turns(Role::Assistant).flat_map(|i| wire.call_keys(&self.view, i));
-        let results = turns(Role::Tool)
-            .flat_map(|i| wire.anatomy(&self.view, i).parts)
-            .filter(|p| p.kind == PartKind::Result)
-            .filter_map(|p| Some(self.view.str(p.id?).into_owned()));
+        let results = turns(Role::Tool).flat_map(|i| self.answered(wire, i));
         calls
             .chain(results)
             .filter(|id| seen.insert(id.clone()))
+            .collect()
+    }
+
+    /// The same from the transcript's end, as far as it is asked for; an id comes again where its result does.
+    pub fn call_ids_back<'a>(&'a self, wire: &'a dyn Wire) -> impl Iterator<Item = String> + 'a {
+        let turns = (0..self.view.turns.len()).rev();
+        turns.flat_map(move |i| {
+            let ids = match self.view.turns[i].role {
+                Role::Assistant => wire.call_keys(&self.view, i),
+                Role::Tool => self.answered(wire, i),
+                _ => Vec::new(),
+            };
+            ids.into_iter().rev()
+        })
+    }
+
+    /// Ids of the calls that a turn's results answer.
+    fn answered(&self, wire: &dyn Wire, turn: usize) -> Vec<String> {
+        let parts = wire.anatomy(&self.view, turn).parts.into_iter();
+        parts
+            .filter(|p| p.kind == PartKind::Result)
+            .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
             .collect()
     }
 }

@@ -359,13 +359,10 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
     let store = app.sessions.store();
     let view = &prepared.reading.view;
     let new_here = live.tooled().is_none() && (view.under_way() || view.facts.previous.is_some());
-    let calls = || prepared.reading.call_ids(prepared.wire);
-    let lacking = if new_here {
-        Err(calls())
-    } else {
-        live.has_all_pairs(prepared.active.as_ref().map(|a| a.id), calls)
-    };
-    if let Err(beside) = lacking {
+    let active = prepared.active.as_ref().map(|a| a.id);
+    let (reading, wire) = (&prepared.reading, prepared.wire);
+    if new_here || !live.has_all_pairs(active, || reading.call_ids_back(wire)) {
+        let beside = reading.call_ids(wire);
         let found = store.pairs_beside(&ctx.principal, &beside).await?;
         let found: Vec<_> = found
             .into_iter()
@@ -375,7 +372,7 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
         app.sessions.add_pairs(live, found, now_ms()).await?;
         live.looked_up(&beside);
     }
-    let asides = prepared.reading.asides();
+    let asides = reading.asides();
     let unknown: Vec<_> = asides
         .into_iter()
         .filter(|id| all.iter().all(|p| p.id != *id))
