@@ -6,47 +6,31 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use memchr::memmem::Finder;
-
 use crate::handoff::sentinel::STEM;
 use crate::json::{self, Span, Walk};
 use crate::scan::Follow;
 
 /// Reads ahead. Feed it a body that grows.
-pub struct Skimmer {
-    follow: Follow,
-    stem: Finder<'static>,
-    stems: Vec<usize>,
-    searched: usize,
-}
+pub struct Skimmer(Follow);
 
 impl Default for Skimmer {
     fn default() -> Self {
-        Self {
-            follow: Follow::default(),
-            stem: Finder::new(STEM),
-            stems: Vec::new(),
-            searched: 0,
-        }
+        Self(Follow::seeking(STEM))
     }
 }
 
 impl Skimmer {
     /// `text` is all that has arrived.
     pub fn read(&mut self, text: &[u8]) {
-        self.follow.advance(text);
-        // A stem may begin before and end behind what was known.
-        let from = self.searched.saturating_sub(STEM.len() - 1);
-        let found = self.stem.find_iter(text.get(from..).unwrap_or_default());
-        self.stems.extend(found.map(|at| from + at));
-        self.searched = text.len();
+        self.0.advance(text);
     }
 
     /// All of it has been read.
     pub fn done(self, text: &[u8]) -> Skim {
+        let (spans, stems) = self.0.finish(text);
         Skim {
-            spans: self.follow.finish(text),
-            stems: Some(self.stems),
+            spans,
+            stems: Some(stems),
             next: AtomicUsize::new(0),
         }
     }

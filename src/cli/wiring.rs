@@ -4,8 +4,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
@@ -37,7 +39,11 @@ impl Drop for Told {
 pub(super) struct Data {
     bound: Bound,
     app: Arc<App>,
+    telling: JoinHandle<()>,
 }
+
+/// How long ended exchanges may take to be told when the process ends.
+const TOLD_TIME: Duration = Duration::from_secs(1);
 
 impl Data {
     /// Prepares a client for each upstream, and the one tap that logs and counts. Call it within the runtime.
@@ -54,7 +60,7 @@ impl Data {
         let noted = journal.clone();
         // The last handle of an exchange goes with its answer's last bytes: they leave first, and a task tells.
         let (tell, mut ended) = mpsc::unbounded_channel();
-        tokio::spawn(async move {
+        let telling = tokio::spawn(async move {
             while let Some(told) = ended.recv().await {
                 drop(told);
             }
@@ -77,7 +83,7 @@ impl Data {
                 .upgrade()
                 .map_or(0, |app| all.saturating_sub(app.free_exchanges()))
         });
-        Ok(Self { bound, app })
+        Ok(Self { bound, app, telling })
     }
 
     /// The address, with the port that was picked.
@@ -85,8 +91,10 @@ impl Data {
         self.bound.addr()
     }
 
-    /// Serves until `stop` is done and what was under way has ended, or the drain time is over.
+    /// Serves until `stop` is done and what was under way has ended and is told, or the drain time is over.
     pub(super) async fn run(self, stop: impl Future<Output = ()>) {
         self.bound.run(self.app, stop).await;
+        // The last exchange lets go of the last way to tell.
+        let _ = tokio::time::timeout(TOLD_TIME, self.telling).await;
     }
 }

@@ -43,10 +43,17 @@ fn without(view: &View, turn: usize, anatomy: &Anatomy, lost: &[bool]) -> Vec<Ed
     })
 }
 
+/// As many calls of one message are passed by one after the other.
+const FEW: usize = 16;
+
 /// Calls behind the cut.
 struct Calls<'a> {
     text: &'a [u8],
-    ids: HashSet<&'a [u8]>,
+    /// Ids of the last message's calls: nearly all results answer those.
+    last: Vec<&'a [u8]>,
+    /// Ids of the calls before it, which go into the set when somebody asks for one of them.
+    before: Vec<&'a [u8]>,
+    known: HashSet<&'a [u8]>,
     /// Calls of the last message that were not answered yet, and those among them that have no id: their
     /// results are known by their number alone.
     open: usize,
@@ -57,7 +64,9 @@ impl<'a> Calls<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self {
             text,
-            ids: HashSet::new(),
+            last: Vec::new(),
+            before: Vec::new(),
+            known: HashSet::new(),
             open: 0,
             nameless: 0,
         }
@@ -65,16 +74,29 @@ impl<'a> Calls<'a> {
 
     fn next_message(&mut self) {
         (self.open, self.nameless) = (0, 0);
+        self.before.append(&mut self.last);
     }
 
     fn made(&mut self, parts: &[Part]) {
         for call in parts.iter().filter(|p| p.kind == PartKind::Call) {
             self.open += 1;
             match call.id {
-                Some(id) => drop(self.ids.insert(id.of(self.text))),
+                Some(id) => self.last.push(id.of(self.text)),
                 None => self.nameless += 1,
             }
         }
+    }
+
+    fn knows(&mut self, id: &[u8]) -> bool {
+        let few = self.last.len() <= FEW;
+        if few && self.last.contains(&id) {
+            return true;
+        }
+        self.known.extend(self.before.drain(..));
+        if !few {
+            self.known.extend(self.last.drain(..));
+        }
+        self.known.contains(id)
     }
 
     /// Whether a part answers one of them, or is no result at all.
@@ -83,7 +105,7 @@ impl<'a> Calls<'a> {
             return true;
         }
         match part.id {
-            Some(id) if self.ids.contains(id.of(self.text)) => {
+            Some(id) if self.knows(id.of(self.text)) => {
                 self.open = self.open.saturating_sub(1);
                 true
             }
