@@ -43,7 +43,7 @@ fn without(view: &View, turn: usize, anatomy: &Anatomy, lost: &[bool]) -> Vec<Ed
     })
 }
 
-/// As many calls of one message are passed by one after the other.
+/// Up to so many calls of one message are compared one by one: a set costs more.
 const FEW: usize = 16;
 
 /// Calls behind the cut.
