@@ -3,16 +3,25 @@
 #
 #   benches/compare.sh BASELINE FIGURES TOLERANCE      fails where a figure grew by more than TOLERANCE percent,
 #                                                      where one is missing, and where one is new
+#   benches/compare.sh --here                          prints the first line of a baseline that is made here
 #
-# A baseline says what it was counted with (`# rustc 1.2.3 x86_64`). Another compiler makes other code of the same
-# source, so the tolerance is five times as wide then; for another processor there is nothing to compare with.
+# A baseline says what it was counted with (`# rustc 1.2.3 x86_64+avx2`). Another compiler makes other code of the same
+# source, so the tolerance is five times as wide then; for another processor there is nothing to compare with, nor for
+# one with other vectors, by which the program chooses how it reads.
 set -eu
+
+used=$(${RUSTC:-rustc} --version | cut -d' ' -f2)
+here=$(uname -m)
+if grep -qsw avx2 /proc/cpuinfo; then here=$here+avx2; fi
+if [ "$1" = --here ]; then
+    echo "# rustc $used $here"
+    exit 0
+fi
 baseline=$1 figures=$2 tolerance=$3
 
 read -r _ _ compiler processor <"$baseline"
-used=$(${RUSTC:-rustc} --version | cut -d' ' -f2)
-if [ "$processor" != "$(uname -m)" ]; then
-    echo "written down on $processor, counted on $(uname -m): not compared"
+if [ "$processor" != "$here" ]; then
+    echo "written down on $processor, counted on $here: not compared"
     exit 0
 fi
 if [ "$compiler" != "$used" ]; then

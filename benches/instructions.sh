@@ -27,7 +27,7 @@ trap 'rm -f "$counts"' EXIT
 done >"$counts"
 
 if [ "${1:-}" = --update ]; then
-    { echo "# $(rustc --version | cut -d' ' -f1-2) $(uname -m)"; cat "$counts"; } >"$baseline"
+    { benches/compare.sh --here; cat "$counts"; } >"$baseline"
     cat "$baseline"
     exit 0
 fi

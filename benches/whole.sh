@@ -22,7 +22,7 @@ trap 'rm -f "$ratios"' EXIT
 echo
 
 if [ "${1:-}" = --update ]; then
-    { echo "# $(rustc --version | cut -d' ' -f1-2) $(uname -m)"; cat "$ratios"; } >"$baseline"
+    { benches/compare.sh --here; cat "$ratios"; } >"$baseline"
     cat "$baseline"
     exit 0
 fi
