@@ -42,6 +42,9 @@ pub(super) struct Data {
     telling: JoinHandle<()>,
 }
 
+/// Ended exchanges that may wait to be told.
+const UNTOLD: usize = 4096;
+
 /// How long ended exchanges may take to be told when the process ends.
 const TOLD_TIME: Duration = Duration::from_secs(1);
 
@@ -59,7 +62,7 @@ impl Data {
         let counted = Arc::clone(metrics);
         let noted = journal.clone();
         // The last handle of an exchange goes with its answer's last bytes: they leave first, and a task tells.
-        let (tell, mut ended) = mpsc::unbounded_channel();
+        let (tell, mut ended) = mpsc::channel(UNTOLD);
         let telling = tokio::spawn(async move {
             while let Some(told) = ended.recv().await {
                 drop(told);
@@ -72,8 +75,8 @@ impl Data {
                 journal: noted.clone(),
                 traces: traces.clone(),
             };
-            // Where nobody takes it any more, it is told here.
-            let _ = tell.send(told);
+            // Where nobody takes it any more, or the log stands still, it is told here.
+            let _ = tell.try_send(told);
         };
         let app = App::new(config.clone(), store, seal, Arc::new(tap))?.with_journal(journal);
         let app = Arc::new(app);
