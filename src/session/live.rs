@@ -150,7 +150,8 @@ impl Live {
     }
 
     /// Whether the listed pairs are all that a transcript with this cut and these calls can need. The calls come newest
-    /// first and are asked for only where the cut does not tell, and only as far back as the last request knew them.
+    /// first and are asked for only where the cut does not tell, and only as far back as the last request knew them;
+    /// the next request goes on from here.
     pub fn has_all_pairs<Calls: Iterator<Item = String>>(
         &self,
         active: Option<HandoffId>,

@@ -163,13 +163,10 @@ impl Reading {
     /// and in results that are turns of their own (their calls may be upstream's to remember).
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
         let mut seen = std::collections::HashSet::new();
-        let turns = |role| (0..self.view.turns.len()).filter(move |&i| self.view.turns[i].role == role);
-        let calls = turns(Role::Assistant).flat_map(|i| wire.call_keys(&self.view, i));
-        let results = turns(Role::Tool).flat_map(|i| self.answered(wire, i));
-        calls
-            .chain(results)
-            .filter(|id| seen.insert(id.clone()))
-            .collect()
+        let new = self.call_ids_back(wire).filter(|id| seen.insert(id.clone()));
+        let mut all: Vec<String> = new.collect();
+        all.reverse();
+        all
     }
 
     /// The same from the transcript's end, as far as it is asked for; an id comes again where its result does.
