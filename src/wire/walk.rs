@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::view::{Facts, Role, Tools, Turn, View};
-use super::{Call, Unread};
+use super::{Call, TOOL_NAME, Unread};
 use crate::json::{self, Malformed, Span, Walk};
 use crate::skim::Skim;
 
@@ -104,4 +104,26 @@ fn messages(
         turns.push(turn);
         Ok(turn.span.end)
     })
+}
+
+/// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One
+/// without a type it does.
+pub(super) fn typed_tools(text: &[u8], value: Span, client: impl Fn(&str) -> bool) -> Option<Tools> {
+    if text.get(value.start) != Some(&b'[') {
+        return None;
+    }
+    let all = json::pick_each(text, value, ["type", "name"]);
+    let mut tools = Tools {
+        end: value.end - 1,
+        count: all.len(),
+        client: false,
+        taken: false,
+        old_style: false,
+    };
+    for [kind, name] in all {
+        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
+        tools.client |= string(kind).is_none_or(|k| client(&k));
+        tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);
+    }
+    Some(tools)
 }

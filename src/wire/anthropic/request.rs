@@ -83,23 +83,9 @@ fn session(text: &[u8], metadata: Span) -> Option<String> {
 }
 
 fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
-    if text.get(value.start) != Some(&b'[') {
-        return None;
-    }
-    let all = json::pick_each(text, value, ["type", "name"]);
-    let mut tools = Tools {
-        end: value.end - 1,
-        count: all.len(),
-        client: false,
-        taken: false,
-        old_style: false,
-    };
-    for [kind, name] in all {
-        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
-        tools.client |= string(kind).is_none_or(|k| CLIENT_TOOLS.iter().any(|c| k.starts_with(c)));
-        tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);
-    }
-    Some(tools)
+    walk::typed_tools(text, value, |kind| {
+        CLIENT_TOOLS.iter().any(|c| kind.starts_with(c))
+    })
 }
 
 /// One walk, down to the members of each block: behind a cut it is made over everything that is kept.

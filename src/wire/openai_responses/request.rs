@@ -206,23 +206,7 @@ fn choice(text: &[u8], value: Span) -> Choice {
 }
 
 fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
-    if text.get(value.start) != Some(&b'[') {
-        return None;
-    }
-    let all = json::pick_each(text, value, ["type", "name"]);
-    let mut tools = Tools {
-        end: value.end - 1,
-        count: all.len(),
-        client: false,
-        taken: false,
-        old_style: false,
-    };
-    for [kind, name] in all {
-        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s));
-        tools.client |= string(kind).is_none_or(|k| CLIENT_TOOLS.contains(&&*k));
-        tools.taken |= string(name).is_some_and(|n| n == TOOL_NAME);
-    }
-    Some(tools)
+    walk::typed_tools(text, value, |kind| CLIENT_TOOLS.contains(&kind))
 }
 
 /// Brackets and a message around a string input.
