@@ -15,6 +15,8 @@ pub mod splice;
 pub mod wire;
 
 #[cfg(feature = "proxy")]
+mod access;
+#[cfg(feature = "proxy")]
 pub mod admin;
 #[cfg(feature = "proxy")]
 pub mod cli;

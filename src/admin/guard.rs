@@ -13,6 +13,7 @@ use http::{HeaderMap, Request};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::access::hosts;
 use crate::config::Secret;
 
 /// Why a request is turned away.
@@ -92,21 +93,11 @@ fn host<B>(request: &Request<B>) -> Option<&str> {
         Some(authority) => authority.as_str(),
         None => request.headers().get(HOST)?.to_str().ok()?,
     };
-    match named.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map(|(host, _)| host),
-        None => Some(named.rsplit_once(':').map_or(named, |(host, _)| host)),
-    }
+    hosts::without_port(named)
 }
 
 fn is_ours(host: &str, bound: IpAddr) -> bool {
-    match host.parse::<IpAddr>() {
-        Ok(ip) => ip.is_loopback() || ip == bound,
-        // Browsers resolve `localhost` and names below it to this machine themselves.
-        Err(_) => {
-            let host = host.trim_end_matches('.').to_ascii_lowercase();
-            host == "localhost" || host.ends_with(".localhost")
-        }
-    }
+    hosts::is_loopback(host) || hosts::is_address(host, bound)
 }
 
 #[cfg(test)]

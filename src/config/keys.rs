@@ -84,6 +84,10 @@ pub(super) const SECTIONS: &[Section] = &[
         name: "server",
         keys: &[
             key("listen", |d, v, _| put(&mut d.config.server.listen, v.address())),
+            key("hosts", |d, v, _| put(&mut d.config.server.hosts, v.hosts())),
+            key("origins", |d, v, _| {
+                put(&mut d.config.server.origins, v.origins())
+            }),
             optional("tls_cert", |d, v, e| put(&mut d.tls_cert, v.file(e).map(Some))),
             optional("tls_key", |d, v, e| put(&mut d.tls_key, v.file(e).map(Some))),
             key("drain_secs", |d, v, _| {
@@ -292,6 +296,8 @@ pub(super) fn blank() -> Draft {
         config: Config {
             server: Server {
                 listen: nowhere,
+                hosts: Vec::new(),
+                origins: Vec::new(),
                 tls: None,
                 drain: Duration::ZERO,
             },

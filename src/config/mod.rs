@@ -5,6 +5,7 @@
 
 mod keys;
 mod load;
+mod names;
 mod problem;
 mod raw;
 mod rules;
@@ -55,6 +56,10 @@ pub struct Config {
 pub struct Server {
     /// Address; port 0 picks a free one.
     pub listen: SocketAddr,
+    /// Host names, besides its own, under which the listener may be asked; lower case, without port.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
+    pub origins: Vec<String>,
     /// Certificate chain and key in PEM; absent: plain HTTP.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// How long open streams may go on after a stop signal.

@@ -21,7 +21,7 @@ pub(super) struct Complaint {
 /// A reader's answer: the value, or all that is wrong with it.
 pub(super) type Checked<T> = Result<T, Vec<Complaint>>;
 
-fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
+pub(super) fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
     Err(vec![Complaint {
         message: message.into(),
         help: help.into(),
@@ -398,7 +398,7 @@ fn header_value(value: Secret) -> Checked<Secret> {
 }
 
 /// All values, or all complaints, each with its place.
-fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {
+pub(super) fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {
     let mut values = Vec::new();
     let mut complaints = Vec::new();
     for (origin, checked) in items {

@@ -49,10 +49,16 @@ macro_rules! codes {
 codes! {
     /// The URL cannot be joined with the upstream's.
     BAD_TARGET = "bad_target", 400, false, Agent, "the request's path cannot be sent upstream; check the base URL given to the agent";
+    /// No host is named, or more than one.
+    BAD_HOST = "bad_host", 400, false, Agent, "the request does not name one host; send one Host header, as HTTP/1.1 asks";
     /// The agent broke off in the middle of its body.
     BODY_BROKEN = "body_broken", 400, true, Agent, "the request body ended before it was complete; send the request again";
     /// No client key, or one that is not configured.
     CLIENT_KEY = "client_key", 401, false, Agent, "this proxy wants a client key; give the agent the key of one of the [[clients]] in the config as its API key";
+    /// The request was made under a name that may be anybody's.
+    FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
+    /// A web page of another site made the request.
+    FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could spend the proxy's keys; if it may, add its origin to server.origins in the config";
     /// `/u/NAME` with a name that is not configured.
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
     /// `CONNECT`: this is no forward proxy.
@@ -186,6 +192,7 @@ fn anthropic_type(status: u16) -> &'static str {
 fn openai_type(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",
+        403 => "permission_error",
         429 => "rate_limit_error",
         500.. => "server_error",
         _ => "invalid_request_error",

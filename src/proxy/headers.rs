@@ -60,13 +60,11 @@ pub struct Sending {
     pub later_leg: bool,
 }
 
-/// The agent's headers for upstream, where they go with `target`. `key_header` is the one that carried the
-/// proxy's own client key.
+/// The agent's headers for upstream, where they go with `target`. The proxy's own client key is out of them already.
 pub fn onward(
     agent: &HeaderMap,
     upstream: &Upstream,
     (wire, target): (WireId, &str),
-    key_header: Option<&HeaderName>,
     sending: Sending,
 ) -> HeaderMap {
     let named = connection_names(agent);
@@ -77,7 +75,6 @@ pub fn onward(
             || REMADE.contains(&text)
             || text.starts_with("x-baton-")
             || FORWARDING.iter().any(|f| text.starts_with(f))
-            || key_header == Some(name)
             || (sending.read && name == header::ACCEPT_ENCODING)
             || (sending.plain && name == header::CONTENT_ENCODING)
             || (sending.later_leg && PER_ATTEMPT.contains(&text))
@@ -246,7 +243,6 @@ mod tests {
             &map(AGENT),
             &upstream(),
             (WireId::Anthropic, "/"),
-            None,
             Sending::default(),
         );
         assert_eq!(
@@ -272,7 +268,7 @@ mod tests {
             plain: true,
             later_leg: true,
         };
-        let out = onward(&map(AGENT), &upstream(), (WireId::Anthropic, "/"), None, sending);
+        let out = onward(&map(AGENT), &upstream(), (WireId::Anthropic, "/"), sending);
         assert_eq!(
             rows(&out),
             [
@@ -309,25 +305,13 @@ mod tests {
             let mut place = upstream();
             place.api_key = Some(Secret::new(key));
             place.headers = vec![("X-Org".to_owned(), Secret::new("ours"))];
-            let out = onward(&agent, &place, (wire, target), None, Sending::default());
+            let out = onward(&agent, &place, (wire, target), Sending::default());
             let mut expected = vec![("x-org", "ours"), (name, value)];
             expected.sort_unstable();
             let mut found = rows(&out);
             found.sort_unstable();
             assert_eq!(found, expected);
         }
-        let key = HeaderName::from_static("x-api-key");
-        let out = onward(
-            &agent,
-            &upstream(),
-            (WireId::Anthropic, "/"),
-            Some(&key),
-            Sending::default(),
-        );
-        assert_eq!(
-            rows(&out),
-            [("authorization", "Bearer agents"), ("x-org", "theirs")]
-        );
     }
 
     #[test]

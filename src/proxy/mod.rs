@@ -14,6 +14,7 @@ mod connect;
 pub mod download;
 pub mod exchange;
 pub mod fault;
+mod guard;
 pub mod headers;
 pub mod meter;
 pub mod out;
@@ -25,6 +26,7 @@ mod sealed;
 pub mod server;
 mod shelf;
 mod stored;
+mod target;
 pub mod upload;
 pub mod upstream;
 
@@ -45,6 +47,7 @@ use tokio::sync::Semaphore;
 use self::clients::{Keyring, Known};
 use self::coding::Coding;
 use self::fault::{Code, Fault};
+use self::guard::Guard;
 use self::headers::Sending;
 use self::meter::{EventHook, ExchangeMeter};
 use self::out::OutBody;
@@ -88,6 +91,7 @@ pub struct App {
     /// Where requests are put by while their answers stream.
     shelf: Shelf,
     clients: Keyring,
+    guard: Guard,
     exchanges: Arc<Semaphore>,
 }
 
@@ -99,6 +103,7 @@ impl App {
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
         let clients = Keyring::new(&config.clients);
+        let guard = Guard::new(&config.server);
         let tool = match &config.handoff.description {
             Some(own) => json::quote(own),
             None => tool::description().to_owned(),
@@ -114,6 +119,7 @@ impl App {
             journal: Tap::off(),
             shelf,
             clients,
+            guard,
             exchanges,
         })
     }
@@ -144,16 +150,14 @@ pub struct RequestContext {
     pub call: Call,
     /// The agent's method.
     pub method: Method,
-    /// Path and query, without `/u/NAME`, as the agent wrote them.
+    /// Path and query, without `/u/NAME` and the proxy's own client key, as the agent wrote them.
     pub target: String,
-    /// The agent's headers, all of them.
+    /// The agent's headers, all of them but those with the proxy's own client key.
     pub headers: HeaderMap,
     /// Takes notes for the exchange's event.
     pub meter: ExchangeMeter,
     /// Takes copies for the journal.
     pub recording: Recording,
-    /// The header that carried the proxy's own client key.
-    key_header: Option<HeaderName>,
 }
 
 impl RequestContext {
@@ -168,7 +172,6 @@ impl RequestContext {
             &self.headers,
             &self.place.config,
             (self.shape(), &self.target),
-            self.key_header.as_ref(),
             sending,
         )
     }
@@ -189,18 +192,17 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
     let recording = app.journal.exchange(&id);
     let mut permit = app.exchanges.clone().try_acquire_owned().ok();
     let shape = route.shape();
-    let mut response = match admit(&app, &parts, &route, permit.is_some()) {
-        Ok((client, place)) => {
+    let mut response = match admit(&app, &parts, route, permit.is_some()) {
+        Ok(Admitted { client, place, route }) => {
             let ctx = RequestContext {
                 id: id.clone(),
-                principal: client.name,
-                key_header: client.key_header,
+                principal: client.name.clone(),
                 place,
                 wire: route.wire,
                 call: route.call,
                 target: route.target,
                 method: parts.method,
-                headers: parts.headers,
+                headers: client.headers_without(parts.headers),
                 meter: meter.clone(),
                 recording: recording.clone(),
             };
@@ -267,23 +269,45 @@ fn start_meter(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeMet
     meter
 }
 
+/// A request that was let in.
+struct Admitted {
+    client: Known,
+    place: Arc<Place>,
+    /// Its target holds no key of the client's any more.
+    route: Route,
+}
+
 /// All that can be said against a request before its body is looked at; else who asks and whom it goes to.
-fn admit(app: &App, parts: &Parts, route: &Route, room: bool) -> Result<(Known, Arc<Place>), Fault> {
-    let client = app.clients.admit(&parts.headers).ok_or(Code::CLIENT_KEY)?;
+fn admit(app: &App, parts: &Parts, mut route: Route, room: bool) -> Result<Admitted, Fault> {
+    if parts.method == Method::CONNECT {
+        return Err(Code::METHOD.into());
+    }
+    app.guard.host(parts)?;
+    app.guard.origin(parts)?;
+    if let Some(fault) = target::fault(parts.uri.path()) {
+        return Err(Fault::because(Code::BAD_TARGET, fault));
+    }
+    let client = app.clients.admit(&parts.headers, parts.uri.query());
+    let client = client.ok_or(Code::CLIENT_KEY)?;
+    let Some(target) = client.target_without(std::mem::take(&mut route.target)) else {
+        return Err(Fault::because(Code::BAD_TARGET, "the client's key is in it"));
+    };
+    route.target = target;
     if !room {
         return Err(Fault {
             retry_after: Some(OVERLOAD_RETRY_SECS),
             ..Code::OVERLOADED.into()
         });
     }
-    if parts.method == Method::CONNECT {
-        return Err(Code::METHOD.into());
-    }
     if wants_websocket(&parts.headers) {
         return Err(Code::UPGRADE.into());
     }
     let place = app.upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
-    Ok((client, place.clone()))
+    Ok(Admitted {
+        client,
+        place: place.clone(),
+        route,
+    })
 }
 
 fn wants_websocket(headers: &HeaderMap) -> bool {

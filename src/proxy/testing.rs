@@ -29,6 +29,8 @@ pub(crate) fn config(base_url: &str) -> Config {
     Config {
         server: Server {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            hosts: ["baton", "x"].map(str::to_owned).to_vec(),
+            origins: Vec::new(),
             tls: None,
             drain: Duration::from_secs(2),
         },

@@ -1,0 +1,96 @@
+//! Names under which a listener is asked.
+//!
+//! A page on the web can make a browser ask a listener of this machine under a name of the page's own (DNS
+//! rebinding). A name that nobody else can own proves that no such page is behind a request.
+
+use std::net::IpAddr;
+
+/// The host of `HOST[:PORT]`, without the brackets of an IPv6 address. `None` where it is not written so.
+pub(crate) fn without_port(authority: &str) -> Option<&str> {
+    match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            (port.is_empty() || port.strip_prefix(':').is_some_and(is_port)).then_some(host)
+        }
+        None => match authority.rsplit_once(':') {
+            Some((host, port)) => is_port(port).then_some(host),
+            None => Some(authority),
+        },
+    }
+}
+
+/// The port may be left out behind its colon (RFC 3986, section 3.2.3).
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a host can mean no machine but this one: a loopback address, or `localhost` and names below it, which
+/// browsers resolve themselves (RFC 6761, section 6.3).
+pub(crate) fn is_loopback(host: &str) -> bool {
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => {
+            let host = normal(host);
+            host == "localhost" || host.ends_with(".localhost")
+        }
+    }
+}
+
+/// Whether a host is this address.
+pub(crate) fn is_address(host: &str, address: IpAddr) -> bool {
+    host.parse()
+        .is_ok_and(|ip: IpAddr| ip.to_canonical() == address.to_canonical())
+}
+
+/// A host as it is compared: lower case, without the dot that ends a complete name.
+pub(crate) fn normal(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_told_from_its_port() {
+        for (authority, host) in [
+            ("localhost:8787", Some("localhost")),
+            ("localhost", Some("localhost")),
+            ("localhost:", Some("localhost")),
+            ("[::1]:8787", Some("::1")),
+            ("[::1]", Some("::1")),
+            ("[::1", None),
+            ("[::1]x", None),
+            ("localhost:80@evil.example", None),
+            ("", Some("")),
+        ] {
+            assert_eq!(without_port(authority), host, "{authority}");
+        }
+    }
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for host in [
+            "localhost",
+            "LocalHost.",
+            "a.localhost",
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "127.0.0.1.nip.io",
+            "xlocalhost",
+            "0.0.0.0",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}
