@@ -10,6 +10,7 @@ mod history;
 mod wires;
 
 use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use baton_proxy::handoff::record::LOCAL;
 use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::tool;
 use baton_proxy::json;
@@ -32,10 +33,12 @@ fn main() {
 }
 
 fn body(bytes: usize, pinned: bool) -> Bytes {
+    let seal = SealKey::new(*b"bench").seal(LOCAL, ID, PROMPT);
     let mark = json::quote(&sentinel::spaced(&sentinel::full(
         ID,
+        Some("done"),
         PROMPT,
-        &SealKey::new(*b"bench"),
+        &seal,
     )));
     let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
     history::body(
@@ -56,7 +59,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     assert_eq!(candidates.len(), usize::from(pinned));
     let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
         candidate,
-        prompt: PROMPT,
+        prompt: Some(PROMPT),
         head: HEAD,
     });
     let what = Rewrite {

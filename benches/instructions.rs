@@ -11,6 +11,7 @@ mod wires;
 use std::hint::black_box;
 
 use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::handoff::record::LOCAL;
 use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::tool;
 use baton_proxy::json;
@@ -81,10 +82,12 @@ fn measured(work: Work) -> usize {
 }
 
 fn body(bytes: usize, pinned: bool) -> Bytes {
+    let seal = SealKey::new(*b"bench").seal(LOCAL, ID, PROMPT);
     let mark = json::quote(&sentinel::spaced(&sentinel::full(
         ID,
+        Some("done"),
         PROMPT,
-        &SealKey::new(*b"bench"),
+        &seal,
     )));
     let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
     history::body(
@@ -105,7 +108,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         let candidates = reading.candidates(&Anthropic);
         let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
             candidate,
-            prompt: PROMPT,
+            prompt: Some(PROMPT),
             head: HEAD,
         });
         let what = Rewrite {

@@ -7,6 +7,7 @@
 use std::error::Error;
 
 use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::handoff::record::LOCAL;
 use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::{preamble, tool};
 use baton_proxy::splice;
@@ -18,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wire = wire(WireId::Anthropic).ok_or("this build has no such wire")?;
     let key = SealKey::new(*b"a key for the time of an example");
     let id = Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0c9d_8e11);
-    let shown = sentinel::full(id, "The parser is done. Next: the printer.", &key);
+    let prompt = "The parser is done. Next: the printer.";
+    let shown = sentinel::full(id, Some("parser done"), prompt, &key.seal(LOCAL, id, prompt));
 
     // What an agent sends after a handoff: all of its history, our sentinel in the middle.
     let body = json!({
@@ -44,10 +46,9 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
     let reading = Reading::new(wire, &body.into(), Call::Generate).map_err(|why| format!("{why:?}"))?;
     let candidates = reading.candidates(wire);
     let newest = candidates.first().ok_or("no sentinel in it")?;
-    let (prompt, seal) = newest.sentinel.sealed.clone().ok_or("it is not sealed")?;
-    if !key.verifies(newest.sentinel.id, &prompt, reading.view.text(seal)) {
-        return Err("the seal is not ours".into());
-    }
+    let sealed = newest.sentinel.sealed.ok_or("it is not sealed")?;
+    let prompt = sealed.opened(&reading.view.body, key, LOCAL, newest.sentinel.id);
+    let prompt = prompt.ok_or("the seal is not ours")?;
     let found = preamble::of(wire, &reading.view, None, &[]);
     let head = preamble::head(wire, &found, &prompt);
     let done = rewrite(
@@ -56,7 +57,7 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
         &Rewrite {
             cut: Cut::At {
                 candidate: newest,
-                prompt: &prompt,
+                prompt: Some(&prompt),
                 head: &head,
             },
             tool: Some(tool::description()),

@@ -122,9 +122,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FORMS: [&str; 4] = [
+    const FORMS: [&str; 5] = [
         "[[handoff-resume:",
         "[[/handoff-resume:",
+        "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]",
         "[[handoff-aside:",
         "[[/handoff-aside:",
     ];

@@ -8,5 +8,6 @@ pub mod breaker;
 pub mod plan;
 pub mod preamble;
 pub mod record;
+pub mod seal;
 pub mod sentinel;
 pub mod tool;

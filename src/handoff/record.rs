@@ -8,8 +8,11 @@ use crate::wire::WireId;
 /// A handoff's id, and an aside's: a UUIDv7, so that ids sort by time.
 pub type HandoffId = Uuid;
 
-/// Whose conversations these are: a configured client's name, or `local`.
+/// Whose conversations these are: a configured client's name, or [`LOCAL`].
 pub type Principal = String;
+
+/// The principal where no clients are configured.
+pub const LOCAL: &str = "local";
 
 /// A handoff that fired: written before its sentinel's first byte is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,83 +2,77 @@
 //!
 //! ```text
 //! [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]
+//! *Handed over: REASON. From here on the model knows only what follows.*
+//!
 //! …the carry-over prompt, as it is…
-//! [[/handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11.SEAL]]
+//! [[/handoff-resume:SEAL]]
 //! ```
+//!
+//! An older form has no line for people and no blank line, and ends with `[[/handoff-resume:ID.SEAL]]`; it stays valid.
 //!
 //! A mark is found in raw JSON, by its own bytes: no JSON encoder escapes any of them. Where it counts (whose
 //! text it stands in, whether its id is known) is decided by the plan.
 
-use std::fmt;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use memchr::memmem;
-use sha2::Sha256;
 use uuid::Uuid;
 
 use super::breaker;
+pub use super::seal::SealKey;
+use super::seal::{SEAL_CHARS, is_seal};
 use crate::json::{self, Span};
 
-/// Bytes of the HMAC that make a seal: 128 bits.
-const SEAL_BYTES: usize = 16;
-/// Characters of a seal in base64url without padding.
-const SEAL_CHARS: usize = 22;
 /// Characters of an id.
 const ID_CHARS: usize = 36;
 /// Line breaks streamed before and behind a sentinel.
 const GAP: &str = "\n\n";
+/// Characters of a reason in the line for people.
+const REASON_CHARS: usize = 120;
+/// How the line for people begins and ends.
+const HANDED_OVER: &str = "*Handed over";
+const KNOWS_ONLY: &str = "From here on the model knows only what follows.*";
+/// Bytes of JSON that a line for people may take: every character of the reason may be escaped.
+const LINE_BYTES: usize = 2048;
 
-/// The key of the seals.
-#[derive(Clone)]
-pub struct SealKey(Vec<u8>);
-
-impl fmt::Debug for SealKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealKey(…)")
-    }
-}
-
-impl SealKey {
-    /// A key from its bytes; any length will do for HMAC.
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(bytes.into())
-    }
-
-    fn mac(&self, id: Uuid, prompt: &str) -> Hmac<Sha256> {
-        // HMAC takes keys of every length, so the empty fallback is never used.
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
-        mac.update(id.hyphenated().to_string().as_bytes());
-        mac.update(b"\n");
-        mac.update(prompt.as_bytes());
-        mac
-    }
-
-    /// The seal over an id and its prompt.
-    pub fn seal(&self, id: Uuid, prompt: &str) -> String {
-        URL_SAFE_NO_PAD.encode(&self.mac(id, prompt).finalize().into_bytes()[..SEAL_BYTES])
-    }
-
-    /// Whether `seal` is the one over this id and prompt; compared in constant time.
-    pub fn verifies(&self, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
-        let Ok(bytes) = URL_SAFE_NO_PAD.decode(seal) else {
-            return false;
-        };
-        bytes.len() == SEAL_BYTES && self.mac(id, prompt).verify_truncated_left(&bytes).is_ok()
-    }
+/// The line that opens a sentinel, and that a person pastes to resume.
+pub fn opening(id: Uuid) -> String {
+    format!("[[handoff-resume:{id}]]")
 }
 
 /// The sentinel with its prompt and its seal, without the surrounding line breaks.
-pub fn full(id: Uuid, prompt: &str, key: &SealKey) -> String {
-    let seal = key.seal(id, prompt);
-    format!("[[handoff-resume:{id}]]\n{prompt}\n[[/handoff-resume:{id}.{seal}]]")
+pub fn full(id: Uuid, reason: Option<&str>, prompt: &str, seal: &str) -> String {
+    format!("{}\n\n{prompt}\n[[/handoff-resume:{seal}]]", short(id, reason))
 }
 
-/// The sentinel's opening line alone (`handoff.transcript = "sentinel"`, and what a person pastes to resume).
-pub fn short(id: Uuid) -> String {
-    format!("[[handoff-resume:{id}]]")
+/// The sentinel without its prompt (`handoff.transcript = "sentinel"`).
+pub fn short(id: Uuid, reason: Option<&str>) -> String {
+    format!("{}\n{}", opening(id), for_people(reason))
+}
+
+/// What a stranger who reads the transcript is told: one line.
+fn for_people(reason: Option<&str>) -> String {
+    let reason = reason.map(one_line).filter(|r| !r.is_empty());
+    match reason {
+        Some(reason) => format!("{HANDED_OVER}: {reason}. {KNOWS_ONLY}"),
+        None => format!("{HANDED_OVER}. {KNOWS_ONLY}"),
+    }
+}
+
+/// A reason as one line of at most [`REASON_CHARS`] characters, without what would end the emphasis or begin a mark.
+fn one_line(reason: &str) -> String {
+    let plain: String = reason
+        .replace("[[", " ")
+        .replace("]]", " ")
+        .chars()
+        .map(|c| if c.is_control() || c == '*' { ' ' } else { c })
+        .collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let line = words.join(" ");
+    let line = line.trim_end_matches(['.', ' ']);
+    if line.chars().count() <= REASON_CHARS {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(REASON_CHARS - 1).collect();
+    format!("{}…", cut.trim_end())
 }
 
 /// The line that holds the place of a hidden pair without a sibling.
@@ -110,8 +104,8 @@ pub struct Mark {
 pub enum MarkKind {
     /// An opening line.
     Open(Uuid),
-    /// A closing line, with its seal.
-    Close(Uuid, Span),
+    /// A closing line with its seal, and with the id where it is of the older form.
+    Close(Option<Uuid>, Span),
     /// An aside's line.
     Aside(Uuid),
     /// Broken-up text of a model; the span is the escaped backslash to take out.
@@ -150,19 +144,26 @@ fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
     if text.get(colon) != Some(&b':') {
         return None;
     }
-    let id = Uuid::try_parse_ascii(text.get(colon + 1..colon + 1 + ID_CHARS)?).ok()?;
-    let behind = colon + 1 + ID_CHARS;
     let (kind, end) = match (resume, closing) {
-        (true, false) => (MarkKind::Open(id), behind),
-        (true, true) => {
-            let seal = Span::new(behind + 1, behind + 1 + SEAL_CHARS);
-            (text.get(behind) == Some(&b'.')).then_some((MarkKind::Close(id, seal), seal.end))?
-        }
-        (false, false) => (MarkKind::Aside(id), behind),
+        (true, true) => closed_by(text, colon + 1)?,
+        (true, false) => (MarkKind::Open(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
+        (false, false) => (MarkKind::Aside(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
         (false, true) => return None,
     };
     let span = Span::new(start, end + 2);
     (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })
+}
+
+fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
+    Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
+}
+
+/// What stands in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
+fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
+    let older = id_at(text, at).filter(|_| text.get(at + ID_CHARS) == Some(&b'.'));
+    let from = at + if older.is_some() { ID_CHARS + 1 } else { 0 };
+    let seal = Span::new(from, from + SEAL_CHARS);
+    is_seal(text.get(seal.start..seal.end)?).then_some((MarkKind::Close(older, seal), seal.end))
 }
 
 /// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
@@ -208,47 +209,104 @@ impl Blanks for [u8] {
     }
 }
 
-/// A sentinel in one text: its prompt where it is spelled out, and where the text goes on behind it.
+/// A sentinel in one text: where its prompt is spelled out, and where the text goes on behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentinel {
     /// Its id.
     pub id: Uuid,
     /// Offset of its opening line.
     pub at: usize,
-    /// The prompt and the seal, where the closing line is there.
-    pub sealed: Option<(String, Span)>,
+    /// What stands up to its closing line, where that is there.
+    pub sealed: Option<Sealed>,
     /// Offset behind the sentinel and the line breaks streamed with it.
     pub rest: usize,
 }
 
-/// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`.
+/// What stands between the opening and the closing line of a sentinel, with its seal: spans of the body, since
+/// most sentinels in a transcript are never opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    told: Span,
+    seal: Span,
+}
+
+impl Sealed {
+    /// The prompt that the seal verifies for this principal: tried without the line for people and with it.
+    pub fn opened(&self, text: &[u8], key: &SealKey, principal: &str, id: Uuid) -> Option<String> {
+        let told = json::unescape(self.told.of(text));
+        let prompts = [behind_line_for_people(&told), Some(told.trim())];
+        let mut sealed = prompts.into_iter().flatten();
+        let prompt = sealed.find(|p| key.verifies(principal, id, p, self.seal.of(text)))?;
+        Some(prompt.to_owned())
+    }
+}
+
+/// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
+/// next mark: inside a prompt all others are broken up.
 pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Sentinel> {
     let MarkKind::Open(id) = marks.get(i)?.kind else {
         return None;
     };
     let open = marks[i].span;
-    let close = marks[i + 1..]
+    let next = marks[i + 1..]
         .iter()
-        .take_while(|m| m.span.end <= inside.end)
-        .find_map(|m| match m.kind {
-            MarkKind::Close(closes, seal) if closes == id => Some((m.span, seal)),
-            _ => None,
-        });
-    let Some((close, seal)) = close else {
-        return Some(Sentinel {
-            id,
-            at: open.start,
-            sealed: None,
-            rest: behind_gap(text, open.end, inside.end),
-        });
+        .find(|m| !matches!(m.kind, MarkKind::Broken(_)))
+        .filter(|m| m.span.end <= inside.end);
+    let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
+        Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
+            let told = Span::new(open.end, close.start);
+            (Some(Sealed { told, seal: *seal }), close.end)
+        }
+        _ => (
+            None,
+            raw_line_for_people(text, open.end, inside.end).unwrap_or(open.end),
+        ),
     };
-    let prompt = json::unescape(between_lines(text, open.end, close.start).of(text)).into_owned();
     Some(Sentinel {
         id,
         at: open.start,
-        sealed: Some((prompt, seal)),
-        rest: behind_gap(text, close.end, inside.end),
+        sealed,
+        rest: behind_gap(text, end, inside.end),
     })
+}
+
+/// What stands behind the line for people, which is the first one; `None` where it is not there.
+fn behind_line_for_people(told: &str) -> Option<&str> {
+    let told = told.trim();
+    let (line, rest) = told.split_once('\n').unwrap_or((told, ""));
+    is_for_people(line).then(|| rest.trim())
+}
+
+fn is_for_people(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with(HANDED_OVER) && line.ends_with(KNOWS_ONLY)
+}
+
+/// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
+fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
+    let start = behind_gap(text, from, end);
+    let left = &text[start..end.min(start + LINE_BYTES)];
+    if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {
+        return None;
+    }
+    let len = line_len(left);
+    let line = json::unescape(&left[..len]);
+    let torn = start + len == end;
+    (torn || is_for_people(&line)).then_some(start + len)
+}
+
+/// Bytes of the inside of a literal up to its first line break.
+fn line_len(raw: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(hit) = memchr::memchr(b'\\', &raw[at..]) {
+        at += hit;
+        let (c, used) = json::escape_at(&raw[at..]);
+        if matches!(c, '\n' | '\r') {
+            return at;
+        }
+        at += used;
+    }
+    raw.len()
 }
 
 /// What is left of a sentinel without its closing line: steps over as much of the known prompt as is there.
@@ -272,21 +330,6 @@ fn torn_closing(left: &[u8]) -> bool {
     const CLOSING: &[u8] = b"[[/handoff-resume:";
     const WHOLE: usize = CLOSING.len() + ID_CHARS + 1 + SEAL_CHARS + 2;
     left.len() < WHOLE && !left.contains(&b'\\') && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
-}
-
-/// The span between the line break behind an opening line and the one before a closing line.
-fn between_lines(text: &[u8], from: usize, to: usize) -> Span {
-    let start = if text[from..to].starts_with(b"\\n") {
-        from + 2
-    } else {
-        from
-    };
-    let end = if text[start..to].ends_with(b"\\n") {
-        to - 2
-    } else {
-        to
-    };
-    Span::new(start, end)
 }
 
 /// Offset behind at most the two line breaks that were streamed behind a mark.
@@ -318,6 +361,7 @@ pub fn before_gap(text: &[u8], start: usize, to: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handoff::record::LOCAL;
 
     const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
     const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
@@ -326,25 +370,63 @@ mod tests {
         SealKey::new(*b"golden-test-key")
     }
 
-    #[test]
-    fn the_seal_is_the_golden_one() {
-        assert_eq!(key().seal(ID, PROMPT), "VR-iunEUwURMLNGuL8sekw");
-        assert!(key().verifies(ID, PROMPT, b"VR-iunEUwURMLNGuL8sekw"));
-        assert!(!key().verifies(ID, "another", b"VR-iunEUwURMLNGuL8sekw"));
-        assert!(!key().verifies(ID, PROMPT, b"VR-iunEUwURMLNGuL8sekx!"));
-        assert!(!key().verifies(ID, PROMPT, b""));
+    /// The form that is streamed, and the older one.
+    fn forms(prompt: &str, reason: Option<&str>) -> [String; 2] {
+        let seal = key().seal(LOCAL, ID, prompt);
+        let older = format!("[[handoff-resume:{ID}]]\n{prompt}\n[[/handoff-resume:{ID}.{seal}]]");
+        [full(ID, reason, prompt, &seal), older]
     }
 
-    fn read_back(before: &str, prompt: &str, after: &str) -> (Sentinel, String) {
-        let text = json::quote(&format!("{before}{}{after}", spaced(&full(ID, prompt, &key())))).into_bytes();
+    /// The first sentinel of a text, its prompt where its seal verifies, and what is left behind it.
+    fn read_back(text: &str) -> (Sentinel, Option<String>, String) {
+        let text = json::quote(text).into_bytes();
         let found = marks(&text);
         let open = found
             .iter()
             .position(|m| matches!(m.kind, MarkKind::Open(_)))
             .unwrap();
         let sentinel = read(&text, Span::new(1, text.len() - 1), &found, open).unwrap();
+        let prompt = sentinel
+            .sealed
+            .and_then(|s| s.opened(&text, &key(), LOCAL, sentinel.id));
         let rest = json::unescape(&text[sentinel.rest..text.len() - 1]).into_owned();
-        (sentinel, rest)
+        (sentinel, prompt, rest)
+    }
+
+    #[test]
+    fn what_is_streamed_is_what_a_stranger_can_read() {
+        let [shown, _] = forms("Go on.", Some("survey finished"));
+        let seal = key().seal(LOCAL, ID, "Go on.");
+        assert_eq!(
+            spaced(&shown),
+            format!(
+                "\n\n[[handoff-resume:{ID}]]\n*Handed over: survey finished. From here on the model knows only what \
+                 follows.*\n\nGo on.\n[[/handoff-resume:{seal}]]\n\n"
+            )
+        );
+        assert_eq!(
+            short(ID, None),
+            format!(
+                "[[handoff-resume:{ID}]]\n*Handed over. From here on the model knows only what follows.*"
+            )
+        );
+    }
+
+    #[test]
+    fn a_reason_is_one_short_line_without_syntax() {
+        for (reason, told) in [
+            ("done.", "done"),
+            (" task 1\n is\tdone… ", "task 1 is done…"),
+            ("**bold** [[handoff-resume\\:x]]", "bold handoff-resume\\:x"),
+            ("*", ""),
+            (&"é".repeat(121), &format!("{}…", "é".repeat(119))),
+            (&"é".repeat(120), &"é".repeat(120)),
+        ] {
+            assert_eq!(one_line(reason), told);
+            let (_, prompt, _) = read_back(&forms("p", Some(reason))[0]);
+            assert_eq!(prompt.as_deref(), Some("p"), "{reason}");
+        }
+        assert_eq!(for_people(Some(" * ")), for_people(None));
     }
 
     #[test]
@@ -353,30 +435,78 @@ mod tests {
             "p",
             "two\nlines\\n",
             "```\n]]\n```",
-            "\u{2028}\u{1F600} \"x\" </system>",
+            "\u{2028}\u{1F600} \"x\" </system>".trim(),
+            "*Handed over. From here on the model knows only what follows.*\n\nIt was said before.",
             &"x".repeat(200_000),
         ] {
             for after in ["", "leg two", "\n\nleg two\n", "\\n"] {
-                let (sentinel, rest) = read_back("leg one. ", prompt, after);
-                assert_eq!(rest, after);
-                assert_eq!(sentinel.sealed.unwrap().0, prompt);
+                for (shown, reason) in forms(prompt, None)
+                    .into_iter()
+                    .chain(forms(prompt, Some("say \"why\" \u{1F600}")))
+                    .zip([None, None, Some(()), None])
+                {
+                    let (_, opened, rest) = read_back(&format!("leg one. {}{after}", spaced(&shown)));
+                    assert_eq!(rest, after);
+                    assert_eq!(opened.as_deref(), Some(prompt), "{reason:?}");
+                }
             }
+        }
+    }
+
+    /// Agents trim blanks, double blank lines, or take them out.
+    #[test]
+    fn blanks_that_an_agent_changed_do_not_break_the_seal() {
+        let [shown, older] = forms(PROMPT, Some("survey finished"));
+        let line = for_people(Some("survey finished"));
+        for changed in [
+            shown.trim().to_owned(),
+            shown.replace("\n\n", "\n"),
+            shown.replace("\n\n", "\n\n\n"),
+            shown.replace("\n", "\r\n"),
+            shown.replace("]]\n*", "]]\n\n*"),
+            shown.replace("]]\n*", "]]  \n*"),
+            shown.replace(".*\n", ".*   \n"),
+            shown.replace(&format!("{line}\n\n"), ""),
+            shown.replace(&format!("{line}\n"), ""),
+            older.replace(PROMPT, &format!("{line}\n\n{PROMPT}")),
+            older.replace(PROMPT, &format!("\n{PROMPT}\n")),
+        ] {
+            let (_, opened, rest) = read_back(&changed);
+            assert_eq!((opened.as_deref(), &*rest), (Some(PROMPT), ""), "{changed}");
+        }
+    }
+
+    #[test]
+    fn a_closing_line_is_its_own_opening_lines() {
+        let [shown, older] = forms("p", None);
+        let other = shown.replace("0199a3c2", "0199a3c3");
+        for (text, sealed) in [
+            (format!("{}\n{shown}", opening(ID)), false),
+            (format!("{shown}\n{other}"), true),
+            (
+                format!("{}\n{}", opening(ID), older.replace("0199a3c2", "0199a3c3")),
+                false,
+            ),
+            (older.replacen("0199a3c2", "0199a3c3", 1), false),
+            (format!("{}\nx\n{}", opening(ID), aside(ID)), false),
+        ] {
+            assert_eq!(read_back(&text).0.sealed.is_some(), sealed, "{text}");
         }
     }
 
     #[test]
     fn a_mark_inside_a_line_is_none() {
         for text in [
-            format!("see {} there", short(ID)),
-            format!("x{}", short(ID)),
-            format!("{}x", short(ID)),
-            format!("a\\n{}\n", short(ID)),
-            format!("> {}", short(ID)),
+            format!("see {} there", opening(ID)),
+            format!("x{}", opening(ID)),
+            format!("{}x", opening(ID)),
+            format!("a\\n{}\n", opening(ID)),
+            format!("> {}", opening(ID)),
         ] {
             assert_eq!(marks(json::quote(&text).as_bytes()), vec![], "{text}");
         }
         assert_eq!(
-            marks(json::quote(&format!("  {}  \nx", short(ID))).as_bytes()).len(),
+            marks(json::quote(&format!("  {}  \nx", opening(ID))).as_bytes()).len(),
             1
         );
     }
@@ -397,27 +527,34 @@ mod tests {
     #[test]
     fn an_unclosed_sentinel_gives_up_what_is_left_of_its_prompt() {
         let torn = format!("\n{PROMPT}\n[[/handoff-resume:{ID}.VR-");
+        let seal = format!("\n{PROMPT}\n[[/handoff-resume:VR-");
         let just = format!("\n{PROMPT}\n\n[[/");
         for (after, wanted) in [
             ("", ""),
             ("\nGoal: ma", ""),
             ("\nmy own text", "my own text"),
             (&torn, ""),
+            (&seal, ""),
             (&just, ""),
         ] {
-            let text = json::quote(&format!("{}{after}", short(ID))).into_bytes();
-            let found = marks(&text);
-            let inside = Span::new(1, text.len() - 1);
-            let sentinel = read(&text, inside, &found, 0).unwrap();
-            assert_eq!(sentinel.sealed, None);
-            let rest = behind_unclosed(&text, sentinel.rest, inside.end, PROMPT);
-            assert_eq!(json::unescape(&text[rest..inside.end]), wanted);
+            let line = format!("\n{}\n", for_people(Some("\"done\"")));
+            for line in ["", &line] {
+                let text = json::quote(&format!("{}{line}{after}", opening(ID))).into_bytes();
+                let found = marks(&text);
+                let inside = Span::new(1, text.len() - 1);
+                let sentinel = read(&text, inside, &found, 0).unwrap();
+                assert_eq!(sentinel.sealed, None);
+                let rest = behind_unclosed(&text, sentinel.rest, inside.end, PROMPT);
+                assert_eq!(json::unescape(&text[rest..inside.end]), wanted, "{line}{after}");
+            }
         }
+        let (_, _, rest) = read_back(&format!("{}\n*Handed over: surv", opening(ID)));
+        assert_eq!(rest, "");
     }
 
     #[test]
     fn text_cut_anywhere_never_panics() {
-        let text = json::quote(&spaced(&full(ID, "p", &key()))).into_bytes();
+        let text = json::quote(&spaced(&forms("p", Some("r"))[0])).into_bytes();
         for cut in 0..text.len() {
             for from in 0..=cut {
                 let _ = marks(&text[from..cut]);

@@ -9,9 +9,7 @@ use sha2::{Digest, Sha256};
 use super::headers::CREDENTIALS;
 use super::target::percent_decoded;
 use crate::config::Client;
-
-/// Everybody's name where no clients are configured.
-const LOCAL: &str = "local";
+use crate::handoff::record::LOCAL;
 
 /// The clients' keys, as digests: comparing those, all of them and to their end, tells nothing about a key.
 pub(super) struct Keyring(Vec<([u8; 32], String)>);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
-use baton_proxy::handoff::record::{Answer, HiddenPair};
+use baton_proxy::handoff::record::{Answer, HiddenPair, LOCAL};
 use baton_proxy::handoff::sentinel::{self, SealKey};
 use baton_proxy::handoff::{preamble, tool};
 use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
@@ -63,7 +63,8 @@ fn key() -> SealKey {
 }
 
 fn shown(wire: &dyn Wire) -> String {
-    wire.sentinel_text(&sentinel::full(ID, &prompt(), &key()))
+    let seal = key().seal(LOCAL, ID, &prompt());
+    wire.sentinel_text(&sentinel::full(ID, Some("survey finished"), &prompt(), &seal))
 }
 
 fn plain<'a>() -> Rewrite<'a> {
@@ -117,19 +118,28 @@ fn later_leg_and_cut(f: &Folder) {
     );
     assert_eq!(value(fresh.rope), f.json("04_leg2_request.json"));
 
-    let next = f.reading("07_next_request_agent.json");
-    let candidates = next.candidates(f.0);
-    let candidate = candidates.first().expect("the sentinel is found");
-    let (told, seal) = candidate.sentinel.sealed.clone().expect("it is sealed");
-    assert!(key().verifies(candidate.sentinel.id, &told, next.view.text(seal)));
-    let cut = Cut::At {
-        candidate,
-        prompt: &told,
-        head: &head,
-    };
-    let done = rewrite(f.0, &next, &Rewrite { cut, ..plain() });
-    assert_eq!(value(done.rope), f.json("08_next_request_upstream.json"));
-    assert!(done.messages >= 2);
+    for name in ["07_next_request_agent.json", "07_next_request_agent_older.json"] {
+        let next = f.reading(name);
+        let candidates = next.candidates(f.0);
+        let candidate = candidates.first().expect("the sentinel is found");
+        let found = &candidate.sentinel;
+        let sealed = found.sealed.expect("it is closed");
+        let told = sealed.opened(&next.view.body, &key(), LOCAL, found.id);
+        assert_eq!(told, Some(prompt()), "its seal verifies");
+        assert_eq!(sealed.opened(&next.view.body, &key(), "another", found.id), None);
+        let cut = Cut::At {
+            candidate,
+            prompt: told.as_deref(),
+            head: &head,
+        };
+        let done = rewrite(f.0, &next, &Rewrite { cut, ..plain() });
+        assert_eq!(
+            value(done.rope),
+            f.json("08_next_request_upstream.json"),
+            "{name}"
+        );
+        assert!(done.messages >= 2);
+    }
 }
 
 /// Runs the legs through the machine, the stream cut at `first` and leg 2 at `second`.

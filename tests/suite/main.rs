@@ -14,5 +14,6 @@ mod journal;
 mod matrix;
 mod risks;
 mod sdk;
+mod sentinels;
 mod traces;
 mod upstreams;

@@ -54,7 +54,13 @@ fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> 
     all.join(",")
 }
 
-fn cut_at(wire: &dyn Wire, view: &View, candidate: &Candidate, prompt: &str, head: &str) -> Vec<Edit> {
+fn cut_at(
+    wire: &dyn Wire,
+    view: &View,
+    candidate: &Candidate,
+    prompt: Option<&str>,
+    head: &str,
+) -> Vec<Edit> {
     let from = view.leading().min(candidate.turn);
     let whole = view.turns[candidate.turn].span;
     let start = view.turns[from].span.start;
@@ -91,17 +97,16 @@ fn tail(
     wire: &dyn Wire,
     view: &View,
     candidate: &Candidate,
-    prompt: &str,
+    prompt: Option<&str>,
     anatomy: &Anatomy,
 ) -> Option<Tail> {
     let here = anatomy.parts.get(candidate.part)?;
     let inside = here.text?;
     let text: &[u8] = &view.body;
-    let rest = match candidate.sentinel.sealed {
-        None if !candidate.by_user => {
-            sentinel::behind_unclosed(text, candidate.sentinel.rest, inside.end, prompt)
-        }
-        _ => candidate.sentinel.rest,
+    let unclosed = candidate.sentinel.sealed.is_none() && !candidate.by_user;
+    let rest = match prompt.filter(|_| unclosed) {
+        Some(prompt) => sentinel::behind_unclosed(text, candidate.sentinel.rest, inside.end, prompt),
+        None => candidate.sentinel.rest,
     };
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);

@@ -27,8 +27,9 @@ pub enum Cut<'a> {
     At {
         /// The sentinel.
         candidate: &'a Candidate,
-        /// The handoff's prompt, for what is left of a sentinel without its closing line.
-        prompt: &'a str,
+        /// The handoff's prompt where the transcript showed it: what is left of it behind a sentinel that lost its
+        /// closing line is not the model's work.
+        prompt: Option<&'a str>,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },

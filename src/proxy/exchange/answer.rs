@@ -422,9 +422,13 @@ impl Exchange {
 
     /// The sentinel as it is shown.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
+        let (id, reason) = (handoff.id, handoff.reason.as_deref());
         let mark = match self.app.config.handoff.transcript {
-            crate::config::Transcript::Full => sentinel::full(handoff.id, &handoff.prompt, &self.app.seal),
-            crate::config::Transcript::Sentinel => sentinel::short(handoff.id),
+            crate::config::Transcript::Full => {
+                let seal = self.app.seal.seal(&handoff.principal, id, &handoff.prompt);
+                sentinel::full(id, reason, &handoff.prompt, &seal)
+            }
+            crate::config::Transcript::Sentinel => sentinel::short(id, reason),
         };
         self.prepared.wire.sentinel_text(&mark)
     }

@@ -73,7 +73,7 @@ impl Prepared {
         match &active.candidate {
             Some(candidate) => Cut::At {
                 candidate,
-                prompt: &active.prompt,
+                prompt: Some(&active.prompt),
                 head,
             },
             None => Cut::Before { head },
@@ -273,10 +273,9 @@ async fn find_active(
                 candidate: Some(candidate),
             }));
         }
-        let Some((prompt, seal)) = candidate.sentinel.sealed.clone() else {
-            continue;
-        };
-        if app.seal.verifies(id, &prompt, reading.view.text(seal)) {
+        let sealed = candidate.sentinel.sealed;
+        let proven = sealed.and_then(|s| s.opened(&reading.view.body, &app.seal, &ctx.principal, id));
+        if let Some(prompt) = proven {
             let head = new_head(app, wire, reading, &candidate, &prompt);
             return Ok(Some(Active {
                 id,

@@ -21,7 +21,8 @@ const THOUGHT = "What does the task ask for next? — “step by step”.";
 const FORBIDDEN = "session_handoff";
 
 const ID = "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}";
-const SENTINEL = `\\[\\[handoff-resume:(?<id>${ID})\\]\\]\\n(?<prompt>.*?)\\n\\[\\[/handoff-resume:\\k<id>\\.[\\w-]{22}\\]\\]`;
+const LINE = "\\*Handed over: task \\d+ done\\. From here on the model knows only what follows\\.\\*";
+const SENTINEL = `\\[\\[handoff-resume:${ID}\\]\\]\\n${LINE}\\n\\n(?<prompt>.*?)\\n\\[\\[/handoff-resume:[\\w-]{22}\\]\\]`;
 const ASIDE = `\\[\\[handoff-aside:${ID}\\]\\]`;
 
 const KINDS = ["plain", "mixed", "refuse"];

@@ -22,7 +22,8 @@ THOUGHT = "What does the task ask for next? — “step by step”."
 FORBIDDEN = "session_handoff"
 
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
-SENTINEL = rf"\[\[handoff-resume:(?P<id>{ID})\]\]\n(?P<prompt>.*?)\n\[\[/handoff-resume:(?P=id)\.[\w-]{{22}}\]\]"
+LINE = r"\*Handed over: task \d+ done\. From here on the model knows only what follows\.\*"
+SENTINEL = rf"\[\[handoff-resume:{ID}\]\]\n{LINE}\n\n(?P<prompt>.*?)\n\[\[/handoff-resume:[\w-]{{22}}\]\]"
 ASIDE = rf"\[\[handoff-aside:{ID}\]\]"
 
 

@@ -236,10 +236,11 @@ fn is_sentinel(said: &str, prompt: &str) -> bool {
     let Some(rest) = said.strip_prefix("\n\n[[handoff-resume:") else {
         return false;
     };
-    let Some((id, rest)) = rest.split_at_checked(36) else {
+    let Some((_, rest)) = rest.split_at_checked(36) else {
         return false;
     };
-    let behind = format!("]]\n{prompt}\n[[/handoff-resume:{id}.");
+    let line = "*Handed over: done. From here on the model knows only what follows.*";
+    let behind = format!("]]\n{line}\n\n{prompt}\n[[/handoff-resume:");
     let Some(seal) = rest.strip_prefix(&behind).and_then(|r| r.strip_suffix("]]\n\n")) else {
         return false;
     };

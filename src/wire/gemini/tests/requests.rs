@@ -109,7 +109,7 @@ fn what_cannot_be_read_is_said() {
 
 #[test]
 fn single_objects_are_read_and_not_edited() {
-    let mark = sentinel::short(ID);
+    let mark = sentinel::opening(ID);
     let alone = format!(
         r#"{{"contents":{{"role":"user","parts":[{{"text":"{mark}"}}]}},"tools":[{{"functionDeclarations":[{{"name":"f"}}]}}]}}"#
     );
@@ -128,7 +128,7 @@ fn single_objects_are_read_and_not_edited() {
         &Rewrite {
             cut: Cut::At {
                 candidate: &found[0],
-                prompt: "p",
+                prompt: Some("p"),
                 head: r#"{"role":"user"}"#,
             },
             tool: None,

@@ -56,7 +56,7 @@ fn cut_with(body: &Value, what: &Rewrite<'_>) -> Rewritten {
     let found = reading.candidates(&OpenaiResponses);
     let cut = Cut::At {
         candidate: found.first().expect("a sentinel"),
-        prompt: "go on",
+        prompt: Some("go on"),
         head: HEAD,
     };
     rewrite(&OpenaiResponses, &reading, &Rewrite { cut, ..*what })

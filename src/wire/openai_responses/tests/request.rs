@@ -192,7 +192,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     let found = before.candidates(&OpenaiResponses);
     let cut = Cut::At {
         candidate: &found[0],
-        prompt: "go on",
+        prompt: Some("go on"),
         head: &head,
     };
     let pinned = value(rewritten(&codex, &Rewrite { cut, ..tool }));
@@ -327,7 +327,7 @@ fn compaction_is_cut_and_never_tooled() {
         let found = reading.candidates(&OpenaiResponses);
         let cut = Cut::At {
             candidate: &found[0],
-            prompt: "go on",
+            prompt: Some("go on"),
             head: HEAD,
         };
         let done = value(rewrite(&OpenaiResponses, &reading, &Rewrite { cut, ..tool }));
