@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
-    Admin, Client, Config, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Secret, Server,
-    StoreKind, Telemetry, Transcript, Upstream,
+    Admin, Client, Config, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Server, StoreKind,
+    Telemetry, Transcript, Upstream,
 };
 use crate::wire::WireId;
 
@@ -34,16 +34,6 @@ pub(super) struct Draft {
     pub(super) tls_cert: Option<PathBuf>,
     pub(super) tls_key: Option<PathBuf>,
     pub(super) state_dir: Option<PathBuf>,
-    pub(super) store_kind: StoreName,
-    pub(super) store_url: Option<Secret>,
-}
-
-/// `store.kind`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StoreName {
-    Memory,
-    Sqlite,
-    Redis,
 }
 
 /// Section of the providers: one table for each, filled by [`UPSTREAM`].
@@ -112,10 +102,7 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "store",
-        keys: &[
-            key("kind", |d, v, _| put(&mut d.store_kind, v.choice(STORES))),
-            optional("url", |d, v, e| put(&mut d.store_url, v.secret(e, 1).map(Some))),
-        ],
+        keys: &[key("kind", |d, v, _| put(&mut d.config.store, v.choice(STORES)))],
     },
     Section {
         name: "handoff",
@@ -229,11 +216,7 @@ pub(super) const CLIENT: &[Key<Client>] = &[
     optional("key", |c, v, e| put(&mut c.key, v.secret(e, TOKEN_CHARS))),
 ];
 
-const STORES: &[(&str, StoreName)] = &[
-    ("memory", StoreName::Memory),
-    ("sqlite", StoreName::Sqlite),
-    ("redis", StoreName::Redis),
-];
+const STORES: &[(&str, StoreKind)] = &[("memory", StoreKind::Memory), ("sqlite", StoreKind::Sqlite)];
 const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
 const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
 const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
@@ -347,7 +330,5 @@ pub(super) fn blank() -> Draft {
         tls_cert: None,
         tls_key: None,
         state_dir: None,
-        store_kind: StoreName::Memory,
-        store_url: None,
     }
 }

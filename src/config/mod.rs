@@ -76,14 +76,12 @@ pub struct Admin {
 }
 
 /// The store to use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
     /// Lost at exit.
     Memory,
     /// One file in the state directory.
     Sqlite,
-    /// Redis or Valkey at a URL.
-    Redis(String),
 }
 
 /// A provider.

@@ -52,8 +52,6 @@ pub enum ProblemKind {
     Missing,
     /// Values that do not go together.
     Conflict,
-    /// Known, but not part of this version.
-    Unsupported,
 }
 
 /// One problem of a config.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::{Draft, StoreName};
+use super::Upstream;
+use super::keys::Draft;
 use super::problem::{Origin, Problem, ProblemKind};
-use super::{Secret, StoreKind, Upstream};
 
 /// Headers in which a credential of the proxy's own may stand.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -14,7 +14,6 @@ pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, probl
     let mut rules = Rules { origins, problems };
     rules.tls(draft);
     rules.state(draft);
-    rules.store(draft);
     rules.upstreams(draft);
     rules.clients(draft);
     rules.exposure(draft);
@@ -73,31 +72,6 @@ impl Rules<'_> {
                 "set `state.dir`, or give --state-dir",
             ),
         }
-    }
-
-    fn store(&mut self, draft: &mut Draft) {
-        draft.config.store = match (draft.store_kind, draft.store_url.take()) {
-            (StoreName::Memory, _) => StoreKind::Memory,
-            (StoreName::Sqlite, _) => StoreKind::Sqlite,
-            (StoreName::Redis, url) => {
-                self.report(
-                    ProblemKind::Unsupported,
-                    "store.kind",
-                    "\"redis\" is not built into this version",
-                    "use \"sqlite\", or \"memory\" for a trial",
-                );
-                if url.is_none() && !self.origins.contains_key("store.url") {
-                    let help = "set it, for example \"redis://127.0.0.1:6379/0\"";
-                    self.report(
-                        ProblemKind::Missing,
-                        "store.kind",
-                        "\"redis\" needs `store.url`",
-                        help,
-                    );
-                }
-                StoreKind::Redis(url.as_ref().map_or("", Secret::reveal).to_owned())
-            }
-        };
     }
 
     fn upstreams(&mut self, draft: &Draft) {

@@ -241,10 +241,7 @@ fn a_collector_is_a_url_or_nothing() {
 #[test]
 fn values_that_do_not_go_together() {
     for (text, part) in [
-        (
-            "store.kind = \"redis\"\nstore.url = \"redis://h\"",
-            "not built into this version",
-        ),
+        ("store.kind = \"redis\"", "\"memory\""),
         (
             "[upstreams.x]\nwire = \"gemini\"",
             "the upstream has no `base_url`",

@@ -60,7 +60,7 @@ pub struct HandoffFilter {
 
 /// The three stores' common face. An id of another principal is unknown.
 pub trait Store: Send + Sync + 'static {
-    /// Its kind as the config names it: `memory`, `sqlite`, `redis`.
+    /// Its kind as the config names it: `memory`, `sqlite`.
     fn kind(&self) -> &'static str;
 
     /// A handoff by id.
@@ -110,7 +110,6 @@ pub fn open(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreErro
     match kind {
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
-        StoreKind::Redis(_) => Err(no_redis()),
     }
 }
 
@@ -123,14 +122,6 @@ pub fn open_for_reading(kind: &StoreKind, state_dir: &Path) -> Result<SharedStor
             Some(store) => Arc::new(store),
             None => Arc::new(memory::MemoryStore::default()),
         }),
-        StoreKind::Redis(_) => Err(no_redis()),
-    }
-}
-
-fn no_redis() -> StoreError {
-    StoreError {
-        message: "store.kind = \"redis\" is not available in this version: use \"sqlite\" or \"memory\""
-            .into(),
     }
 }
 

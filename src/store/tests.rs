@@ -308,11 +308,3 @@ async fn commands_read_beside_a_running_proxy() {
     let command = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
     assert!(command.handoff("local", one.id).await.unwrap().unwrap().archived);
 }
-
-#[test]
-fn redis_is_refused() {
-    let kind = StoreKind::Redis("redis://x".into());
-    let dir = tempfile::tempdir().unwrap();
-    assert!(open(&kind, dir.path()).is_err_and(|err| err.message.contains("redis")));
-    assert!(open_for_reading(&kind, dir.path()).is_err());
-}
