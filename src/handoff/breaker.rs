@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
-use crate::json;
+use crate::json::{self, Span};
 
 /// What follows the two brackets and the optional slash.
 const STEM: &[u8] = b"handoff-";
@@ -93,6 +93,39 @@ impl Breaker {
             at += used;
         }
         breaks
+    }
+}
+
+impl Breaker {
+    /// Follows the next piece of a text on its way back, given as the inside of a JSON string literal. Returns where in
+    /// it an escaped backslash stands that was put in, also where an earlier piece has the beginning.
+    pub fn given_back(&mut self, raw: &[u8]) -> Vec<Span> {
+        let mut slashes = Vec::new();
+        let mut last = Span::default();
+        let mut at = 0;
+        while at < raw.len() {
+            if self.is_clear() {
+                let Some(hit) = memchr2(b'[', b'\\', &raw[at..]) else {
+                    break;
+                };
+                at += hit;
+            }
+            let (c, used) = if raw[at] == b'\\' {
+                json::escape_at(&raw[at..])
+            } else {
+                (raw[at] as char, 1)
+            };
+            let (state, colon) = self.state.next(c);
+            self.state = state;
+            if colon && !last.is_empty() && last.end == at {
+                slashes.push(last);
+            }
+            if c == '\\' {
+                last = Span::new(at, at + used);
+            }
+            at += used;
+        }
+        slashes
     }
 }
 
@@ -191,6 +224,30 @@ mod tests {
         ) {
             let text = pieces.concat();
             prop_assert_eq!(broken_in_pieces(&text, cut), break_up(&text).into_owned());
+        }
+
+        /// Whatever pieces a text comes in, and goes back in: it is the model's own again.
+        #[test]
+        fn pieces_are_given_back(
+            pieces in proptest::collection::vec(prop_oneof![
+                Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
+                Just("aside"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+        ) {
+            let (mut down, mut up) = (Breaker::default(), Breaker::default());
+            let mut back = String::new();
+            for piece in &pieces {
+                let quoted = json::quote(piece);
+                let raw = &quoted.as_bytes()[1..quoted.len() - 1];
+                let mut shown = raw.to_vec();
+                for at in down.follow(raw).into_iter().rev() {
+                    shown.splice(at..at, *br"\\");
+                }
+                for slash in up.given_back(&shown).into_iter().rev() {
+                    shown.drain(slash.start..slash.end);
+                }
+                back.push_str(&json::unescape(&shown));
+            }
+            prop_assert_eq!(back, pieces.concat());
         }
     }
 }

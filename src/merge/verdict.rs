@@ -75,26 +75,24 @@ pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
     alone(report, now, may_chain)
 }
 
+/// The last good call counts. Where all are refused the first one is answered: signatures and reasoning are bound to
+/// the first call of a message (Gemini, Responses).
 fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
-    let Some(last) = report
-        .hidden
-        .iter()
-        .rev()
-        .find(|c| c.complete)
-        .or(report.hidden.last())
-    else {
-        return Verdict::End(Ending::Own);
-    };
-    match accept(last, now) {
-        _ if !may_chain => Verdict::End(Ending::WithoutCall),
-        Ok((prompt, reason)) => Verdict::Fire { prompt, reason },
-        Err(answer) if now.asked < limits::ASK_AGAIN => Verdict::AskAgain(Refused {
-            call: last.clone(),
-            answer,
-            pending: None,
-        }),
-        Err(_) => Verdict::End(Ending::WithoutCall),
+    if !may_chain {
+        return Verdict::End(Ending::WithoutCall);
     }
+    if let Some((prompt, reason)) = report.hidden.iter().rev().find_map(|c| accept(c, now).ok()) {
+        return Verdict::Fire { prompt, reason };
+    }
+    let first = report.hidden.first().filter(|_| now.asked < limits::ASK_AGAIN);
+    let refused = first.and_then(|call| {
+        Some(Refused {
+            call: call.clone(),
+            answer: accept(call, now).err()?,
+            pending: None,
+        })
+    });
+    refused.map_or(Verdict::End(Ending::WithoutCall), Verdict::AskAgain)
 }
 
 /// Every hidden call of a mixed batch is answered; the last good one is pending.
@@ -217,6 +215,20 @@ mod tests {
                 reason: None
             }
         );
+    }
+
+    #[test]
+    fn a_good_call_counts_though_a_bad_one_follows_and_of_bad_ones_the_first_is_answered() {
+        let last_is_bad = report(&[r#"{"prompt":"one"}"#, r#"{"prompt":" "}"#], 0, Stop::Calls);
+        assert!(matches!(
+            judge(&last_is_bad, &now()),
+            Verdict::Fire { prompt, .. } if prompt == "one"
+        ));
+        let both_are = report(&[r#"{"prompt":" "}"#, "{"], 0, Stop::Calls);
+        let Verdict::AskAgain(refused) = judge(&both_are, &now()) else {
+            panic!()
+        };
+        assert_eq!(refused.answer, Answer::EmptyPrompt);
     }
 
     #[test]

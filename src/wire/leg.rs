@@ -52,7 +52,7 @@ impl Stop {
 pub struct HiddenCall {
     /// Upstream's id of it.
     pub id: String,
-    /// The arguments' JSON text, as collected.
+    /// The arguments' JSON text, as collected; empty where it was over the limit.
     pub arguments: String,
     /// Whether all of it came.
     pub complete: bool,
@@ -65,13 +65,20 @@ pub struct HiddenCall {
 }
 
 impl HiddenCall {
-    /// Takes a piece of the arguments, within the limit.
+    /// Takes a piece of the arguments, within the limit. Beyond it none are kept: with a hole they would be another
+    /// call's.
     pub fn collect(&mut self, piece: &str, limit: usize) {
-        if self.arguments.len() + piece.len() > limit {
+        if self.oversize || self.arguments.len() + piece.len() > limit {
             self.oversize = true;
+            self.arguments = String::new();
         } else {
             self.arguments.push_str(piece);
         }
+    }
+
+    /// The arguments' JSON text as it goes back upstream: an empty object where they were not kept.
+    pub fn put_back(&self) -> &str {
+        if self.oversize { "{}" } else { &self.arguments }
     }
 }
 

@@ -131,6 +131,11 @@ pub trait Wire: Send + Sync + 'static {
     /// What a turn is made of.
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy;
 
+    /// The turns that are one message of the model's together with this one.
+    fn message(&self, _view: &View, turn: usize) -> std::ops::Range<usize> {
+        turn..turn + 1
+    }
+
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
@@ -248,7 +253,8 @@ pub trait Wire: Send + Sync + 'static {
     ) -> Vec<Edit>;
 
     /// The messages that ask the model again after a refused call: its own message as it streamed it, then
-    /// the results, as elements to append to the transcript.
+    /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
+    /// further ones are left out.
     fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>;
 
     /// The machine that reads this wire's streams.

@@ -5,6 +5,7 @@
 
 mod count;
 mod cut;
+mod give_back;
 mod orphans;
 mod pairs;
 mod reading;
@@ -13,10 +14,9 @@ use bytes::Bytes;
 
 pub use self::reading::{Candidate, Reading};
 use super::record::HiddenPair;
-use super::sentinel::MarkKind;
 use crate::splice::{self, Edit};
 use crate::wire::Wire;
-use crate::wire::view::{Role, View};
+use crate::wire::view::View;
 
 /// Where the transcript is cut.
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +185,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         beside.extend(repairs);
     }
     add(Why::Pair, beside);
-    add(Why::GivenBack, give_back(wire, reading, from));
+    add(Why::GivenBack, give_back::edits(wire, reading, from));
     add(Why::Reference, pairs::drop_references(reading, from));
     if let Some(description) = what.tool {
         let mut tool: Vec<Edit> = wire.tool(view, description).into_iter().collect();
@@ -220,23 +220,5 @@ fn more(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let elements = what.more.iter().enumerate();
     elements
         .map(|(i, element)| Edit::insert(view.list.end - 1, format!("{}{element}", comma(i))))
-        .collect()
-}
-
-/// Takes the backslashes out of the model's broken-up text.
-fn give_back(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
-    let view = &reading.view;
-    let is_models = |at: usize| {
-        let turn = view
-            .turn_at(at)
-            .filter(|&t| view.turns[t].role == Role::Assistant);
-        turn.is_some_and(|t| wire.anatomy(view, t).text_at(at).is_some())
-    };
-    let broken = reading.marks.iter().filter(|m| m.span.start >= from);
-    broken
-        .filter_map(|m| match m.kind {
-            MarkKind::Broken(slash) if is_models(m.span.start) => Some(Edit::delete(slash)),
-            _ => None,
-        })
         .collect()
 }

@@ -10,6 +10,7 @@ use crate::handoff::record::HiddenPair;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::view;
 use crate::wire::{Ending, Leg, Spoken, TOOL_NAME, Watch, sse};
 
 pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
@@ -25,8 +26,14 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    for [kind, id, name, input] in json::pick_each(text, content?, ["type", "id", "name", "input"]) {
+    let mut breaker = Breaker::default();
+    for [kind, id, name, input, said] in
+        json::pick_each(text, content?, ["type", "id", "name", "input", "text"])
+    {
         let kind = string(kind).unwrap_or_default();
+        if let Some(said) = said.filter(|s| kind == "text" && s.len() >= 2) {
+            report.broken_up += breaker.follow(said.inner().of(text)).len();
+        }
         let is_call = kind == "tool_use";
         let id = string(id).unwrap_or_default().into_owned();
         if watch.hide && is_call && string(name).is_some_and(|n| n == TOOL_NAME) {
@@ -67,10 +74,11 @@ fn visible(leg: &Leg) -> Vec<String> {
     let hides = !leg.report.hidden.is_empty();
     let whole = Span::new(json::blank(body, 0), body.len());
     let content = json::get(body, whole, "content").unwrap_or_default();
+    let mut breaker = Breaker::default();
     json::elements(body, content)
         .into_iter()
         .filter(|b| !(hides && hidden(body, *b)))
-        .map(|b| broken(body, b))
+        .map(|b| broken(body, b, &mut breaker))
         .collect()
 }
 
@@ -78,23 +86,19 @@ fn hidden(text: &[u8], block: Span) -> bool {
     json::get_string(text, block, "type").is_some_and(|t| t == "tool_use") && is_ours(text, block)
 }
 
-fn broken(text: &[u8], block: Span) -> String {
+/// Where a block's text is broken up, by offset. All texts of a message are one: agents join them.
+fn breaks(text: &[u8], block: Span, breaker: &mut Breaker) -> Vec<Edit> {
     let is_text = json::get_string(text, block, "type").is_some_and(|t| t == "text");
     let Some(literal) = json::get(text, block, "text").filter(|l| is_text && l.len() >= 2) else {
-        return raw(text, block);
+        return Vec::new();
     };
     let inside = literal.inner();
-    let breaks = Breaker::default().follow(inside.of(text));
-    if breaks.is_empty() {
-        return raw(text, block);
-    }
-    let offset = inside.start - block.start;
-    let edits = breaks
-        .into_iter()
-        .map(|at| Edit::insert(offset + at, r"\\"))
-        .collect();
-    let edited = splice::flat(splice::splice(&Bytes::copy_from_slice(block.of(text)), edits));
-    String::from_utf8_lossy(&edited).into_owned()
+    let found = breaker.follow(inside.of(text)).into_iter();
+    found.map(|at| Edit::insert(inside.start + at, r"\\")).collect()
+}
+
+fn broken(text: &[u8], block: Span, breaker: &mut Breaker) -> String {
+    view::edited_part(text, block, &breaks(text, block, breaker))
 }
 
 fn text_block(text: &str) -> String {

@@ -131,6 +131,7 @@ impl Dialect for Stream {
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.block = Block::None;
+        self.breaker = Breaker::default();
         self.delta = None;
         self.stop = None;
         self.spelling.forget();
@@ -276,7 +277,6 @@ impl Stream {
         self.report.parts += 1;
         self.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
         self.block = Block::Shown(shown);
-        self.breaker = Breaker::default();
         let text = json::get(data, block, "text").filter(|_| kind == "text");
         self.show(raw, data, event, text, out);
     }

@@ -180,11 +180,9 @@ fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
     Edit::insert(object.end - 1, format!(r#"{comma}"{key}":{value}"#))
 }
 
-/// Breaks up what looks like a sentinel in a text part; a call ends the text that agents join.
+/// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
+/// put them in front of the calls between.
 pub(super) fn breaks(data: &[u8], piece: &Piece, breaker: &mut Breaker) -> Vec<Edit> {
-    if piece.part.kind == PartKind::Call {
-        *breaker = Breaker::default();
-    }
     let Some(inside) = piece.part.text else {
         return Vec::new();
     };

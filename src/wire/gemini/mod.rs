@@ -41,6 +41,10 @@ impl Wire for Gemini {
         request::anatomy(view, turn)
     }
 
+    fn message(&self, view: &View, turn: usize) -> std::ops::Range<usize> {
+        pairs::message(view, turn)
+    }
+
     fn bound(&self, view: &View) -> bool {
         request::bound(view)
     }

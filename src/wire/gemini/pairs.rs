@@ -14,7 +14,7 @@ use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{HiddenCall, TOOL_NAME};
 
 /// Stands for a signature that is lost; the API's own word for it.
-const NO_SIGNATURE: &str = r#""thoughtSignature":"skip_thought_signature_validator","#;
+pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Models that sign nothing, or do not insist on it.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
@@ -54,7 +54,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 }
 
 /// The contents of the model's message that `turn` belongs to.
-fn message(view: &View, turn: usize) -> std::ops::Range<usize> {
+pub(super) fn message(view: &View, turn: usize) -> std::ops::Range<usize> {
     let mine = |t: &usize| view.turns[*t].role == Role::Assistant;
     let start = (0..turn).rev().take_while(mine).last().unwrap_or(turn);
     let end = (turn..view.turns.len()).take_while(mine).last().unwrap_or(turn) + 1;
@@ -313,7 +313,8 @@ pub(super) fn repairs(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
             (start..=at).contains(&e.span.start) && memmem::find(&e.with, b"\"functionCall\"").is_some()
         });
         if !restored {
-            repairs.push(Edit::insert(at + 1, NO_SIGNATURE));
+            let signature = format!(r#""thoughtSignature":"{LOST_SIGNATURE}","#);
+            repairs.push(Edit::insert(at + 1, signature));
         }
     }
     repairs

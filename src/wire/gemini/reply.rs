@@ -4,9 +4,8 @@ use bytes::Bytes;
 
 use super::chunk::{self, Chunk, NO_PARTS, raw};
 use super::pairs;
-use super::part::Piece;
 use super::request::text_part;
-use super::run::{self, Run, Streamed};
+use super::run;
 use super::usage::{self, Counters};
 use crate::handoff::breaker::Breaker;
 use crate::handoff::record::HiddenPair;
@@ -35,8 +34,10 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
         ..LegReport::default()
     };
     let mut anchors = Anchors::default();
+    let mut breaker = Breaker::default();
     let mut in_text = false;
     for piece in chunk.pieces(text) {
+        report.broken_up += chunk::breaks(text, &piece, &mut breaker).len();
         let is_text = piece.part.kind == PartKind::Text;
         if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
             continue;
@@ -171,56 +172,27 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
     ))
 }
 
-/// Parts from the chunks that brought them, our call as it will be put back on every later request; others of
-/// ours in the same message are left out.
+/// Parts from the chunks that brought them, our calls as they will be put back on every later request.
 fn told<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec<String> {
     let mut parts = Vec::new();
-    let mut run = Run::None;
+    let mut ours = pairs.iter();
+    // Whether arguments of our call still follow, in parts without a name.
+    let mut open = false;
     for data in chunks {
         let Some(chunk) = Chunk::read(data) else { continue };
         for piece in chunk.pieces(data) {
             if piece.is_empty_text() && piece.signature.is_none() {
                 continue;
             }
-            let call = match hidden(data, &piece, &mut run) {
-                Hidden::No => {
-                    parts.push(raw(data, piece.part.span));
-                    continue;
-                }
-                Hidden::Open => continue,
-                Hidden::Call(call) => call,
-            };
-            let known = pairs.iter().find(|p| p.call == call);
-            parts.extend(known.map(|p| p.call.clone()));
+            let more = open && piece.call.is_some() && piece.name.is_none();
+            let hidden = piece.is_ours(data);
+            open = (more || hidden) && run::goes_on(data, &piece);
+            if hidden {
+                parts.extend(ours.next().map(|p| p.call.clone()));
+            } else if !more {
+                parts.push(raw(data, piece.part.span));
+            }
         }
     }
     parts
-}
-
-/// Whether a part is of our call.
-enum Hidden {
-    No,
-    /// Its arguments go on.
-    Open,
-    /// This is all of it.
-    Call(String),
-}
-
-fn hidden(data: &[u8], piece: &Piece, run: &mut Run) -> Hidden {
-    let goes_on = run::goes_on(data, piece);
-    let mut streamed = match std::mem::take(run) {
-        Run::Hidden(streamed) if piece.call.is_some() && piece.name.is_none() => streamed,
-        _ if !piece.is_ours(data) => return Hidden::No,
-        _ if !goes_on => return Hidden::Call(pairs::hidden_call(&run::whole(data, piece, 0, usize::MAX))),
-        _ => {
-            *run = Run::Hidden(Box::new(Streamed::new(data, piece, 0, usize::MAX)));
-            return Hidden::Open;
-        }
-    };
-    streamed.take(data, piece);
-    if goes_on {
-        *run = Run::Hidden(streamed);
-        return Hidden::Open;
-    }
-    Hidden::Call(pairs::hidden_call(&streamed.finish(true)))
 }

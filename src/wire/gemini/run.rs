@@ -2,7 +2,7 @@
 //! with its name and the others with pieces of its arguments.
 
 use super::chunk::raw;
-use super::pairs;
+use super::pairs::{self, LOST_SIGNATURE};
 use super::part::{self, Piece};
 use crate::json::{self, Span};
 use crate::wire::HiddenCall;
@@ -42,14 +42,27 @@ pub(super) fn whole(data: &[u8], piece: &Piece, after: usize, limit: usize) -> H
     let arguments = piece.args.map_or("{}".to_owned(), |a| raw(data, a));
     let oversize = arguments.len() > limit;
     let object = arguments.starts_with('{');
-    HiddenCall {
+    let mut call = HiddenCall {
         id: id(data, piece),
         arguments: if oversize { String::new() } else { arguments },
         complete: true,
         oversize,
         after,
-        raw: (!oversize && object).then(|| raw(data, piece.part.span)),
-    }
+        raw: None,
+    };
+    call.raw = if !oversize && object {
+        Some(raw(data, piece.part.span))
+    } else {
+        piece.signature.map(|_| signed(&call, LOST_SIGNATURE))
+    };
+    call
+}
+
+/// A call of ours with a signature.
+fn signed(call: &HiddenCall, signature: &str) -> String {
+    let call = pairs::hidden_call(call);
+    let open = call.strip_suffix('}').unwrap_or(&call);
+    format!(r#"{open},"thoughtSignature":"{signature}"}}"#)
 }
 
 fn id(data: &[u8], piece: &Piece) -> String {
@@ -114,12 +127,18 @@ impl Streamed {
             .into_iter()
             .flatten()
             .collect();
-        self.call.arguments = format!("{{{}}}", members.join(","));
+        if !self.call.oversize {
+            self.call.arguments = format!("{{{}}}", members.join(","));
+        }
         self.call.complete = complete;
         if let Some(signature) = &self.signature {
-            let call = pairs::hidden_call(&self.call);
-            let open = call.strip_suffix('}').unwrap_or(&call);
-            self.call.raw = Some(format!(r#"{open},"thoughtSignature":"{signature}"}}"#));
+            // A signature is good for the arguments that it was given out with.
+            let signature = if self.call.oversize {
+                LOST_SIGNATURE
+            } else {
+                signature
+            };
+            self.call.raw = Some(signed(&self.call, signature));
         }
         self.call
     }

@@ -6,7 +6,7 @@ use super::pairs;
 use super::request::{is_ours, traits};
 use super::stream::{Line, hidden};
 use super::usage;
-use crate::handoff::breaker;
+use crate::handoff::breaker::{self, Breaker};
 use crate::handoff::record::HiddenPair;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
@@ -21,6 +21,9 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     line.message?;
     let mut report = LegReport {
         usage: usage::of(text, line.root),
+        broken_up: line
+            .content
+            .map_or(0, |c| Breaker::default().follow(c.inner().of(text)).len()),
         ended: true,
         ..LegReport::default()
     };
@@ -132,6 +135,7 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
         Spoken::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
     };
     let mut said = Said::default();
+    let mut ours = pairs.iter();
     for text in &pieces {
         let Some(line) = Line::read(text) else { continue };
         let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
@@ -143,8 +147,7 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
                     return Some(raw(text, call));
                 }
                 // As it will be put back on every later request; others of ours are left out.
-                let ours = pairs::hidden_call(&hidden(text, call, 0, usize::MAX));
-                pairs.iter().any(|p| p.call == ours).then_some(ours)
+                ours.next().map(|p| p.call.clone())
             }));
     }
     let results: Vec<_> = pairs.iter().map(pairs::result).collect();

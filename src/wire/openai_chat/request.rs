@@ -190,6 +190,6 @@ pub(super) fn hidden_call(call: &HiddenCall) -> String {
     format!(
         r#"{{"id":{},"type":"function","function":{{"name":"{TOOL_NAME}","arguments":{}}}{extras}}}"#,
         json::quote(&call.id),
-        json::quote(&call.arguments)
+        json::quote(call.put_back())
     )
 }

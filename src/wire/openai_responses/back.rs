@@ -17,7 +17,7 @@ pub(super) fn hidden_call(call: &HiddenCall) -> String {
     format!(
         r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{TOOL_NAME}","arguments":{}}}"#,
         json::quote(&call.id),
-        json::quote(&call.arguments)
+        json::quote(call.put_back())
     )
 }
 

@@ -64,16 +64,17 @@ pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: u
         .find(|call| call.id == begun.id)
 }
 
-/// Where the text of an output item, looking like ours, is broken up.
+/// Where the text of an output item, looking like ours, is broken up. Its parts are one text: agents join them.
 pub(super) fn breaks(text: &[u8], item: Span) -> Vec<Edit> {
     if json::get_string(text, item, "type").is_none_or(|t| t != "message") {
         return Vec::new();
     }
     let content = json::get(text, item, "content").unwrap_or_default();
+    let mut breaker = Breaker::default();
     json::elements(text, content)
         .into_iter()
         .filter_map(|part| part_text(text, part))
-        .flat_map(|said| break_edits(text, said, &mut Breaker::default()))
+        .flat_map(|said| break_edits(text, said, &mut breaker))
         .collect()
 }
 

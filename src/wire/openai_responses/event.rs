@@ -64,10 +64,8 @@ pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
     span.and_then(|s| json::number(s.of(data))).unwrap_or_default()
 }
 
-/// Where a whole text is broken up.
-pub(super) fn broken(data: &[u8], literal: Option<Span>) -> Vec<Edit> {
+/// Where a whole text is broken up that goes on from what `before` has seen.
+pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Breaker) -> Vec<Edit> {
     let literal = literal.filter(|l| l.len() >= 2);
-    literal.map_or(Vec::new(), |l| {
-        echo::break_edits(data, l, &mut Breaker::default())
-    })
+    literal.map_or(Vec::new(), |l| echo::break_edits(data, l, &mut before))
 }

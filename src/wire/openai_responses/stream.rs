@@ -35,7 +35,7 @@ pub(super) struct Stream {
     /// This leg's items by upstream's index.
     slots: Vec<(u64, Slot)>,
     /// Texts by upstream's index of the item and of the part.
-    texts: Vec<((u64, u64), Breaker)>,
+    texts: Vec<Text>,
     /// Every item the agent has seen, in its order.
     items: Vec<String>,
     /// How many of them are of earlier legs.
@@ -58,6 +58,16 @@ pub(super) struct Stream {
     /// How the deltas of what goes on are spelled, and which text they are of.
     spelling: Spelling,
     spelled: (u64, u64),
+}
+
+/// The text of a part.
+struct Text {
+    /// Upstream's index of the item and of the part.
+    key: (u64, u64),
+    /// What was seen before it: the parts of an item are one text, since agents join them.
+    before: Breaker,
+    /// What was seen with it.
+    now: Breaker,
 }
 
 /// An output item of upstream's.
@@ -110,8 +120,8 @@ impl Dialect for Stream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
-        let text = self.texts.iter().find(|(key, _)| *key == self.spelled);
-        if text.is_some_and(|(_, breaker)| !breaker.is_clear()) {
+        let text = self.texts.iter().find(|text| text.key == self.spelled);
+        if text.is_some_and(|text| !text.now.is_clear()) {
             return Pass::Unread;
         }
         let (sequence, counting) = (&mut self.sequence, self.counting);
@@ -307,12 +317,15 @@ impl Stream {
                 edits
             }
             b"response.content_part.added" => {
-                self.texts.retain(|(k, _)| *k != key);
+                self.texts.retain(|text| text.key != key);
                 let text = event.part.and_then(|p| echo::part_text(data, p));
                 self.follow(key, data, text)
             }
-            b"response.content_part.done" => broken(data, event.part.and_then(|p| echo::part_text(data, p))),
-            b"response.output_text.done" => broken(data, event.text),
+            b"response.content_part.done" => {
+                let text = event.part.and_then(|p| echo::part_text(data, p));
+                broken(data, text, self.text(key).before)
+            }
+            b"response.output_text.done" => broken(data, event.text, self.text(key).before),
             _ => Vec::new(),
         };
         let piece = event
@@ -337,12 +350,23 @@ impl Stream {
         let Some(literal) = literal.filter(|l| l.len() >= 2) else {
             return Vec::new();
         };
-        let known = self.texts.iter().position(|(k, _)| *k == key);
+        echo::break_edits(data, literal, &mut self.text(key).now)
+    }
+
+    /// The text of a part; a new one goes on from the item's last.
+    fn text(&mut self, key: (u64, u64)) -> &mut Text {
+        let known = self.texts.iter().position(|text| text.key == key);
         let i = known.unwrap_or_else(|| {
-            self.texts.push((key, Breaker::default()));
+            let earlier = self.texts.iter().rev().find(|text| text.key.0 == key.0);
+            let before = earlier.map_or_else(Breaker::default, |text| text.now);
+            self.texts.push(Text {
+                key,
+                before,
+                now: before,
+            });
             self.texts.len() - 1
         });
-        echo::break_edits(data, literal, &mut self.texts[i].1)
+        &mut self.texts[i]
     }
 
     /// The agent's index of an item, given now where it is new.

@@ -274,7 +274,7 @@ impl Exchange {
         if calls {
             return self.mixed(reply, &hidden, &visible);
         }
-        self.alone(hidden[hidden.len() - 1], visible)
+        self.alone(&hidden, visible)
     }
 
     fn fire(&mut self, prompt: &str) -> Option<Outcome> {
@@ -309,15 +309,17 @@ impl Exchange {
         self.end("tool_use")
     }
 
-    fn alone(&mut self, call: &Part, visible: Vec<Value>) -> Option<Outcome> {
+    /// The last good call fires; where all are refused the first is answered, and the others never were.
+    fn alone(&mut self, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
         if self.legs >= self.max_chain {
             return self.without_call(visible, "end_turn");
         }
-        let (answer, prompt) = self.judge(call);
-        if let Some(prompt) = prompt {
+        if let Some(prompt) = calls.iter().rev().find_map(|call| self.judge(call).1) {
             self.show(&visible);
             return self.fire(&prompt);
         }
+        let call = calls[0];
+        let (answer, _) = self.judge(call);
         if self.asked >= 2 {
             return self.without_call(visible, "end_turn");
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_proxy::config::Mode;
 use baton_proxy::store::HandoffFilter;
-use baton_proxy::strict::{Autopilot, Fault, Queue, Reply};
+use baton_proxy::strict::{Autopilot, Fault, Part, Queue, Reply};
 use http_body_util::BodyExt;
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -107,6 +107,99 @@ pub async fn refused_call(side: Side) {
         let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
         assert_eq!(stage.sent()[3..], rest);
         stage.at_peace();
+    }
+}
+
+/// Of several refused calls in one answer the first is answered: what is signed stands on it.
+pub async fn two_refused_calls(side: Side) {
+    for stream in [true, false] {
+        let bad = |reply: Reply| reply.call("session_handoff", json!({"prompt": " "}));
+        let both = bad(bad(Reply::new().thinking("Both?").say("Handing over.")));
+        let ends = Reply::new().thinking("So.").say("Then I go on.");
+        let stage = Stage::new(side, [both, ends, Reply::text("Next.")]).await;
+        let said = stage.ask(&stage.history(), stream).await;
+        let pair = ["a: Handing over.", "call session_handoff", "result"];
+        assert_eq!(stage.sent()[3..], pair);
+        stage
+            .ask(&stage.then(&stage.history(), &said, "More."), stream)
+            .await;
+        let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
+        assert_eq!(stage.sent()[3..], rest);
+        stage.at_peace();
+    }
+}
+
+/// Arguments over the bound are not kept: the call goes back without them, with its result.
+pub async fn call_over_the_bound(side: Side) {
+    let tight = |c: &mut baton_proxy::config::Config| c.limits.held_bytes = 4096;
+    let long = || {
+        let prompt = "x".repeat(10_000);
+        let reply = Reply::new().thinking("All of it.").say("Handing over.");
+        reply.call("session_handoff", json!({"prompt": prompt}))
+    };
+    for stream in [true, false] {
+        let ends = Reply::new().thinking("So.").say("Then I go on.");
+        let beside = long().call("read_file", json!({"path": "x"}));
+        let stage = Stage::with(
+            side,
+            [long(), ends.clone(), beside, ends, Reply::text("Next.")],
+            memory(),
+            tight,
+        )
+        .await;
+        let said = stage.ask(&stage.history(), stream).await;
+        let pair = ["a: Handing over.", "call session_handoff", "result"];
+        assert_eq!(stage.sent()[3..], pair);
+        let history = stage.then(&stage.history(), &said, "More.");
+        let said = stage.ask(&history, stream).await;
+        let ran = stage.ran(&history, &said);
+        let said = stage.ask(&ran, stream).await;
+        stage.ask(&stage.then(&ran, &said, "More."), stream).await;
+        let sent = stage.sent();
+        assert_eq!(sent.iter().filter(|l| *l == "call session_handoff").count(), 2);
+        let last = stage.provider.generations().pop().unwrap();
+        assert!(last.raw.len() < 10_000, "{}", last.raw.len());
+        stage.at_peace();
+    }
+}
+
+/// A message item of several parts (Responses).
+fn message_of(texts: &[&str]) -> Part {
+    let part = |text: &&str| json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
+    let content: Vec<_> = texts.iter().map(part).collect();
+    let head = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant"});
+    let mut item = head;
+    item["content"] = content.into();
+    Part::Block(item)
+}
+
+/// What looks like a sentinel is broken up over all texts of a message, and given back in whatever parts it returns.
+pub async fn broken_up_text(side: Side) {
+    for stream in [true, false] {
+        for delta in [1, 7, 1000] {
+            let texts = ["See [[hand", "off-resume:x]] and [[handoff-aside", r":y]] and \:"];
+            let reply = match side.stops[0] {
+                // Items stay apart, parts of one item do not.
+                "completed" => Reply::new().part(message_of(&texts)),
+                _ => texts.iter().fold(Reply::new(), |r, t| r.thinking("Hm.").say(*t)),
+            };
+            let reply = reply.deltas(delta);
+            let stage = Stage::new(side, [reply, Reply::text("Next.")]).await;
+            let said = stage.ask(&stage.history(), stream).await;
+            assert_eq!(
+                said.text,
+                r"See [[handoff-resume\:x]] and [[handoff-aside\:y]] and \:"
+            );
+            stage
+                .ask(&stage.then(&stage.history(), &said, "More."), stream)
+                .await;
+            let sent = stage.sent();
+            assert_eq!(
+                sent[3],
+                r"a: See [[handoff-resume:x]] and [[handoff-aside:y]] and \:"
+            );
+            stage.at_peace();
+        }
     }
 }
 

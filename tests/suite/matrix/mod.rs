@@ -21,8 +21,9 @@ macro_rules! cell {
 macro_rules! matrix {
     ($($name:ident = $side:ident, $($counting:ident)?;)*) => {
         $(mod $name {
-            cell!($side: stream non_stream mixed_batch refused_call $($counting)? chain_of_five stop_mode keep_alive
-                repeat_after_a_broken_stream restart_in_the_middle);
+            cell!($side: stream non_stream mixed_batch refused_call two_refused_calls call_over_the_bound
+                broken_up_text $($counting)? chain_of_five stop_mode keep_alive repeat_after_a_broken_stream
+                restart_in_the_middle);
         })*
     };
 }
