@@ -206,24 +206,23 @@ impl Inner {
         Ok(())
     }
 
+    /// Written again, a pair keeps the date of its last use.
     fn put_pair(&mut self, pair: &HiddenPair) {
-        self.unlink(pair.id);
+        let used_ms = self.unlink(pair.id).map_or(0, |old| old.at_ms);
         if let Place::Beside { sibling, .. } = &pair.place {
             let known = self.beside.entry(pair.principal.clone()).or_default();
             known.entry(sibling.clone()).or_default().push(pair.id);
         }
         let touched = Touched {
             value: pair.clone(),
-            at_ms: pair.created_ms,
+            at_ms: pair.created_ms.max(used_ms),
         };
         self.pairs.insert(pair.id, touched);
     }
 
     /// Takes a pair out, with its place beside its sibling.
-    fn unlink(&mut self, id: Uuid) {
-        let Some(old) = self.pairs.remove(&id) else {
-            return;
-        };
+    fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
+        let old = self.pairs.remove(&id)?;
         if let Place::Beside { sibling, .. } = &old.value.place
             && let Some(known) = self.beside.get_mut(&old.value.principal)
             && let Some(ids) = known.get_mut(sibling)
@@ -233,6 +232,7 @@ impl Inner {
                 known.remove(sibling);
             }
         }
+        Some(old)
     }
 
     fn sweep(&mut self, before_ms: u64) -> u64 {

@@ -230,9 +230,15 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         .put_pairs(std::slice::from_ref(&kept), &conversation("w", "used", 9000))
         .await
         .unwrap();
-    // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted.
+    // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted. Writing the pair
+    // again, as it was made, does not make its last use an earlier one.
     assert_eq!(store.pairs("w", &[forked.id]).await.unwrap().len(), 1);
     store.put_response_id("w", "r", "u").await.unwrap();
+    let again = std::slice::from_ref(&forked);
+    store
+        .put_pairs(again, &conversation("w", "used", 9000))
+        .await
+        .unwrap();
 
     assert_eq!(store.sweep(5000).await.unwrap(), 2, "a conversation and a pair");
     assert_eq!(store.conversation("old").await.unwrap(), None);

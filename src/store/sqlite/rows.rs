@@ -98,10 +98,11 @@ pub(super) fn archive(
     Ok(changed > 0)
 }
 
+/// Written again, a pair keeps the date of its last use.
 pub(super) fn put_pair(conn: &Connection, pair: &HiddenPair) -> rusqlite::Result<()> {
     let sql = "INSERT INTO pairs (id, principal, conversation, sibling, touched_ms, record)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = ?5, record = ?6
+        ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = max(touched_ms, ?5), record = ?6
         WHERE principal = ?2";
     let changed = conn.prepare_cached(sql)?.execute(params![
         pair.id.as_bytes(),
