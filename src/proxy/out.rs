@@ -13,6 +13,9 @@ use super::meter::ExchangeMeter;
 use crate::journal::Gather;
 use crate::telemetry::Outcome;
 
+/// Bytes of one piece of a whole body whose end matters.
+const PIECE: usize = 64 << 10;
+
 /// A merged or otherwise computed stream.
 pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
 
@@ -20,6 +23,7 @@ pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Sen
 pub struct OutBody {
     source: Source,
     guard: Option<Guard>,
+    handed_over: Option<Box<dyn FnOnce() + Send>>,
 }
 
 enum Source {
@@ -45,7 +49,20 @@ impl OutBody {
     }
 
     fn of(source: Source) -> Self {
-        Self { source, guard: None }
+        Self {
+            source,
+            guard: None,
+            handed_over: None,
+        }
+    }
+
+    /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped. A server
+    /// takes one piece more than the connection has room for, so the last byte of a whole body is a piece by itself.
+    pub(super) fn when_handed_over(self, then: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            handed_over: Some(Box::new(then)),
+            ..self
+        }
     }
 
     /// Counts into `meter`, copies into `shown` and holds `permit` until the body is dropped.
@@ -71,7 +88,15 @@ impl OutBody {
 
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         match &mut self.source {
-            Source::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            Source::Whole(bytes) => {
+                let mut piece = bytes.take();
+                if self.handed_over.is_some()
+                    && let Some(all) = piece.as_mut().filter(|all| all.len() > 1)
+                {
+                    *bytes = Some(all.split_off(all.len().min(PIECE + 1) - 1));
+                }
+                Poll::Ready(piece.map(|b| Ok(Frame::data(b))))
+            }
             Source::Upstream(body) => Pin::new(body).poll_frame(cx),
             Source::Stream(body) => body.as_mut().poll_frame(cx),
         }
@@ -92,6 +117,9 @@ impl Body for OutBody {
             let ended = frame.is_none() || self.is_end_stream();
             if let Some(guard) = &mut self.guard {
                 guard.saw(frame.as_ref(), ended);
+            }
+            if ended && let Some(then) = self.handed_over.take() {
+                then();
             }
         }
         polled

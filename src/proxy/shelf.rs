@@ -99,6 +99,7 @@ impl Shelf {
 
 impl Shelved {
     /// The text, if it is in memory.
+    #[cfg(test)]
     pub(super) fn here(&self) -> Option<Bytes> {
         self.0.here()
     }

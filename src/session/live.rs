@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use crate::handoff::record::{Conversation, HandoffId, HiddenPair};
-
-/// How long a broken answer may be asked for again and go on behind its handoff: agents retry within
-/// seconds, a person who comes back later means a new turn.
-pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
+use super::checkpoints::{Checkpoints, Unknown};
+use super::repeats::{AnswerId, Repeats};
+use crate::handoff::record::{Conversation, HandoffId, HiddenPair, Place};
 
 /// A conversation in use. The record here is never behind the store's.
 pub struct Live {
@@ -30,25 +28,8 @@ pub(super) struct State {
     pub(super) unsaved: bool,
     /// A background write is on its way and will take the record as it then is.
     pub(super) saving: bool,
-    repeat: Option<Repeat>,
-    complete: Complete,
-}
-
-/// For which transcripts `pairs` is known to hold every pair: a handoff that fires takes the pairs of other
-/// branches, and of conversations that opened alike, off the list.
-#[derive(Default)]
-struct Complete {
-    /// Those cut at this handoff, or nowhere.
-    behind: Option<Option<HandoffId>>,
-    /// Those that hold this call.
-    with_call: Option<String>,
-}
-
-/// An answer that broke off behind its sentinel.
-struct Repeat {
-    body_hash: u64,
-    handoff: HandoffId,
-    at_ms: u64,
+    repeats: Repeats,
+    checkpoints: Checkpoints,
 }
 
 /// What a durable write changes.
@@ -77,13 +58,8 @@ impl Change {
 }
 
 impl Live {
-    /// `fresh`: nothing of it was in the store.
-    pub(super) fn new(record: Conversation, fresh: bool) -> Self {
+    pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
-        let complete = Complete {
-            behind: fresh.then_some(None),
-            with_call: None,
-        };
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
@@ -92,8 +68,8 @@ impl Live {
                 pairs,
                 unsaved: false,
                 saving: false,
-                repeat: None,
-                complete,
+                repeats: Repeats::default(),
+                checkpoints: Checkpoints::default(),
             }),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
@@ -125,68 +101,45 @@ impl Live {
         self.state().record.active
     }
 
-    /// Notes that the answer to a request with this body ended before its end was sent, with the sentinel of
-    /// `handoff` shown: the same request again goes straight on behind it.
-    pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, now_ms: u64) {
-        self.state().repeat = Some(Repeat {
-            body_hash,
-            handoff,
-            at_ms: now_ms,
-        });
+    /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
+    /// over, the same request again goes straight on behind it.
+    pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
+        self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
 
     /// Whether there is such a note at all.
     pub fn may_repeat(&self) -> bool {
-        self.state().repeat.is_some()
+        !self.state().repeats.is_empty()
     }
 
-    /// The handoff behind which this request goes on, if it is a repetition. Another request leaves the
-    /// note where it is: agents count tokens and ask for titles before they try again.
-    pub fn take_repeat(&self, body_hash: u64, now_ms: u64) -> Option<HandoffId> {
-        let mut state = self.state();
-        let is_repeat =
-            |r: &mut Repeat| r.body_hash == body_hash && now_ms.saturating_sub(r.at_ms) <= REPEAT_WITHIN_MS;
-        state.repeat.take_if(is_repeat).map(|repeat| repeat.handoff)
+    /// The handoff behind which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
+    /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
+    /// before they try again.
+    pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
+        self.state().repeats.take(body_hash, answer, now_ms)
     }
 
-    /// Whether the listed pairs are all that a transcript with this cut and these calls can need. The calls come newest
-    /// first and are asked for only where the cut does not tell, and only as far back as the last request knew them;
-    /// the next request goes on from here.
-    pub fn has_all_pairs<Calls: Iterator<Item = String>>(
+    /// The end of `answer` was handed over.
+    pub fn forget_repeat(&self, answer: &AnswerId) {
+        self.state().repeats.forget(answer);
+    }
+
+    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
+    /// What the store has beside those is told to [`looked_up`](Self::looked_up), so that the next request of the
+    /// transcript asks for what is new in it.
+    pub fn unknown_calls(
         &self,
-        active: Option<HandoffId>,
-        newest_first: impl FnOnce() -> Calls,
-    ) -> bool {
-        let known = {
-            let state = self.state();
-            if state.complete.behind == Some(active) {
-                return true;
-            }
-            state.complete.with_call.clone()
-        };
-        let Some(known) = known else { return false };
-        let mut newest = None;
-        for call in newest_first() {
-            if call == known {
-                self.go_on_from(&known, newest);
-                return true;
-            }
-            newest.get_or_insert(call);
-        }
-        false
+        cut: Option<HandoffId>,
+        newest_first: impl Iterator<Item = String>,
+        now_ms: u64,
+    ) -> Unknown {
+        let walk = self.state().checkpoints.walk(cut, now_ms);
+        walk(newest_first)
     }
 
-    /// A transcript that holds a later call holds the earlier one, too; unless a handoff has fired meanwhile.
-    fn go_on_from(&self, known: &str, newest: Option<String>) {
-        let complete = &mut self.state().complete;
-        if newest.is_some() && complete.with_call.as_deref() == Some(known) {
-            complete.with_call = newest;
-        }
-    }
-
-    /// Notes that every pair beside these calls is listed.
-    pub fn looked_up(&self, calls: &[String]) {
-        self.state().complete.with_call = calls.last().cloned();
+    /// Notes that `found` is all that the store has beside these calls.
+    pub fn looked_up(&self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+        self.state().checkpoints.set(unknown, found);
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -206,14 +159,11 @@ impl Live {
         change.apply(&mut state.record, now_ms);
         match change {
             Change::Tooled(_) => {}
-            Change::Fired(id) => {
-                state.pairs = Some(Vec::new());
-                state.complete = Complete {
-                    behind: Some(Some(*id)),
-                    with_call: None,
-                };
-            }
+            Change::Fired(_) => state.pairs = Some(Vec::new()),
             Change::Paired(new) => {
+                if new.iter().any(|pair| pair.place != Place::Aside) {
+                    state.checkpoints.clear();
+                }
                 if let Some(pairs) = &mut state.pairs {
                     pairs.retain(|old| new.iter().all(|pair| pair.id != old.id));
                     pairs.extend(new.iter().cloned());

@@ -3,8 +3,10 @@
 //! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
 //! the store before a call here returns; what only follows the transcript is written behind.
 
+mod checkpoints;
 pub mod key;
 mod live;
+mod repeats;
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +19,11 @@ use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+pub use self::checkpoints::Unknown;
 pub use self::key::conversation_key;
 use self::live::Change;
-pub use self::live::{Live, REPEAT_WITHIN_MS};
+pub use self::live::Live;
+pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
 use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
 use crate::store::{SharedStore, StoreError};
 
@@ -99,7 +103,6 @@ impl Sessions {
 
     async fn load(&self, key: &str, principal: &str, now_ms: u64) -> Result<Arc<Live>, StoreError> {
         let known = self.store.conversation(key).await?;
-        let fresh = known.is_none();
         let record = known.unwrap_or_else(|| Conversation {
             key: key.to_owned(),
             principal: principal.to_owned(),
@@ -111,7 +114,7 @@ impl Sessions {
         // Where two requests came at once, both go on with the first one's.
         let entry = self.live.entry(key.to_owned());
         let live = entry.or_insert_with(|| {
-            let live = Live::new(record, fresh);
+            let live = Live::new(record);
             live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
             Arc::new(live)
         });

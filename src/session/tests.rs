@@ -181,13 +181,72 @@ async fn repeats_are_taken_once_and_in_time() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let id = Uuid::now_v7();
-    assert_eq!(live.take_repeat(1, 0), None);
-    live.remember_repeat(1, id, 1000);
-    assert_eq!(live.take_repeat(2, 1000), None, "another body");
-    assert_eq!(live.take_repeat(1, 1000 + REPEAT_WITHIN_MS), Some(id));
-    assert_eq!(live.take_repeat(1, 1000), None, "once");
-    live.remember_repeat(1, id, 1000);
-    assert_eq!(live.take_repeat(1, 1001 + REPEAT_WITHIN_MS), None, "too late");
+    let answer = AnswerId::default;
+    assert_eq!(live.take_repeat(1, &answer(), 0), None);
+    live.remember_repeat(1, id, &answer(), 1000);
+    assert_eq!(live.take_repeat(2, &answer(), 1000), None, "another body");
+    let again = answer();
+    assert_eq!(live.take_repeat(1, &again, 1000 + REPEAT_WITHIN_MS), Some(id));
+    live.forget_repeat(&again);
+    assert!(!live.may_repeat(), "answered");
+    live.remember_repeat(1, id, &answer(), 1000);
+    assert_eq!(
+        live.take_repeat(1, &answer(), 1001 + REPEAT_WITHIN_MS),
+        None,
+        "too late"
+    );
+}
+
+#[tokio::test]
+async fn answers_that_break_off_at_the_same_time_are_all_remembered() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let ids: Vec<_> = (0..4).map(|_| Uuid::now_v7()).collect();
+    let answers: Vec<_> = (0..4).map(|_| AnswerId::default()).collect();
+    // Two of them answer the same request: conversations may open alike to the byte.
+    for (n, hash) in [1, 2, 3, 3].into_iter().enumerate() {
+        live.remember_repeat(hash, ids[n], &answers[n], n as u64);
+    }
+    live.forget_repeat(&answers[1]);
+    drop(answers);
+    let again: Vec<_> = (0..5).map(|_| AnswerId::default()).collect();
+    assert_eq!(live.take_repeat(1, &again[0], 10), Some(ids[0]));
+    assert_eq!(
+        live.take_repeat(2, &again[1], 10),
+        None,
+        "its end was handed over"
+    );
+    // Each is taken by a request of its own, and once.
+    assert_eq!(live.take_repeat(3, &again[2], 10), Some(ids[2]));
+    assert_eq!(live.take_repeat(3, &again[3], 10), Some(ids[3]));
+    live.forget_repeat(&again[2]);
+    // The last one breaks off once more.
+    drop(again);
+    let last = AnswerId::default();
+    assert_eq!(live.take_repeat(3, &last, 11), Some(ids[3]));
+    live.forget_repeat(&last);
+    assert_eq!(live.take_repeat(3, &AnswerId::default(), 12), None);
+}
+
+#[tokio::test]
+async fn the_end_of_one_answer_is_not_the_end_of_its_twin() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let (id, first, second) = (Uuid::now_v7(), AnswerId::default(), AnswerId::default());
+    live.remember_repeat(1, id, &first, 1);
+    assert_eq!(live.take_repeat(1, &second, 2), Some(id), "still under way");
+    live.forget_repeat(&first);
+    drop(second);
+    let third = AnswerId::default();
+    assert_eq!(live.take_repeat(1, &third, 3), Some(id), "the second broke off");
+    live.forget_repeat(&third);
+    // The other way round: who lost patience is answered, and the first answer is found to be dead.
+    let (first, second) = (AnswerId::default(), AnswerId::default());
+    live.remember_repeat(1, id, &first, 4);
+    assert_eq!(live.take_repeat(1, &second, 5), Some(id));
+    drop(first);
+    live.forget_repeat(&second);
+    assert!(!live.may_repeat());
 }
 
 #[tokio::test]
@@ -206,21 +265,126 @@ async fn hits_are_cheap() {
     assert!(took < Duration::from_millis(500));
 }
 
-#[test]
-fn calls_are_asked_for_as_far_back_as_they_are_new() {
-    let live = Live::new(Conversation::default(), false);
-    let all = |calls: &[&str], most: usize| {
-        let mut asked = 0;
-        let back = calls.iter().rev().inspect(|_| asked += 1);
-        let all = live.has_all_pairs(None, || back.map(|c| (*c).to_owned()));
-        assert!(asked <= most, "{asked} of {calls:?}");
-        all
+/// What a request does: how many calls it looked at, how many it asks the store for, and the pairs that it knows then.
+async fn asks(
+    sessions: &Sessions,
+    live: &Live,
+    cut: Option<HandoffId>,
+    calls: &[&str],
+    now_ms: u64,
+) -> (usize, usize, Vec<Uuid>) {
+    let mut looked = 0;
+    let back = calls.iter().rev().inspect(|_| looked += 1);
+    let unknown = live.unknown_calls(cut, back.map(|c| (*c).to_owned()), now_ms);
+    let asked = unknown.calls().len();
+    let found = sessions
+        .store()
+        .pairs_beside("local", unknown.calls())
+        .await
+        .unwrap();
+    let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+    let mut all: Vec<_> = unknown.known().iter().chain(&found).map(|p| p.id).collect();
+    live.looked_up(unknown, &found);
+    all.sort_unstable();
+    (looked, asked, all)
+}
+
+#[tokio::test]
+async fn calls_are_asked_for_as_far_back_as_they_are_new() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let asks = async |calls: &[&str]| {
+        let (looked, asked, _) = asks(&sessions, &live, None, calls, 1).await;
+        (looked, asked)
     };
-    assert!(!all(&["a", "b"], 0), "nobody has looked");
-    live.looked_up(&["a".to_owned(), "b".to_owned()]);
-    assert!(all(&["a", "b"], 1));
-    assert!(all(&["a", "b", "c", "d"], 3));
-    assert!(all(&["a", "b", "c", "d", "e"], 2), "goes on from there");
-    assert!(!all(&["a", "b", "x"], 3), "another branch");
-    assert!(all(&["a", "b", "c", "d", "e"], 1));
+    assert_eq!(asks(&[]).await, (0, 0));
+    assert_eq!(asks(&["a", "b"]).await, (2, 2), "nobody has looked");
+    assert_eq!(asks(&["a", "b"]).await, (1, 0));
+    assert_eq!(asks(&["a", "b", "c", "d", "d"]).await, (4, 2));
+    assert_eq!(
+        asks(&["a", "b", "c", "d", "e"]).await,
+        (2, 1),
+        "goes on from there"
+    );
+    assert_eq!(asks(&["a", "b", "x"]).await, (3, 3), "another branch");
+    assert_eq!(asks(&["a", "b", "c", "d", "e"]).await, (1, 0), "both are known");
+    assert_eq!(asks(&["a", "b", "x"]).await, (1, 0));
+}
+
+#[tokio::test]
+async fn what_stands_beside_a_known_call_stays_known() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let (one, two) = (
+        pair("local", "k", Some("b")),
+        pair("local", "elsewhere", Some("d")),
+    );
+    sessions.add_pairs(&live, vec![one.clone()], 1).await.unwrap();
+    let elsewhere = sessions.open("elsewhere", "local", 1).await.unwrap();
+    sessions
+        .add_pairs(&elsewhere, vec![two.clone()], 1)
+        .await
+        .unwrap();
+    let known = async |cut, calls: &[&str], now_ms| asks(&sessions, &live, cut, calls, now_ms).await.2;
+    assert!(known(None, &["a"], 1).await.is_empty());
+    // A handoff of another branch takes the pair off the list.
+    let new = handoff("local", "k", 2);
+    sessions.fire(&live, new.clone(), 2).await.unwrap();
+    assert!(known(None, &["a"], 3).await.is_empty());
+    assert_eq!(known(None, &["a", "b", "c"], 3).await, [one.id]);
+    assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "behind the cut");
+    assert_eq!(known(None, &["a", "b", "c", "d"], 3).await, [one.id, two.id]);
+    assert_eq!(known(None, &["a", "b", "c", "d", "e"], 3).await, [one.id, two.id]);
+    // Read anew once a day, which marks it as used.
+    let later = 4 + TOUCH_AFTER_MS;
+    let (looked, ..) = asks(&sessions, &live, None, &["a", "b", "c", "d", "e"], later).await;
+    assert_eq!(looked, 5);
+    let (looked, ..) = asks(&sessions, &live, None, &["a", "b", "c", "d", "e"], later).await;
+    assert_eq!(looked, 1);
+}
+
+/// Two conversations share a key; or a pair is written while its sibling is looked up.
+#[tokio::test]
+async fn nothing_that_happens_during_a_look_up_is_missed() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let one = pair("local", "k", Some("b"));
+    sessions.add_pairs(&live, vec![one.clone()], 1).await.unwrap();
+    let back = || ["b", "a"].into_iter().map(str::to_owned);
+    let unknown = live.unknown_calls(None, back(), 1);
+    let found = sessions
+        .store()
+        .pairs_beside("local", unknown.calls())
+        .await
+        .unwrap();
+    sessions.fire(&live, handoff("local", "k", 2), 2).await.unwrap();
+    live.looked_up(unknown, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
+    assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "off the list");
+    assert_eq!(
+        asks(&sessions, &live, None, &["a", "b"], 3).await,
+        (1, 0, vec![one.id])
+    );
+
+    let unknown = live.unknown_calls(None, ["c", "b"].into_iter().map(str::to_owned), 3);
+    assert_eq!(unknown.calls(), ["c"]);
+    let two = pair("local", "k", Some("c"));
+    sessions.add_pairs(&live, vec![two.clone()], 3).await.unwrap();
+    live.looked_up(unknown, &[]);
+    let (.., known) = asks(&sessions, &live, None, &["a", "b", "c"], 3).await;
+    assert_eq!(known, [one.id, two.id]);
+}
+
+#[tokio::test]
+async fn checkpoints_are_few_and_the_oldest_goes_first() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let branches: Vec<String> = (0..20).map(|n| format!("b{n}")).collect();
+    for branch in &branches {
+        asks(&sessions, &live, None, &["a", branch], 1).await;
+        asks(&sessions, &live, None, &["a", "b0"], 1).await;
+    }
+    let looked = async |branch: &str| asks(&sessions, &live, None, &["a", branch], 1).await.0;
+    assert_eq!(looked("b0").await, 1, "in use");
+    assert_eq!(looked("b19").await, 1);
+    assert_eq!(looked("b1").await, 2, "gone");
 }

@@ -131,6 +131,17 @@ pub(super) fn best<T>(wanted: &Anchor, found: impl Iterator<Item = (Anchor, T)>)
     best.map(|b| b.1)
 }
 
+/// Whether an id was drawn and not counted: it has a run of letters and digits that is long enough to be met once.
+pub(super) fn is_random(id: &str) -> bool {
+    /// `call_` and eight of them is the shortest that servers make.
+    const LEAST: usize = 8;
+    let mut runs = id.split(|c: char| !c.is_ascii_alphanumeric());
+    runs.any(|run| {
+        let digits = run.bytes().filter(u8::is_ascii_digit).count();
+        run.len() >= LEAST && digits > 0 && digits < run.len()
+    })
+}
+
 /// The place of the message at `index` of a transcript whose first words are `opening`.
 pub(super) fn place(index: usize, opening: &str) -> Place {
     mix(index as u64, fnv(opening.as_bytes()))
@@ -221,6 +232,29 @@ mod tests {
             anchor(r#"{"name":"f","args":[1,2]}"#),
             anchor(r#"{"name":"f","args":[2,1]}"#)
         );
+    }
+
+    #[test]
+    fn counted_ids_are_not_random() {
+        for id in [
+            "toolu_01A09q90qw90lq917835lq9",
+            "call_a1b2c3d4",
+            "chatcmpl-tool-0f2b7c1d9e",
+            "call_0_7f1c2d3e-8a9b-4c5d-8e6f-000000000000",
+            "D681PevKs",
+        ] {
+            assert!(is_random(id), "{id}");
+        }
+        for id in [
+            "",
+            "0",
+            "call_0",
+            "call_12345678",
+            "functions.read_file:3",
+            "read_file-2",
+        ] {
+            assert!(!is_random(id), "{id}");
+        }
     }
 
     #[test]

@@ -166,6 +166,12 @@ pub trait Wire: Send + Sync + 'static {
         })
     }
 
+    /// Whether the call that a pair of *another* conversation stands beside is surely in this transcript, too: the
+    /// conversation goes on here under another name. An id that a server counts up proves nothing.
+    fn proves(&self, _view: &View, sibling: &str) -> bool {
+        anchor::is_random(sibling)
+    }
+
     /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
     /// would otherwise be refused for. Turns before `from` do not go out.
     fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {

@@ -163,15 +163,16 @@ impl Reading {
     /// and in results that are turns of their own (their calls may be upstream's to remember).
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
         let mut seen = std::collections::HashSet::new();
-        let new = self.call_ids_back(wire).filter(|id| seen.insert(id.clone()));
+        let new = self.call_ids_back(wire, 0).filter(|id| seen.insert(id.clone()));
         let mut all: Vec<String> = new.collect();
         all.reverse();
         all
     }
 
-    /// The same from the transcript's end, as far as it is asked for; an id comes again where its result does.
-    pub fn call_ids_back<'a>(&'a self, wire: &'a dyn Wire) -> impl Iterator<Item = String> + 'a {
-        let turns = (0..self.view.turns.len()).rev();
+    /// The same from the transcript's end back to the turn `from`, as far as it is asked for; an id comes again where
+    /// its result does.
+    pub fn call_ids_back<'a>(&'a self, wire: &'a dyn Wire, from: usize) -> impl Iterator<Item = String> + 'a {
+        let turns = (from..self.view.turns.len()).rev();
         turns.flat_map(move |i| {
             let ids = match self.view.turns[i].role {
                 Role::Assistant => wire.call_keys(&self.view, i),

@@ -22,7 +22,7 @@ use crate::proxy::out::OutBody;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
 use crate::proxy::{App, RequestContext, relay, route};
-use crate::session::Live;
+use crate::session::{AnswerId, Live};
 use crate::splice;
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
@@ -43,6 +43,8 @@ pub(super) struct Exchange {
     pub(super) text: Bytes,
     /// The same as it came.
     pub(super) raw: Bytes,
+    /// Tells this answer from those to the same request again.
+    pub(super) answer: AnswerId,
 }
 
 /// What the agent gets.
@@ -72,6 +74,7 @@ impl Exchange {
             prepared: Arc::new(prepared),
             text,
             raw: body.raw,
+            answer: AnswerId::default(),
         }
     }
 
@@ -143,7 +146,7 @@ impl Exchange {
             .live
             .as_ref()
             .filter(|l| is_model_call(self.ctx.call) && l.may_repeat())?;
-        live.take_repeat(self.hash(), super::now_ms())
+        live.take_repeat(self.hash(), &self.answer, super::now_ms())
     }
 
     /// Sends the first leg and takes its answer.
@@ -173,8 +176,6 @@ impl Exchange {
         let Some(handoff) = found else {
             return Box::pin(self.begin()).await;
         };
-        // At once: whatever becomes of this try, the next one goes on here, too.
-        self.remember(&handoff);
         let fresh = self.fresh(&handoff.head);
         let response = match self.send_leg(&fresh).await {
             Ok(response) => response,
@@ -194,20 +195,14 @@ impl Exchange {
         self.show(parts, body, now, opening).response().await
     }
 
-    fn remember(&self, handoff: &Handoff) {
-        if let Some(live) = &self.prepared.live {
-            live.remember_repeat(self.hash(), handoff.id, super::now_ms());
-        }
-    }
-
-    /// The response's end was sent: a repetition of the request would be a new one.
+    /// The answer's end was handed over: the same request again is a new one.
     pub(super) fn forget(&self) {
         if let Some(live) = self.may_repeat() {
-            live.take_repeat(self.hash(), super::now_ms());
+            live.forget_repeat(&self.answer);
         }
     }
 
-    /// The conversation, where an answer in it broke off behind its sentinel.
+    /// The conversation, where an answer in it broke off behind its sentinel, or still may.
     pub(super) fn may_repeat(&self) -> Option<&Arc<Live>> {
         self.prepared.live.as_ref().filter(|l| l.may_repeat())
     }

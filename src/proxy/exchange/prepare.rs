@@ -10,7 +10,7 @@ use super::{is_model_call, now_ms};
 use crate::config::{Inject, Preamble};
 use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::handoff::preamble;
-use crate::handoff::record::{Handoff, HandoffId, HiddenPair};
+use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
@@ -348,39 +348,42 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
     let Some(live) = &prepared.live else {
         return Ok(Vec::new());
     };
-    let mut all: Vec<HiddenPair> = app
-        .sessions
-        .pairs_of(live)
-        .await?
-        .iter()
-        .map(|p| (**p).clone())
-        .collect();
     let store = app.sessions.store();
-    let view = &prepared.reading.view;
-    let new_here = live.tooled().is_none() && (view.under_way() || view.facts.previous.is_some());
-    let active = prepared.active.as_ref().map(|a| a.id);
-    let (reading, wire) = (&prepared.reading, prepared.wire);
-    if new_here || !live.has_all_pairs(active, || reading.call_ids_back(wire)) {
-        let beside = reading.call_ids(wire);
-        let found = store.pairs_beside(&ctx.principal, &beside).await?;
-        let found: Vec<_> = found
-            .into_iter()
-            .filter(|p| all.iter().all(|a| a.id != p.id))
-            .collect();
-        all.extend(found.iter().cloned());
-        app.sessions.add_pairs(live, found, now_ms()).await?;
-        live.looked_up(&beside);
+    let mut all = app.sessions.pairs_of(live).await?;
+    let cut = prepared.active.as_ref();
+    // What stands before the cut is not sent.
+    let from = cut.and_then(|a| a.candidate.as_ref()).map_or(0, |c| c.turn);
+    let back = prepared.reading.call_ids_back(prepared.wire, from);
+    let unknown = live.unknown_calls(cut.map(|a| a.id), back, now_ms());
+    let mut found = Vec::new();
+    if !unknown.calls().is_empty() {
+        let mut beside = store.pairs_beside(&ctx.principal, unknown.calls()).await?;
+        beside.retain(|pair| belongs(prepared, live, pair));
+        found.extend(beside.into_iter().map(Arc::new));
     }
-    let asides = reading.asides();
-    let unknown: Vec<_> = asides
-        .into_iter()
-        .filter(|id| all.iter().all(|p| p.id != *id))
-        .collect();
-    if !unknown.is_empty() {
-        all.extend(store.pairs(&ctx.principal, &unknown).await?);
+    for pair in unknown.known().iter().chain(&found) {
+        if all.iter().all(|p| p.id != pair.id) {
+            all.push(Arc::clone(pair));
+        }
+    }
+    live.looked_up(unknown, &found);
+    let asides = prepared.reading.asides().into_iter();
+    let asides: Vec<_> = asides.filter(|id| all.iter().all(|p| p.id != *id)).collect();
+    if !asides.is_empty() {
+        let found = store.pairs(&ctx.principal, &asides).await?;
+        all.extend(found.into_iter().map(Arc::new));
     }
     all.sort_by_key(|p| p.id);
-    Ok(all)
+    Ok(all.iter().map(|p| (**p).clone()).collect())
+}
+
+/// Whether a pair may have its place in this transcript: it was made in this conversation, or in one that proves to
+/// have had this very branch.
+fn belongs(prepared: &Prepared, live: &Live, pair: &HiddenPair) -> bool {
+    let Place::Beside { sibling, .. } = &pair.place else {
+        return false;
+    };
+    pair.conversation == live.key() || prepared.wire.proves(&prepared.reading.view, sibling)
 }
 
 /// Whether the request gets the tool. The conversation's decision, made once and kept.

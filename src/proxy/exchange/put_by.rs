@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::answer::Exchange;
-use super::prepare::{Prepared, body_hash};
+use super::prepare::Prepared;
 use crate::handoff::plan::Reading;
 use crate::proxy::packed::Packed;
 use crate::proxy::shelf::Shelved;
@@ -28,24 +28,6 @@ impl PutBy {
             headers: self.headers.map(),
             text,
         })
-    }
-
-    /// The response's end was sent. Where an earlier answer of the conversation broke off, it may have been to
-    /// this request.
-    pub(super) fn forget(&self, exchange: &Exchange) {
-        let Some(live) = exchange.may_repeat() else {
-            return;
-        };
-        if let Some(text) = self.text.here() {
-            live.take_repeat(body_hash(&text), super::now_ms());
-            return;
-        }
-        let (live, text) = (live.clone(), self.text.clone());
-        tokio::spawn(async move {
-            if let Ok(text) = text.text().await {
-                live.take_repeat(body_hash(&text), super::now_ms());
-            }
-        });
     }
 }
 

@@ -42,7 +42,7 @@ impl Exchange {
             archived: false,
         };
         self.app.sessions.fire(live, handoff.clone(), now).await?;
-        live.remember_repeat(self.hash(), handoff.id, now);
+        live.remember_repeat(self.hash(), handoff.id, &self.answer, now);
         let (id, conversation) = (handoff.id.to_string(), handoff.conversation.clone());
         tracing::info!(
             handoff = id,

@@ -412,10 +412,7 @@ impl Driver {
     fn ended(&mut self) {
         self.exchange.ctx.meter.decide(Outcome::Complete);
         if self.merge.report().stop != Stop::Error {
-            match &self.put_by {
-                Some(put_by) => put_by.forget(&self.exchange),
-                None => self.exchange.forget(),
-            }
+            self.exchange.forget();
         }
     }
 
@@ -489,6 +486,8 @@ impl Body for Driver {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.phase, Phase::Done) && self.out.is_empty()
+        // A server takes one piece more than the connection has room for. Where it matters whether the last one was
+        // handed over, it has to ask once more.
+        matches!(self.phase, Phase::Done) && self.out.is_empty() && self.exchange.may_repeat().is_none()
     }
 }

@@ -76,9 +76,13 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
         last.then = Some(NOTHING_SAID.to_owned());
     }
     course.write_id(ending).await;
-    let joined = course.joined(ending, opening.as_deref());
-    course.exchange.forget();
-    shaped(parts.status, &parts.headers, OutBody::whole(joined))
+    let joined = OutBody::whole(course.joined(ending, opening.as_deref()));
+    let noted = course.exchange.may_repeat().cloned();
+    let body = match (noted, course.exchange.answer) {
+        (Some(live), answer) => joined.when_handed_over(move || live.forget_repeat(&answer)),
+        (None, _) => joined,
+    };
+    shaped(parts.status, &parts.headers, body)
 }
 
 async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {

@@ -1,13 +1,14 @@
 //! A provider with a script, the proxy before it, and an agent that says one thing at a time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
 use baton_proxy::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
 use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Reply, Seen, Strict};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::anthropic::Anthropic;
@@ -124,12 +125,16 @@ pub fn said(told: &Told) -> Vec<&str> {
     told.content.iter().filter_map(|b| b["text"].as_str()).collect()
 }
 
-/// A store that can be switched off.
+/// A store that can be switched off, or made to wait.
 pub struct Flaky {
     pub inner: SharedStore,
     pub no_reads: AtomicBool,
     pub no_writes: AtomicBool,
+    held: Mutex<Option<Held>>,
 }
+
+/// Told when a look-up has read, and what it waits for then.
+type Held = (oneshot::Sender<()>, oneshot::Receiver<()>);
 
 impl Flaky {
     pub fn new(inner: SharedStore) -> Arc<Self> {
@@ -137,7 +142,13 @@ impl Flaky {
             inner,
             no_reads: AtomicBool::new(false),
             no_writes: AtomicBool::new(false),
+            held: Mutex::new(None),
         })
+    }
+
+    /// The next look-up of pairs beside calls tells `reached` when it has read, and answers after `go_on`.
+    pub fn hold_look_up(&self, reached: oneshot::Sender<()>, go_on: oneshot::Receiver<()>) {
+        *self.held.lock().unwrap() = Some((reached, go_on));
     }
 
     fn read<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
@@ -180,7 +191,16 @@ impl Store for Flaky {
         self.read(self.inner.pairs(principal, ids))
     }
     fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
-        self.read(self.inner.pairs_beside(principal, siblings))
+        let found = self.read(self.inner.pairs_beside(principal, siblings));
+        match self.held.lock().unwrap().take() {
+            Some((reached, go_on)) => Box::pin(async move {
+                let found = found.await;
+                reached.send(()).unwrap();
+                go_on.await.unwrap();
+                found
+            }),
+            None => found,
+        }
     }
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
         if self.no_writes.load(Ordering::SeqCst) {

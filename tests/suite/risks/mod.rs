@@ -45,6 +45,7 @@
 mod ends;
 mod every;
 mod own;
+mod remembered;
 
 macro_rules! on_every_wire {
     ($($risk:ident)*) => {

@@ -1,0 +1,126 @@
+//! Up to which call of a transcript the hidden pairs beside its calls are known.
+//!
+//! A cache of what the store said, and never more than that: every entry follows from a transcript and the store
+//! alone, so nothing that happens to the conversation's record, or to another conversation of the same key, makes
+//! one untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
+//! behind it have to be looked up.
+
+use std::sync::Arc;
+
+use super::TOUCH_AFTER_MS;
+use crate::handoff::record::{HandoffId, HiddenPair};
+
+/// Checkpoints kept for one key; the least recently used goes first. Branches, and conversations that share the
+/// key, have one each.
+const KEPT: usize = 16;
+
+/// The checkpoints of one key, least recently used first.
+#[derive(Default)]
+pub(super) struct Checkpoints {
+    all: Vec<Arc<Checkpoint>>,
+    /// Counts the pairs that were written: what was looked up before one of them may lack it.
+    written: u64,
+}
+
+/// All pairs beside the calls between `cut` and `call`, `call` included.
+struct Checkpoint {
+    cut: Option<HandoffId>,
+    call: String,
+    pairs: Vec<Arc<HiddenPair>>,
+    /// When the oldest of them was read from the store.
+    read_ms: u64,
+}
+
+/// The calls of a transcript that are behind every checkpoint: to be looked up in the store.
+pub struct Unknown {
+    cut: Option<HandoffId>,
+    newest: Option<String>,
+    calls: Vec<String>,
+    base: Option<Arc<Checkpoint>>,
+    now_ms: u64,
+    written: u64,
+}
+
+impl Unknown {
+    /// What the calls are known by, each once.
+    pub fn calls(&self) -> &[String] {
+        &self.calls
+    }
+
+    /// The pairs beside the transcript's other calls.
+    pub fn known(&self) -> &[Arc<HiddenPair>] {
+        self.base.as_ref().map_or(&[], |base| &base.pairs)
+    }
+}
+
+impl Checkpoints {
+    /// Those that a transcript with this cut may meet. One that was read long ago is met no more: reading pairs marks
+    /// them as used, and a fork's would be swept otherwise.
+    fn of(&self, cut: Option<HandoffId>, now_ms: u64) -> Vec<Arc<Checkpoint>> {
+        let fresh = |c: &Checkpoint| now_ms.saturating_sub(c.read_ms) <= TOUCH_AFTER_MS;
+        let wanted = self.all.iter().filter(|c| c.cut == cut && fresh(c));
+        wanted.cloned().collect()
+    }
+
+    /// What walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
+    pub(super) fn walk<Calls: Iterator<Item = String>>(
+        &self,
+        cut: Option<HandoffId>,
+        now_ms: u64,
+    ) -> impl FnOnce(Calls) -> Unknown + use<Calls> {
+        let (checkpoints, written) = (self.of(cut, now_ms), self.written);
+        move |newest_first| {
+            let mut unknown = Unknown {
+                cut,
+                newest: None,
+                calls: Vec::new(),
+                base: None,
+                now_ms,
+                written,
+            };
+            for call in newest_first {
+                unknown.base = checkpoints.iter().find(|c| c.call == call).cloned();
+                unknown.newest.get_or_insert_with(|| call.clone());
+                if unknown.base.is_some() {
+                    break;
+                }
+                unknown.calls.push(call);
+            }
+            // An id comes with its call, and again with its result.
+            unknown.calls.sort_unstable();
+            unknown.calls.dedup();
+            unknown
+        }
+    }
+
+    /// Sets a checkpoint at the newest of the calls, `found` being all pairs that the store has beside the unknown
+    /// ones; the one that the walk ended at moves there.
+    pub(super) fn set(&mut self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+        let Some(call) = unknown.newest.filter(|_| unknown.written == self.written) else {
+            return;
+        };
+        let mut pairs = found.to_vec();
+        let mut read_ms = unknown.now_ms;
+        if let Some(base) = &unknown.base {
+            pairs.extend(base.pairs.iter().cloned());
+            read_ms = base.read_ms;
+            self.all.retain(|c| !Arc::ptr_eq(c, base));
+        }
+        self.all.retain(|c| c.cut != unknown.cut || c.call != call);
+        if self.all.len() == KEPT {
+            self.all.remove(0);
+        }
+        self.all.push(Arc::new(Checkpoint {
+            cut: unknown.cut,
+            call,
+            pairs,
+            read_ms,
+        }));
+    }
+
+    /// Pairs were written beside calls that may have been looked up before.
+    pub(super) fn clear(&mut self) {
+        self.written += 1;
+        self.all.clear();
+    }
+}
