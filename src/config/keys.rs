@@ -181,6 +181,15 @@ pub(super) const SECTIONS: &[Section] = &[
             key("body_bytes", |d, v, _| {
                 put(&mut d.config.limits.body_bytes, v.count(1 << 10, 1 << 30))
             }),
+            key("bodies_bytes", |d, v, _| {
+                put(&mut d.config.limits.bodies_bytes, v.count(1 << 10, 1 << 40))
+            }),
+            key("body_rate", |d, v, _| {
+                put(&mut d.config.limits.body_rate, v.count(0, 1 << 20))
+            }),
+            key("head_secs", |d, v, _| {
+                put(&mut d.config.limits.head_time, v.secs(1.0, 300.0))
+            }),
             key("header_bytes", |d, v, _| {
                 put(&mut d.config.limits.header_bytes, v.count(8 << 10, 1 << 20))
             }),
@@ -320,6 +329,9 @@ pub(super) fn blank() -> Draft {
             },
             limits: Limits {
                 body_bytes: 0,
+                bodies_bytes: 0,
+                body_rate: 0,
+                head_time: Duration::ZERO,
                 header_bytes: 0,
                 frame_bytes: 0,
                 held_bytes: 0,

@@ -211,6 +211,12 @@ pub struct Journal {
 pub struct Limits {
     /// Decompressed request body.
     pub body_bytes: usize,
+    /// All request bodies under way together, decompressed and as they came.
+    pub bodies_bytes: usize,
+    /// Least bytes a second of a request body; 0: any at all.
+    pub body_rate: usize,
+    /// Time for the head of a request, from its first byte.
+    pub head_time: Duration,
     /// Request and response header block.
     pub header_bytes: usize,
     /// One event of a stream.

@@ -18,6 +18,7 @@ pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, probl
     rules.clients(draft);
     rules.exposure(draft);
     rules.addresses(draft);
+    rules.limits(draft);
 }
 
 struct Rules<'a> {
@@ -168,6 +169,24 @@ impl Rules<'_> {
                 "set `admin.token`, or listen on 127.0.0.1",
             );
         }
+    }
+
+    /// One body must fit into the memory of all, as it came and decompressed.
+    fn limits(&mut self, draft: &Draft) {
+        let (one, all) = (draft.config.limits.body_bytes, draft.config.limits.bodies_bytes);
+        // What was given wrongly is reported already.
+        if one == 0 || all == 0 || all >= one.saturating_mul(2) {
+            return;
+        }
+        self.report(
+            ProblemKind::Conflict,
+            "limits.bodies_bytes",
+            format!("{all} is less than twice `limits.body_bytes`: one compressed body would not fit"),
+            format!(
+                "write {} or more, or lower `limits.body_bytes`",
+                one.saturating_mul(2)
+            ),
+        );
     }
 
     fn addresses(&mut self, draft: &Draft) {

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use super::budget::Hold;
+
 /// Smaller ones are the allocator's own to keep.
 const SMALLEST: usize = 64 << 10;
 
@@ -25,15 +27,15 @@ pub(super) fn take(bytes: usize) -> Vec<u8> {
     at.map_or_else(Vec::new, |at| free.swap_remove(at))
 }
 
-/// The buffer's text. The buffer comes back when the last slice of it is gone.
-pub(super) fn share(text: Vec<u8>) -> Bytes {
-    if text.capacity() < SMALLEST {
-        return text.into();
-    }
-    Bytes::from_owner(Borrowed(text))
+/// The buffer's text. The buffer comes back, and what it holds of the budget is free, when the last slice of it is gone.
+pub(super) fn share(text: Vec<u8>, hold: Hold) -> Bytes {
+    Bytes::from_owner(Borrowed(text, hold))
 }
 
-struct Borrowed(Vec<u8>);
+struct Borrowed(
+    Vec<u8>,
+    #[expect(dead_code, reason = "held until it is dropped")] Hold,
+);
 
 impl AsRef<[u8]> for Borrowed {
     fn as_ref(&self) -> &[u8] {
@@ -44,8 +46,8 @@ impl AsRef<[u8]> for Borrowed {
 impl Drop for Borrowed {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.0);
-        if buffer.capacity() > KEPT {
-            return; // It would push out all others.
+        if buffer.capacity() < SMALLEST || buffer.capacity() > KEPT {
+            return; // The allocator's own, or one that would push out all others.
         }
         buffer.clear();
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,6 +62,7 @@ impl Drop for Borrowed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::budget::Budget;
 
     #[test]
     fn a_buffer_comes_back_when_its_last_slice_is_gone() {
@@ -68,7 +71,7 @@ mod tests {
         let mut buffer = Vec::with_capacity(size);
         buffer.extend_from_slice(b"text");
         let at = buffer.as_ptr();
-        let slice = share(buffer).slice(1..3);
+        let slice = share(buffer, Budget::new(1 << 20, 0).hold()).slice(1..3);
         assert_eq!(slice, "ex");
         assert_eq!(take(size).capacity(), 0, "still held");
         drop(slice);

@@ -9,6 +9,9 @@ use async_compression::zstd::DParameter;
 use http::{HeaderMap, header};
 use tokio::io::{AsyncBufRead, AsyncRead};
 
+use super::members::Members;
+pub(super) use super::members::TooManyMembers;
+
 /// RFC 9659 allows windows of up to 8 MiB (2^23) in `Content-Encoding: zstd`; the library's own bound is 128 MiB,
 /// which one small request could make us allocate.
 const ZSTD_WINDOW_LOG: u32 = 23;
@@ -76,26 +79,32 @@ impl Coding {
         }
     }
 
+    /// Memory that a decoder takes beside the text, at most: its window (RFC 7932, section 9.1; RFC 9659; RFC 1951).
+    pub(super) fn workspace(self) -> usize {
+        match self {
+            Self::Identity | Self::Opaque => 0,
+            Self::Gzip | Self::Zlib | Self::Deflate => 64 << 10,
+            Self::Brotli => 16 << 20,
+            Self::Zstd => 1 << ZSTD_WINDOW_LOG,
+        }
+    }
+
     /// The decoded bytes of `coded`.
     pub(super) fn decoder(self, coded: impl AsyncBufRead + Send + 'static) -> Pin<Box<dyn AsyncRead + Send>> {
+        let coded = Box::pin(coded);
         match self {
-            Self::Identity | Self::Opaque => Box::pin(coded),
-            Self::Gzip => {
-                let mut decoder = GzipDecoder::new(coded);
-                decoder.multiple_members(true);
-                Box::pin(decoder)
-            }
+            Self::Identity | Self::Opaque => coded,
+            Self::Gzip => Box::pin(Members::new(coded, GzipDecoder::new, GzipDecoder::into_inner)),
             Self::Zlib => Box::pin(ZlibDecoder::new(coded)),
             Self::Deflate => Box::pin(DeflateDecoder::new(coded)),
             Self::Brotli => Box::pin(BrotliDecoder::new(coded)),
-            Self::Zstd => {
-                let params = [DParameter::window_log_max(ZSTD_WINDOW_LOG)];
-                let mut decoder = ZstdDecoder::with_params(coded, &params);
-                decoder.multiple_members(true);
-                Box::pin(decoder)
-            }
+            Self::Zstd => Box::pin(Members::new(coded, zstd, ZstdDecoder::into_inner)),
         }
     }
+}
+
+fn zstd<R: AsyncBufRead>(coded: R) -> ZstdDecoder<R> {
+    ZstdDecoder::with_params(coded, &[DParameter::window_log_max(ZSTD_WINDOW_LOG)])
 }
 
 #[cfg(test)]

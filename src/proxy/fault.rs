@@ -63,8 +63,8 @@ codes! {
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
     /// `CONNECT`: this is no forward proxy.
     METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
-    /// The agent went silent in the middle of its body.
-    BODY_TIMEOUT = "body_timeout", 408, true, Agent, "nothing more of the request body came; send the request again";
+    /// The agent went silent in the middle of its body, or nearly so.
+    BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body came too slowly; send the request again";
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
     /// A WebSocket upgrade.
@@ -75,6 +75,8 @@ codes! {
     STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is back";
     /// Too many exchanges under way.
     OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.exchanges in the config";
+    /// No room for the body.
+    BODIES_FULL = "bodies_full", 503, true, Us, "the request bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
     /// The connection was refused or the network is not there.
     UNREACHABLE = "upstream_unreachable", 502, true, Upstream, "upstream cannot be reached; check its base_url in the config and the network";
     /// The host name does not resolve.

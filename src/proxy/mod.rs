@@ -7,17 +7,22 @@
 //! ```
 
 pub mod body;
+mod budget;
 mod buffers;
 mod clients;
 pub mod coding;
 mod connect;
+mod decode;
 pub mod download;
 pub mod exchange;
 pub mod fault;
 mod guard;
 pub mod headers;
+mod heads;
+mod members;
 pub mod meter;
 pub mod out;
+mod pace;
 mod packed;
 mod reads;
 pub mod relay;
@@ -44,6 +49,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, h
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
+use self::budget::Budget;
 use self::clients::{Keyring, Known};
 use self::coding::Coding;
 use self::fault::{Code, Fault};
@@ -51,6 +57,7 @@ use self::guard::Guard;
 use self::headers::Sending;
 use self::meter::{EventHook, ExchangeMeter};
 use self::out::OutBody;
+use self::pace::Paced;
 use self::packed::Packed;
 use self::route::{Call, Route};
 use self::sealed::Sealed;
@@ -90,6 +97,8 @@ pub struct App {
     pub journal: Tap,
     /// Where requests are put by while their answers stream.
     shelf: Shelf,
+    /// Memory of the requests that are under way.
+    bodies: Budget,
     clients: Keyring,
     guard: Guard,
     exchanges: Arc<Semaphore>,
@@ -109,8 +118,10 @@ impl App {
             None => tool::description().to_owned(),
         };
         let shelf = Shelf::new(config.state_dir.clone(), config.limits.shelf_bytes);
+        let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
         Ok(Self {
             config,
+            bodies,
             tool,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
@@ -186,6 +197,7 @@ impl RequestContext {
 /// ends the exchange where it stands.
 pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBody> {
     let (parts, body) = request.into_parts();
+    let body = Paced::new(body, app.config.limits.body_rate);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);
     let meter = start_meter(&app, &parts, &route, &id);
@@ -232,7 +244,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
 }
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.
-async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+async fn answer(app: Arc<App>, ctx: RequestContext, body: Paced) -> Response<OutBody> {
     let sealed = Sealed::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
     if let Some(sealed) = sealed {
         sealed.say(&ctx);
@@ -244,7 +256,7 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Incoming) -> Response<
     if !readable {
         return Box::pin(stored::run(&app, ctx, body)).await;
     }
-    match body::collect(&ctx.headers, body, app.config.limits.body_bytes).await {
+    match body::collect(&ctx.headers, body, app.config.limits.body_bytes, &app.bodies).await {
         Ok(body) => {
             ctx.meter
                 .request_read(body.text.as_ref().unwrap_or(&body.raw).len() as u64);

@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
+use super::heads::Begun;
+
 /// One byte less than the server's buffer may grow to: it doubles when a read fills it, and keeps what it has
 /// grown to as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay
 /// in a core's nearest cache between the kernel and whoever copies them together.
@@ -22,19 +24,28 @@ pub(super) struct SmallReads<S> {
     stream: Take<S>,
     /// Bytes read since something was written.
     read: u64,
+    /// Told when a request begins and when it is answered.
+    begun: Begun,
 }
 
 impl<S: AsyncRead> SmallReads<S> {
-    pub(super) fn new(stream: S) -> Self {
+    pub(super) fn new(stream: S, begun: Begun) -> Self {
         let stream = stream.take(MOST);
-        Self { stream, read: 0 }
+        Self {
+            stream,
+            read: 0,
+            begun,
+        }
     }
 }
 
 impl<S: AsyncRead> SmallReads<S> {
     /// The stream for what is written: an answer, with which the next request begins anew.
     fn written(&mut self) -> &mut S {
-        self.read = 0;
+        if self.read > 0 {
+            self.read = 0;
+            self.begun.over();
+        }
         self.stream.get_mut()
     }
 }
@@ -49,7 +60,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for SmallReads<S> {
         self.stream.set_limit(most);
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.read += (buf.filled().len() - before) as u64;
+        let came = (buf.filled().len() - before) as u64;
+        if self.read == 0 && came > 0 {
+            self.begun.now();
+        }
+        self.read += came;
         polled
     }
 }
@@ -92,7 +107,7 @@ mod tests {
         let sent: Vec<u8> = (0..400_000u32).map(|i| i as u8).collect();
         agent.write_all(&sent).await.unwrap();
         drop(agent);
-        let (mut reads, mut came) = (SmallReads::new(server), Vec::new());
+        let (mut reads, mut came) = (SmallReads::new(server, Begun::default()), Vec::new());
         let mut sizes = vec![0];
         loop {
             let mut buf = vec![0; 64 << 10];

@@ -1,19 +1,19 @@
 //! The untouched relay: what the proxy has no business with goes up and comes down byte for byte, as it comes.
 
 use http::Response;
-use hyper::body::{Body, Incoming};
 
 use super::RequestContext;
 use super::download::UpstreamBody;
 use super::headers::{self, Sending};
 use super::meter::Progress;
 use super::out::OutBody;
+use super::pace::Paced;
 use super::upload::RopeBody;
 use super::upstream::UpstreamFault;
 use crate::telemetry::Outcome;
 
 /// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
-pub async fn run(ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+pub(super) async fn run(ctx: RequestContext, body: Paced) -> Response<OutBody> {
     if body.is_end_stream() {
         // Nothing to send is soon held, and can be sent again if the connection was stale.
         ctx.meter.request_read(0);

@@ -29,19 +29,23 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::fault::{Code, Fault};
+use super::heads::{Begun, HeadTimer, TimedHeads};
 use super::out::OutBody;
 use super::reads::SmallReads;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::wire::WireId;
 
 /// A handshake that takes longer is nobody's.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A head that takes longer is an attack. The time also runs between requests of a kept connection, so it is
-/// longer than the pools of agents keep idle ones (reqwest: 90 s), lest they send into a closing one.
-const HEAD_TIME: Duration = Duration::from_secs(300);
+/// A kept connection that is silent for longer is closed. It is longer than the pools of agents keep idle ones
+/// (reqwest: 90 s), lest they send into a closing one.
+const IDLE_TIME: Duration = Duration::from_secs(300);
+
+/// Between looks at a connection whose first byte or two do not tell the version yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Pings on HTTP/2, by which an agent that has vanished is noticed.
 const H2_PING: Duration = Duration::from_secs(30);
@@ -50,7 +54,7 @@ const H2_PING: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
-const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A bound listener.
 pub struct Bound {
@@ -66,6 +70,8 @@ pub struct Bound {
 struct Http {
     one: http1::Builder,
     any: auto::Builder<TokioExecutor>,
+    /// Time for a head.
+    head: Duration,
 }
 
 /// Binds the data listener and reads the certificate. Must be called inside a runtime.
@@ -80,28 +86,33 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
         addr: listener.local_addr()?,
         listener: TcpListener::from_std(listener)?,
         tls,
-        http: Arc::new(Http::new(config.limits.header_bytes)),
+        http: Arc::new(Http::new(&config.limits)),
         drain: config.server.drain,
     })
 }
 
 impl Http {
-    fn new(header_bytes: usize) -> Self {
+    fn new(limits: &Limits) -> Self {
+        let header_bytes = limits.header_bytes;
         let mut one = http1::Builder::new();
-        one.timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIME)
+        // Each connection gets a timer of its own.
+        one.header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
         let mut any = auto::Builder::new(TokioExecutor::new());
         any.http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIME)
+            .header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
         any.http2()
             .timer(TokioTimer::new())
             .keep_alive_interval(H2_PING)
             .adaptive_window(true)
             .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
-        Self { one, any }
+        Self {
+            one,
+            any,
+            head: limits.head_time,
+        }
     }
 }
 
@@ -180,9 +191,9 @@ impl Bound {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);
             match tls {
-                None => match first_words(&stream, closing).await {
-                    Some(Spoken::One) => serve_one(stream, &http.one, app, watcher).await,
-                    Some(Spoken::Perhaps2) => serve_any(stream, &http.any, app, watcher).await,
+                None => match first_words(&stream, http.head, closing).await {
+                    Some(Spoken::One) => serve_one(stream, &http, app, watcher).await,
+                    Some(Spoken::Perhaps2) => serve_any(stream, &http, app, watcher).await,
                     None => {}
                 },
                 // The task would keep room for a handshake, as long as it lives.
@@ -194,10 +205,11 @@ impl Bound {
 
 async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Arc<Http>, app: Arc<App>, watcher: Watcher) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
-        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"http/1.1") => {
-            serve_one(stream, &http.one, app, watcher).await;
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            serve_any(stream, &http, app, watcher).await;
         }
-        Ok(Ok(stream)) => serve_any(stream, &http.any, app, watcher).await,
+        // Over TLS nobody speaks HTTP/2 without having said so (RFC 9113, section 3.2).
+        Ok(Ok(stream)) => serve_one(stream, &http, app, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
         Err(_) => tracing::debug!("TLS handshake: timeout"),
     }
@@ -209,18 +221,25 @@ enum Spoken {
     Perhaps2,
 }
 
-/// Looks at what comes first, and leaves it where it is. `None`: nothing did.
-async fn first_words(stream: &TcpStream, mut closing: watch::Receiver<()>) -> Option<Spoken> {
+/// Looks at what comes first, and leaves it where it is. `None`: nothing did, or not enough in time.
+async fn first_words(stream: &TcpStream, time: Duration, mut closing: watch::Receiver<()>) -> Option<Spoken> {
+    tokio::select! {
+        spoken = tokio::time::timeout(time, spoken(stream)) => spoken.ok()?,
+        _ = closing.changed() => None,
+    }
+}
+
+async fn spoken(stream: &TcpStream) -> Option<Spoken> {
     let mut first = [0; H2_PREFACE.len()];
-    let peeked = tokio::time::timeout(HEAD_TIME, stream.peek(&mut first));
-    let seen = tokio::select! {
-        peeked = peeked => peeked.ok()?.ok()?,
-        _ = closing.changed() => return None,
-    };
-    match &first[..seen] {
-        [] => None,
-        first if H2_PREFACE.starts_with(first) => Some(Spoken::Perhaps2),
-        _ => Some(Spoken::One),
+    loop {
+        let seen = stream.peek(&mut first).await.ok()?;
+        match &first[..seen] {
+            [] => return None,
+            first if !H2_PREFACE.starts_with(first) => return Some(Spoken::One),
+            [_, _, _, ..] => return Some(Spoken::Perhaps2),
+            // A `P` may be a POST's.
+            _ => tokio::time::sleep(LOOK_AGAIN).await,
+        }
     }
 }
 
@@ -235,19 +254,30 @@ where
     }
 }
 
-async fn serve_one<S>(stream: S, http: &http1::Builder, app: Arc<App>, watcher: Watcher)
+async fn serve_one<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = http.serve_connection(TokioIo::new(SmallReads::new(stream)), service(app));
+    let begun = Begun::default();
+    let stream = SmallReads::new(stream, begun.clone());
+    let timer = HeadTimer {
+        begun,
+        head: http.head,
+    };
+    let connection = http
+        .one
+        .clone()
+        .timer(timer)
+        .serve_connection(TokioIo::new(stream), service(app));
     Box::pin(watched(connection, watcher)).await;
 }
 
-async fn serve_any<S>(stream: S, http: &auto::Builder<TokioExecutor>, app: Arc<App>, watcher: Watcher)
+async fn serve_any<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let connection = http.serve_connection(TokioIo::new(stream), service(app));
+    let stream = TimedHeads::new(stream, http.head);
+    let connection = http.any.serve_connection(TokioIo::new(stream), service(app));
     Box::pin(watched(connection.into_owned(), watcher)).await;
 }
 

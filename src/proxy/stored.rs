@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use http::{Method, Response};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use memchr::memmem;
 
 use super::out::OutBody;
+use super::pace::Paced;
 use super::{App, RequestContext, headers, relay};
 use crate::wire::WireId;
 
@@ -19,7 +19,7 @@ struct Mapped {
 }
 
 /// Relays a request that carries no transcript.
-pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Incoming) -> Response<OutBody> {
+pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Response<OutBody> {
     let Some(mapped) = mapped(app, &ctx).await else {
         return relay::run(ctx, body).await;
     };

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 
 use super::meter::Progress;
+use super::pace::{Paced, Stopped};
 
 /// A body of several pieces, sent one after the other without being joined, with an exact length. Cloning
 /// shares the pieces.
@@ -50,13 +51,21 @@ impl From<Vec<Bytes>> for RopeBody {
     }
 }
 
-/// The agent broke off while its body was passed on.
-#[derive(Debug)]
-pub struct AgentGone;
+/// The agent did not send its body to the end while it was passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentGone {
+    /// It broke off.
+    Broke,
+    /// It was too slow.
+    Slow,
+}
 
 impl std::fmt::Display for AgentGone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the agent broke off its request")
+        f.write_str(match self {
+            Self::Broke => "the agent broke off its request",
+            Self::Slow => "the agent was too slow with its request",
+        })
     }
 }
 
@@ -73,7 +82,7 @@ struct Sent {
 
 enum Source {
     Held(RopeBody),
-    Agent(Incoming),
+    Agent(Paced),
 }
 
 impl SendBody {
@@ -84,7 +93,7 @@ impl SendBody {
         }))
     }
 
-    pub(super) fn agent(body: Incoming, progress: Arc<Progress>) -> Self {
+    pub(super) fn agent(body: Paced, progress: Arc<Progress>) -> Self {
         Self(Box::new(Sent {
             source: Source::Agent(body),
             progress,
@@ -96,17 +105,14 @@ impl SendBody {
             Source::Held(rope) => return Poll::Ready(rope.next().map(Ok)),
             Source::Agent(body) => body,
         };
-        loop {
-            match std::task::ready!(Pin::new(&mut *agent).poll_frame(cx)) {
-                // Trailers are used by no provider.
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => return Poll::Ready(Some(Ok(data))),
-                    Err(_) => continue,
-                },
-                Some(Err(_)) => return Poll::Ready(Some(Err(AgentGone))),
-                None => return Poll::Ready(None),
-            }
-        }
+        agent.poll_data(cx).map(|piece| {
+            piece.map(|read| {
+                read.map_err(|stopped| match stopped {
+                    Stopped::Slow => AgentGone::Slow,
+                    Stopped::Broken(_) => AgentGone::Broke,
+                })
+            })
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use super::connect::{ConnectFault, Connector, Served, chain};
 use super::download::UpstreamBody;
 use super::fault::{Code, Fault};
 use super::meter::Progress;
+use super::pace::Paced;
 use super::upload::{AgentGone, RopeBody, SendBody};
 use crate::config::{Config, Upstream};
 
@@ -130,12 +131,12 @@ impl Place {
     }
 
     /// Sends a request whose body the agent is still sending. `progress` counts it.
-    pub async fn relay(
+    pub(super) async fn relay(
         &self,
         method: &Method,
         target: &str,
         headers: HeaderMap,
-        body: Incoming,
+        body: Paced,
         progress: &Arc<Progress>,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let request = self.request(method, target, headers)?;
@@ -225,8 +226,10 @@ fn classify(error: &ClientError) -> UpstreamFault {
         };
         return fault(code, true);
     }
-    if chain().any(|e| e.is::<AgentGone>()) {
-        return fault(Code::BODY_BROKEN, false);
+    match chain().find_map(|e| e.downcast_ref::<AgentGone>()) {
+        Some(AgentGone::Broke) => return fault(Code::BODY_BROKEN, false),
+        Some(AgentGone::Slow) => return fault(Code::BODY_TIMEOUT, false),
+        None => {}
     }
     let never_begun = |e: &hyper::Error| e.is_canceled();
     let unsent = chain().filter_map(|e| e.downcast_ref()).any(never_begun) || error.is_connect();

@@ -1,8 +1,10 @@
 //! The rim against scripted upstreams, over real sockets.
 
 mod bodies;
+mod bounds;
 mod gates;
 mod listener;
 mod refusals;
 mod relayed;
 mod shelved;
+mod slow;

@@ -1,0 +1,206 @@
+//! Memory of all request bodies together, bounded by `limits.bodies_bytes`.
+//!
+//! A body grows while it is read and while it is decoded, and waits where the bound is reached. Bodies that are half read
+//! could wait for each other for ever, so a part of the bound is set aside, large enough for any one body. Whoever waits
+//! longest gets that part, and with it never waits again: so one body at least is always being read to its end, after
+//! which its memory goes free whatever the others do. (An agent that is slow with it is told to go by `pace`.) Who has
+//! waited for long is told to come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::OVERLOAD_RETRY_SECS;
+use super::fault::{Code, Fault};
+
+/// Memory is counted in pieces of this size, about what is read at once.
+const UNIT: usize = 16 << 10;
+
+/// A body waits no longer for room than this: agents wait for minutes, but one that is told can show it. (Tests have no
+/// patience.)
+const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_000 });
+
+/// What is left of the bound.
+#[derive(Clone)]
+pub(super) struct Budget {
+    common: Arc<Semaphore>,
+    /// Whose one permit stands for the part that is set aside.
+    aside: Arc<Semaphore>,
+}
+
+/// What one text takes of the bound, given back when it is dropped.
+pub(super) struct Hold {
+    budget: Budget,
+    common: Option<OwnedSemaphorePermit>,
+    /// All texts of one request share it.
+    aside: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Budget {
+    /// `bytes` in all, for bodies of which each may come to `body_bytes` coded, and as much again decoded.
+    pub(super) fn new(bytes: usize, body_bytes: usize) -> Self {
+        let common = bytes.saturating_sub(body_bytes.saturating_mul(2)) / UNIT;
+        Self {
+            common: Arc::new(Semaphore::new(common.min(Semaphore::MAX_PERMITS))),
+            aside: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Nothing, of which more can be made.
+    pub(super) fn hold(&self) -> Hold {
+        Hold {
+            budget: self.clone(),
+            common: None,
+            aside: None,
+        }
+    }
+
+    /// Bytes that nobody holds, and whether the part that is set aside is free.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> (usize, bool) {
+        (
+            self.common.available_permits() * UNIT,
+            self.aside.available_permits() == 1,
+        )
+    }
+}
+
+impl Hold {
+    /// For another text of the same request.
+    pub(super) fn another(&self) -> Self {
+        Self {
+            aside: self.aside.clone(),
+            ..self.budget.hold()
+        }
+    }
+
+    /// Holds `bytes` at least; waits for them where it must.
+    pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), Fault> {
+        let wanted = self.missing(bytes);
+        if wanted == 0 || self.aside.is_some() {
+            return Ok(());
+        }
+        if let Ok(more) = self.budget.common.clone().try_acquire_many_owned(wanted) {
+            self.add(more);
+            return Ok(());
+        }
+        let (common, aside) = (self.budget.common.clone(), self.budget.aside.clone());
+        // Neither is ever closed.
+        tokio::select! {
+            biased;
+            Ok(more) = common.acquire_many_owned(wanted) => self.add(more),
+            Ok(aside) = aside.acquire_owned() => self.aside = Some(Arc::new(aside)),
+            () = tokio::time::sleep(WAIT) => return Err(Fault {
+                retry_after: Some(OVERLOAD_RETRY_SECS),
+                ..Code::BODIES_FULL.into()
+            }),
+        }
+        Ok(())
+    }
+
+    /// The text is `bytes` long and grows no more: gives back what it does not take, and the part that was set aside
+    /// where there is room by now.
+    pub(super) fn settle(&mut self, bytes: usize) {
+        if self.aside.is_some()
+            && let Ok(more) = self
+                .budget
+                .common
+                .clone()
+                .try_acquire_many_owned(self.missing(bytes))
+        {
+            self.add(more);
+            self.aside = None;
+        }
+        if let Some(common) = &mut self.common {
+            let over = common.num_permits().saturating_sub(bytes.div_ceil(UNIT));
+            drop(common.split(over));
+        }
+    }
+
+    /// Units that are not held of `bytes`.
+    fn missing(&self, bytes: usize) -> u32 {
+        let held = self.common.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        u32::try_from(bytes.div_ceil(UNIT).saturating_sub(held)).unwrap_or(u32::MAX)
+    }
+
+    fn add(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.common {
+            Some(held) => held.merge(more),
+            None => self.common = Some(more),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: usize = 4 * UNIT;
+
+    #[tokio::test]
+    async fn what_is_held_is_given_back() {
+        let budget = Budget::new(20 * UNIT, BODY);
+        assert_eq!(budget.free(), (12 * UNIT, true));
+        let mut hold = budget.hold();
+        hold.grow_to(3 * UNIT - 1).await.unwrap();
+        hold.grow_to(UNIT).await.unwrap();
+        assert_eq!(budget.free(), (9 * UNIT, true));
+        let mut text = hold.another();
+        text.grow_to(9 * UNIT).await.unwrap();
+        assert_eq!(budget.free(), (0, true));
+        text.settle(5);
+        assert_eq!(budget.free(), (8 * UNIT, true));
+        drop((hold, text));
+        assert_eq!(budget.free(), (12 * UNIT, true));
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_served_when_something_is_given_back_or_told_to_come_again() {
+        let budget = Budget::new(12 * UNIT, BODY);
+        let (mut first, mut second, mut third) = (budget.hold(), budget.hold(), budget.hold());
+        first.grow_to(4 * UNIT).await.unwrap();
+        second.grow_to(UNIT).await.unwrap();
+        assert_eq!(budget.free(), (0, false), "the second has what is set aside");
+        let fault = third.grow_to(UNIT).await.unwrap_err();
+        assert_eq!(
+            (fault.code, fault.retry_after),
+            (Code::BODIES_FULL, Some(OVERLOAD_RETRY_SECS))
+        );
+        let waiting = tokio::spawn(async move {
+            third.grow_to(UNIT).await.unwrap();
+            third
+        });
+        tokio::task::yield_now().await;
+        drop(first);
+        drop(waiting.await.unwrap());
+        second.settle(UNIT);
+        assert_eq!(
+            budget.free(),
+            (3 * UNIT, true),
+            "there was room for the second, too"
+        );
+    }
+
+    /// Each has half of what it wants and waits for the rest: in turn they all get it.
+    #[tokio::test]
+    async fn half_read_bodies_do_not_wait_for_each_other_for_ever() {
+        let budget = Budget::new(16 * UNIT, BODY);
+        let half = 2 * UNIT;
+        let mut all = Vec::new();
+        for _ in 0..4 {
+            let mut hold = budget.hold();
+            hold.grow_to(half).await.unwrap();
+            all.push(hold);
+        }
+        assert_eq!(budget.free().0, 0);
+        let ends = all.into_iter().map(|mut hold| async move {
+            hold.grow_to(BODY).await?;
+            hold.another().grow_to(BODY).await
+        });
+        for end in futures_util::future::join_all(ends.map(tokio::spawn)).await {
+            end.unwrap().unwrap();
+        }
+        assert_eq!(budget.free(), (8 * UNIT, true));
+    }
+}

@@ -1,0 +1,137 @@
+//! The coding of a request body undone, in steps. What takes longer than a moment runs on threads of its own: on the
+//! runtime's it would hold up every stream.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, stream};
+use tokio::io::{AsyncRead, AsyncReadExt, Take};
+use tokio::sync::Semaphore;
+use tokio_util::io::StreamReader;
+
+use super::body::too_large;
+use super::budget::Hold;
+use super::coding::{Coding, TooManyMembers};
+use super::fault::{Code, Fault};
+
+/// Text that one step makes: some milliseconds of work, and room for it is asked for beforehand.
+const STEP: usize = 1 << 20;
+
+/// A body no longer than this is begun where we are: it and its first text take less than going to another thread is
+/// worth, some tenths of a millisecond at most …
+const SMALL: usize = 16 << 10;
+/// … where its text is no longer than this.
+const SMALL_TEXT: usize = 64 << 10;
+
+/// Steps at once: more threads than processors would but hold more memory.
+static STEPS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+
+/// A text under way.
+struct Decoding {
+    plain: Take<Pin<Box<dyn AsyncRead + Send>>>,
+    text: Vec<u8>,
+    limit: usize,
+    hold: Hold,
+}
+
+/// What a step came to.
+enum Step {
+    More,
+    Done,
+    TooLarge,
+    TooManyMembers,
+    /// Not what its coding says.
+    Broken,
+}
+
+/// The text of `raw`, which is held by `hold`. `None`: it is not what its coding says, and the provider may tell the
+/// agent so.
+pub(super) async fn decode(
+    raw: Bytes,
+    coding: Coding,
+    limit: usize,
+    mut hold: Hold,
+) -> Result<Option<Bytes>, Fault> {
+    let small = raw.len() <= SMALL;
+    let source = StreamReader::new(stream::iter([io::Result::Ok(raw)]));
+    let workspace = coding.workspace();
+    hold.grow_to(workspace + SMALL_TEXT).await?;
+    let mut decoding = Decoding {
+        // One byte more than allowed tells a body at the limit from one over it.
+        plain: coding.decoder(source).take(limit as u64 + 1),
+        text: Vec::new(),
+        limit,
+        hold,
+    };
+    let mut step = match small {
+        true => decoding.step(SMALL_TEXT),
+        false => Step::More,
+    };
+    while let Step::More = step {
+        let more = decoding.text.len() + STEP;
+        decoding.hold.grow_to(workspace + more.min(limit + 1)).await?;
+        (decoding, step) = elsewhere(decoding).await?;
+    }
+    match step {
+        Step::Broken => Ok(None),
+        Step::TooLarge => Err(too_large(limit)),
+        Step::TooManyMembers => Err(Fault::because(Code::BODY_TOO_LARGE, TooManyMembers.to_string())),
+        Step::More | Step::Done => Ok(Some(decoding.done())),
+    }
+}
+
+/// One step on another thread. Nothing is waited for there, so that those who wait for room cannot keep the threads.
+async fn elsewhere(mut decoding: Decoding) -> Result<(Decoding, Step), Fault> {
+    // Never closed.
+    let _place = STEPS.acquire().await;
+    let task = tokio::task::spawn_blocking(move || {
+        let step = decoding.step(STEP);
+        (decoding, step)
+    });
+    task.await.map_err(|error| {
+        tracing::error!(%error, "decoding");
+        Code::INTERNAL.into()
+    })
+}
+
+impl Decoding {
+    /// Makes about `bytes` of text more.
+    fn step(&mut self, bytes: usize) -> Step {
+        let goal = self.text.len() + bytes;
+        while self.text.len() < goal {
+            if self.text.capacity() == self.text.len() {
+                let most = self.limit + 1 - self.text.len();
+                self.text.reserve_exact(most.min(self.text.len().max(SMALL_TEXT)));
+            }
+            // All of the source is there, so that there is nothing to wait for.
+            match self.plain.read_buf(&mut self.text).now_or_never() {
+                Some(Ok(0)) => return Step::Done,
+                Some(Ok(_)) if self.text.len() > self.limit => return Step::TooLarge,
+                Some(Ok(_)) => {}
+                Some(Err(error)) if TooManyMembers::is(&error) => return Step::TooManyMembers,
+                Some(Err(_)) | None => return Step::Broken,
+            }
+        }
+        Step::More
+    }
+
+    /// The text, which gives back what it held when its last slice is gone.
+    fn done(mut self) -> Bytes {
+        self.hold.settle(self.text.len());
+        Bytes::from_owner(Held(self.text, self.hold))
+    }
+}
+
+struct Held(
+    Vec<u8>,
+    #[expect(dead_code, reason = "held until it is dropped")] Hold,
+);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}

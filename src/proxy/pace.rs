@@ -1,0 +1,117 @@
+//! An agent's body with a least rate. Without one a few agents that send a byte now and then would hold all places
+//! among the exchanges.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+/// Time over which the rate is measured: a short gap of a bad line is none. (Tests have no patience.)
+const WINDOW: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 30_000 });
+
+/// Why no more of a body comes.
+#[derive(Debug)]
+pub(super) enum Stopped {
+    /// It came below the least rate.
+    Slow,
+    /// The connection broke off, or the framing.
+    Broken(hyper::Error),
+}
+
+/// The body. It must bring `least` bytes in each window of time that is spent on waiting for it; time in which nobody
+/// asks for more is not counted.
+pub(super) struct Paced {
+    body: Incoming,
+    least: u64,
+    /// Bytes in this window.
+    came: u64,
+    /// Time waited in this window.
+    waited: Duration,
+    /// Since when nothing has been there.
+    since: Option<Instant>,
+    /// When the window is over if nothing more comes.
+    over: Option<Pin<Box<Sleep>>>,
+}
+
+impl Paced {
+    /// With a least rate in bytes a second; 0 asks for a byte in each window.
+    pub(super) fn new(body: Incoming, rate: usize) -> Self {
+        let least = (rate as u64).saturating_mul(WINDOW.as_millis() as u64) / 1000;
+        Self {
+            body,
+            least: least.max(1),
+            came: 0,
+            waited: Duration::ZERO,
+            since: None,
+            over: None,
+        }
+    }
+
+    pub(super) fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+
+    pub(super) fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    /// The next piece, which is not empty; `None` at the end.
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Stopped>> {
+        std::future::poll_fn(|cx| self.poll_data(cx)).await
+    }
+
+    pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Stopped>>> {
+        loop {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Pending => return self.poll_window(cx).map(|()| Some(Err(Stopped::Slow))),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(Stopped::Broken(error)))),
+                // Trailers are used by no provider.
+                Poll::Ready(Some(Ok(frame))) => {
+                    match frame.into_data().ok().filter(|data| !data.is_empty()) {
+                        Some(data) => {
+                            self.note(data.len());
+                            return Poll::Ready(Some(Ok(data)));
+                        }
+                        None => continue,
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, bytes: usize) {
+        self.came += bytes as u64;
+        if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+        }
+        if self.waited >= WINDOW {
+            // Nobody asked when the window was over, and so nobody knows when this came.
+            (self.came, self.waited) = (0, Duration::ZERO);
+        }
+    }
+
+    /// To be asked while nothing is there. Ready when a window has ended that brought too little.
+    fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut since = *self.since.get_or_insert_with(Instant::now);
+        loop {
+            let end = since + WINDOW.saturating_sub(self.waited);
+            let over = self
+                .over
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+            if over.deadline() != end {
+                over.as_mut().reset(end);
+            }
+            std::task::ready!(over.as_mut().poll(cx));
+            if self.came < self.least {
+                return Poll::Ready(());
+            }
+            since = Instant::now();
+            (self.came, self.waited, self.since) = (0, Duration::ZERO, Some(since));
+        }
+    }
+}
