@@ -94,6 +94,32 @@ mod request {
     }
 }
 
+/// Credentials are looked for in what the journal has not seen yet.
+#[divan::bench_group]
+mod redaction {
+    use super::*;
+    use baton_proxy::redact::Redactor;
+
+    const GROWING: [usize; 3] = [10_000, 1_000_000, 10_000_000];
+
+    #[divan::bench(args = GROWING)]
+    fn of_a_history(bencher: Bencher, bytes: usize) {
+        let (redactor, body) = (Redactor::new(&[]), body(bytes, false));
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| redactor.json(black_box(&body)).len());
+    }
+
+    #[divan::bench(args = GROWING)]
+    fn of_keys_without_an_end(bencher: Bencher, bytes: usize) {
+        let redactor = Redactor::new(&[]);
+        let text = format!("-----BEGIN {} KEY-----", "PRIVATE").repeat(bytes / 27);
+        bencher
+            .counter(BytesCount::new(text.len()))
+            .bench(|| redactor.text(black_box(&text)).len());
+    }
+}
+
 /// The parts that a rewrite is made of, and what memory itself would allow.
 #[divan::bench_group]
 mod parts {

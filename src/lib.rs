@@ -1,7 +1,7 @@
 //! baton: an HTTP proxy in front of LLM provider APIs that lets the model hand its session over to
 //! a fresh context.
 //!
-//! The library has two halves. The pure core (`json`, `wire`, `handoff`, `merge`) takes bytes and `now`
+//! The library has two halves. The pure core (`json`, `wire`, `handoff`, `merge`, `redact`) takes bytes and `now`
 //! and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by default)
 //! owns sockets, files, clocks and the terminal.
 
@@ -9,6 +9,7 @@ pub mod handoff;
 pub mod json;
 pub mod limits;
 pub mod merge;
+pub mod redact;
 mod scan;
 pub mod skim;
 pub mod splice;

@@ -28,7 +28,7 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Show what happens, offline: a scripted agent and provider with the real proxy between them
     Demo(DemoArgs),
-    /// List the exchanges in the journal, newest last
+    /// List the exchanges in the journal (requests and answers, kept 30 days), newest last
     Log(LogArgs),
     /// Show what became of one exchange: removed and added messages, bodies, HAR
     Show(ShowExchangeArgs),

@@ -324,6 +324,7 @@ pub(super) fn blank() -> Draft {
                 max_bytes: 0,
                 max_age: Duration::ZERO,
                 redact: Vec::new(),
+                secrets: Vec::new(),
                 queue_bytes: 0,
                 response_bytes: 0,
             },

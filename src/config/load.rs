@@ -77,6 +77,7 @@ impl Config {
         loader.layer(&mut draft, &flag_entries(flags));
         rules::check(&mut draft, &loader.origins, &mut loader.problems);
         if loader.problems.is_empty() {
+            draft.config.journal.secrets = own_secrets(&draft.config);
             return Ok(draft.config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -91,6 +92,17 @@ impl Config {
             Err(problems) => unreachable!("the default is tested: {problems:?}"),
         }
     }
+}
+
+/// Whatever a config holds that must be written down nowhere.
+fn own_secrets(config: &Config) -> Vec<Secret> {
+    let upstreams = config.upstreams.values().flat_map(|upstream| {
+        let headers = upstream.headers.iter().map(|(_, value)| value);
+        headers.chain(&upstream.api_key)
+    });
+    let clients = config.clients.iter().map(|client| &client.key);
+    let all = upstreams.chain(clients).chain(&config.admin.token);
+    all.chain(&config.handoff.seal_key).cloned().collect()
 }
 
 fn unreadable(name: String, error: &std::io::Error) -> Problem {

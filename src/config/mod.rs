@@ -200,6 +200,8 @@ pub struct Journal {
     pub max_age: Duration,
     /// Regular expressions of texts that are never written down.
     pub redact: Vec<String>,
+    /// The proxy's own keys, tokens and header values, from the rest of the config: never written down either.
+    pub secrets: Vec<Secret>,
     /// Bytes that may wait to be written.
     pub queue_bytes: usize,
     /// Bytes kept of one answer.

@@ -60,7 +60,7 @@ impl Models {
                 return Ok(Kept { model, own });
             }
         }
-        let shown = serde_json::to_vec(&pool.redactor.headers(headers)).unwrap_or_default();
+        let shown = serde_json::to_vec(&shown(pool, headers)).unwrap_or_default();
         let piece = pool.blob(conn, &shown.into(), Text::Json, seen)?;
         if self.0.len() >= MOST_MODELS {
             self.0.clear();
@@ -90,8 +90,17 @@ fn own(pool: &Pool, model: &Model, headers: &HeaderMap) -> BTreeMap<usize, Strin
     let both = headers.iter().zip(&model.values).enumerate();
     let differ = both.filter(|(_, ((_, value), known))| pool.fast(value.as_bytes()) != **known);
     differ
-        .map(|(i, ((name, value), _))| (i, pool.redactor.header(name, value)))
+        .map(|(i, ((name, value), _))| (i, pool.redactor.header(name.as_str(), value.as_bytes())))
         .collect()
+}
+
+/// Names and values, credentials replaced.
+fn shown(pool: &Pool, headers: &HeaderMap) -> Vec<(String, String)> {
+    let shown = headers.iter().map(|(name, value)| {
+        let shown = pool.redactor.header(name.as_str(), value.as_bytes());
+        (name.as_str().to_owned(), shown)
+    });
+    shown.collect()
 }
 
 /// The list again.
@@ -168,10 +177,7 @@ mod tests {
             let model = conn.query_row(ask, [kept.model], |row| {
                 Ok(super::super::pool::unpack(row.get(0)?, row.get(1)?, row.get(2)?))
             });
-            assert_eq!(
-                read(&model.unwrap(), kept.own.as_deref()),
-                pool.redactor.headers(list)
-            );
+            assert_eq!(read(&model.unwrap(), kept.own.as_deref()), shown(&pool, list));
         }
         models.collected(&[kept[0].model]);
         assert!(

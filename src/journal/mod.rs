@@ -23,8 +23,6 @@ mod note;
 mod pieces;
 mod pool;
 mod query;
-mod redact;
-mod redact_stream;
 mod row;
 mod schema;
 mod search;
@@ -37,6 +35,7 @@ mod tests;
 use std::path::Path;
 use std::thread;
 
+pub use crate::redact::Redactor;
 pub use diff::State;
 pub use exchange::{
     Body, EnvelopeChange, Exchange, FullMessage, Headers, Leg, Message, Messages, Response, Sent,
@@ -45,7 +44,6 @@ pub use gist::ShownPart;
 pub use har::date_time;
 pub use note::{Begun, Copied, Transcript};
 pub use query::{Conversation, Filter, Query, Side, Totals};
-pub use redact::Redactor;
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
 pub use search::Hit;
@@ -55,7 +53,7 @@ pub use tap::{Gather, Live, Recording, Tap};
 use self::archive::Archive;
 use self::keep::Bounds;
 use self::keeper::Keeper;
-use crate::config::Journal as Settings;
+use crate::config::{Journal as Settings, Secret};
 
 /// Starts the journal of a state directory. `tags` tell a harness's texts from a person's, for titles. The thread
 /// ends when the last clone of the tap is gone.
@@ -79,11 +77,13 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
         max_bytes: settings.max_bytes,
         max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
     };
-    let (dir, tags, redact) = (dir.to_owned(), tags.to_owned(), settings.redact.clone());
+    let (dir, tags) = (dir.to_owned(), tags.to_owned());
+    let (redact, secrets) = (settings.redact.clone(), settings.secrets.clone());
     let open = move || {
         let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
-        // Compiling the patterns is most of the work of a start.
-        Ok::<_, JournalError>(Archive::new(conn, Redactor::new(&redact), tags)?)
+        // The search for credentials is made ready here, behind the start.
+        let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
+        Ok::<_, JournalError>(Archive::new(conn, redactor, tags)?)
     };
     let work = move || match open() {
         Ok(archive) => {

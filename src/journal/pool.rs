@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use super::fast::{Fast, Key};
 use super::gist::{Gist, gist};
 use super::pieces::{self, Regions};
-use super::redact::Redactor;
 use crate::json::Span;
+use crate::redact::Redactor;
 use crate::splice;
 use crate::wire::{Role, Turn, Wire};
 

@@ -68,6 +68,7 @@ use crate::handoff::sentinel::SealKey;
 use crate::handoff::tool;
 use crate::journal::{Gather, Recording, Tap};
 use crate::json;
+use crate::redact;
 use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Outcome;
@@ -273,7 +274,7 @@ fn find_route(app: &App, uri: &Uri, headers: &HeaderMap) -> Route {
 }
 
 fn start_meter(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeMeter {
-    let name = format!("{} {}", parts.method, parts.uri.path());
+    let name = format!("{} {}", parts.method, redact::path(parts.uri.path()));
     let meter = ExchangeMeter::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
     if route.call.carries_transcript() {
         meter.note(|e| e.wire = route.wire);

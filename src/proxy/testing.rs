@@ -68,6 +68,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             max_bytes: 1 << 30,
             max_age: Duration::from_secs(86_400),
             redact: Vec::new(),
+            secrets: Vec::new(),
             queue_bytes: 64 << 20,
             response_bytes: 8 << 20,
         },

@@ -23,6 +23,7 @@ fn settings() -> Settings {
         max_bytes: 1 << 40,
         max_age: Duration::from_secs(86_400 * 36_500),
         redact: vec!["hunter[0-9]".to_owned()],
+        secrets: vec![crate::config::Secret::new("our own key")],
         queue_bytes: 64 << 20,
         response_bytes: 1 << 20,
     }
@@ -228,6 +229,7 @@ fn no_secret_is_in_the_file_in_any_form() {
             "QUJD".repeat(30)
         ),
         "hunter7".to_owned(),
+        "our own key".to_owned(),
     ];
     let all = secrets.join(" and ");
     let received = body(&[

@@ -1,0 +1,316 @@
+//! `name = value` in all its spellings: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
+
+use super::Found;
+use super::names::{Telling, telling};
+use super::values::{self, Spelled, is_secret};
+
+/// Bytes of a name, and of a value that are looked at to judge it. A find goes on to the value's end.
+const NAME: usize = 64;
+const VALUE: usize = 512;
+
+/// Bytes between a name and its value.
+const BETWEEN: usize = 24;
+
+/// The names that were met.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Where the last name ended: other keywords in it say the same.
+    name: usize,
+    /// Where the last secret ended.
+    behind: usize,
+}
+
+/// A value and how it stands there.
+struct Value {
+    start: usize,
+    end: usize,
+    spelled: Spelled,
+}
+
+impl Names {
+    /// At a part of a name.
+    pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Found>) {
+        if at < self.name || at < self.behind {
+            return;
+        }
+        let bytes = text.as_bytes();
+        let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let before = bytes[..at]
+            .iter()
+            .rev()
+            .take(NAME)
+            .take_while(|b| is_name(b))
+            .count();
+        let behind = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
+        super::worked(before + behind);
+        let (start, end) = (at - before, at + behind);
+        self.name = end;
+        if !may_be_assigned(bytes, start, end) {
+            return;
+        }
+        let Some(telling) = telling(&text[start..end]) else {
+            return;
+        };
+        let Some(from) = operator(bytes, start, end, telling) else {
+            return;
+        };
+        if matches!(telling, Telling::Authorization | Telling::Cookie)
+            && self.header(text, from, telling, found)
+        {
+            return;
+        }
+        let Some(value) = value(bytes, start, from) else {
+            return;
+        };
+        super::worked(value.end - value.start);
+        let inside = &bytes[value.start..value.end];
+        let judged = match schemed(inside) {
+            Some(at) => values::is_token(&inside[at..]).then_some(at),
+            None => is_secret(inside, telling, value.spelled).then_some(0),
+        };
+        if let Some(at) = judged {
+            let to = whole(bytes, &value);
+            found.push(Found {
+                range: value.start + at..to,
+                kind: kind(telling),
+            });
+            self.behind = to;
+        }
+    }
+
+    /// A header with its value: the rest of the line, or of the literal that it stands in.
+    fn header(&mut self, text: &str, from: usize, telling: Telling, found: &mut Vec<Found>) -> bool {
+        let bytes = text.as_bytes();
+        let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
+        let from = from + bytes[from..].iter().take(4).take_while(quoted).count();
+        let ends = |b: &u8| matches!(b, b'\n' | b'\r' | b'"' | b'\'' | b'`');
+        let rest = &bytes[from..bytes.len().min(from + VALUE)];
+        let len = rest.iter().position(ends).unwrap_or(rest.len());
+        super::worked(len);
+        let mut line = &rest[..len];
+        while let [inside @ .., b'\\' | b' ' | b',' | b';'] = line {
+            line = inside;
+        }
+        let secret = match telling {
+            Telling::Cookie => pairs(line),
+            _ => schemed(line).filter(|at| {
+                let value = &line[*at..];
+                value.len() >= 6
+                    && !values::is_template(value)
+                    && !line.contains(&b'(')
+                    && (super::places::is_basic(value)
+                        || value.iter().any(u8::is_ascii_digit)
+                        || value.len() >= 20)
+                    && value.iter().take_while(|b| !b.is_ascii_whitespace()).count() >= 6
+            }),
+        };
+        let Some(at) = secret else { return false };
+        let mut to = from + line.len();
+        while !text.is_char_boundary(to) {
+            to += 1;
+        }
+        found.push(Found {
+            range: from + at..to,
+            kind: kind(telling),
+        });
+        self.behind = to;
+        true
+    }
+}
+
+fn kind(telling: Telling) -> &'static str {
+    match telling {
+        Telling::Password => "password",
+        Telling::Secret => "secret",
+        Telling::Token => "token",
+        Telling::Authorization => "credential",
+        Telling::Cookie => "cookie",
+        Telling::Key => "key",
+    }
+}
+
+/// Where the credential begins behind a scheme of HTTP authentication.
+pub(super) fn schemed(value: &[u8]) -> Option<usize> {
+    const SCHEMES: [&str; 9] = [
+        "bearer ",
+        "basic ",
+        "token ",
+        "apikey ",
+        "api-key ",
+        "bot ",
+        "digest ",
+        "negotiate ",
+        "key ",
+    ];
+    let begins = |scheme: &&str| {
+        value.len() > scheme.len() && value[..scheme.len()].eq_ignore_ascii_case(scheme.as_bytes())
+    };
+    SCHEMES.into_iter().find(begins).map(|scheme| scheme.len())
+}
+
+/// Whether a cookie's line has a value that may open something.
+fn pairs(line: &[u8]) -> Option<usize> {
+    let pair = |part: &[u8]| {
+        let at = memchr::memchr(b'=', part)?;
+        let value = &part[at + 1..];
+        let name = part[..at].trim_ascii();
+        let plain = !name.is_empty()
+            && name
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(b));
+        (plain
+            && value.len() >= 6
+            && value.iter().any(u8::is_ascii_digit)
+            && !values::is_template(value)
+            && !value.contains(&b'('))
+        .then_some(())
+    };
+    line.split(|b| *b == b';').find_map(pair).map(|()| 0)
+}
+
+/// Whether anything that assigns stands behind a name. Most names are words of a text, and nothing more is asked of them.
+fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
+    let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
+    let next = rest.iter().position(|b| !b"\\\"'`]) \t".contains(b));
+    match next.map(|at| (at, rest[at])) {
+        None => false,
+        Some((_, b'=' | b':' | b'|' | b'>' | b',')) => true,
+        // Options, and `password value`.
+        Some((at, _)) => {
+            at > 0 && (bytes[start] == b'-' || bytes[start..end].to_ascii_lowercase().starts_with(b"pass"))
+        }
+    }
+}
+
+/// Where what is assigned to a name begins.
+fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<usize> {
+    let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
+    let mut at = 0;
+    // The name's own quotes and brackets, escaped or not: "name": , ['name'] = , \"name\":
+    while let Some(b'\\' | b'"' | b'\'' | b'`' | b']' | b')') = rest.get(at) {
+        at += 1;
+    }
+    let quoted = at > 0;
+    let blank = |mut at: usize| {
+        while let Some(b' ' | b'\t') = rest.get(at) {
+            at += 1;
+        }
+        at
+    };
+    let behind = blank(at);
+    let two = rest.get(behind..behind + 2).unwrap_or_default();
+    let to = match rest.get(behind)? {
+        b'=' if two == b"==" => return None,
+        b'=' if two == b"=>" => behind + 2,
+        b':' if two == b":=" => behind + 2,
+        b':' if two == b"::" => return None,
+        b'=' | b':' => behind + 1,
+        b'|' if two == b"||" => behind + 2,
+        b'>' if at == behind => behind + 1,
+        // setenv("NAME", "value"), {"name": "NAME", "value": "value"}
+        b',' if quoted => {
+            let rest = &rest[behind + 1..];
+            let value = memchr::memmem::find(rest, b"value");
+            let colon = value.and_then(|at| Some(at + memchr::memchr(b':', &rest[at..])?));
+            behind + 1 + colon.map_or(0, |at| at + 1)
+        }
+        // `--password value`, `password 'value'`, `login name password value`
+        _ if behind > at => {
+            let option =
+                start >= 1 && bytes[start] == b'-' || start >= 2 && &bytes[start - 2..start] == b"--";
+            let netrc = telling == Telling::Password && {
+                let before = &bytes[start.saturating_sub(BETWEEN * 4)..start];
+                super::worked(before.len());
+                memchr::memmem::find(before, b"login ").is_some()
+                    || memchr::memmem::find(before, b"machine ").is_some()
+            };
+            let sql = telling == Telling::Password && rest.get(behind) == Some(&b'\'');
+            (option || netrc || sql).then_some(behind)?
+        }
+        _ => return None,
+    };
+    Some(end + to)
+}
+
+/// The value behind an operator, as far as it is looked at.
+fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
+    let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
+    let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    // A type before it, as in `token: &str = "…"`.
+    let typed = rest[blanks..]
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || b"&'<>_ ?|".contains(b))
+        .count();
+    let mut at = blanks;
+    if bytes[from - 1] == b':' && typed > 0 && rest.get(blanks + typed) == Some(&b'=') {
+        at = blanks + typed + 1;
+        at += rest[at..].iter().take_while(|b| **b == b' ').count();
+    }
+    // A block of YAML.
+    if let Some(b'|' | b'>') = rest.get(at) {
+        at += 1;
+        at += rest[at..]
+            .iter()
+            .take_while(|b| matches!(b, b'-' | b'+' | b' ' | b'\n' | b'\r'))
+            .count();
+    }
+    // Prefixes of literals: f"", b"", r#"", @"".
+    if let [b'f' | b'b' | b'r' | b'u' | b'@', b'"' | b'\'', ..] = rest.get(at..).unwrap_or_default() {
+        at += 1;
+    }
+    let start = from + at;
+    let escapes = bytes
+        .get(start..)?
+        .iter()
+        .take(4)
+        .take_while(|b| **b == b'\\')
+        .count();
+    let quote = bytes.get(start + escapes).copied();
+    let quoted = matches!(quote, Some(b'"' | b'\'' | b'`'));
+    let start = if quoted { start + escapes + 1 } else { start };
+    let window = &bytes[start..bytes.len().min(start + VALUE)];
+    let stops = |b: &u8| match quoted {
+        true => Some(*b) == quote || matches!(b, b'\n' | b'\r'),
+        false => b.is_ascii_whitespace() || b"\"'`,;&()<>|\\[]{}".contains(b),
+    };
+    let len = window.iter().position(stops).unwrap_or(window.len());
+    let mut end = start + len;
+    while quoted && end > start && bytes[end - 1] == b'\\' {
+        end -= 1;
+    }
+    let markup = bytes[from - 1] == b'>';
+    let spelled = Spelled {
+        quoted,
+        plain: markup || is_plain(bytes, name, from, start + len),
+        next: bytes.get(start + len).copied().filter(|_| !markup),
+    };
+    Some(Value { start, end, spelled })
+}
+
+/// Whether this is `NAME=value`, or `name: value` on a line of its own.
+fn is_plain(bytes: &[u8], name: usize, from: usize, end: usize) -> bool {
+    let environment = bytes[from - 1] == b'=' && bytes.get(from).is_some_and(|b| !b.is_ascii_whitespace());
+    let before = bytes[..name].iter().rev().take(BETWEEN);
+    let mut before = before.skip_while(|b| matches!(b, b' ' | b'\t' | b'-'));
+    // Line ends may be spelled out, and the text may be a literal.
+    let begins = match before.next() {
+        Some(b'n') => before.next() == Some(&b'\\'),
+        first => matches!(first, None | Some(b'\n' | b'\r' | b'"')),
+    };
+    let ends = matches!(bytes.get(end), None | Some(b'\n' | b'\r' | b' ' | b'\\' | b'"'));
+    let option = name >= 2 && bytes.get(name..name + 2) == Some(b"--");
+    environment || option || begins && ends && bytes[from - 1] == b':'
+}
+
+/// The end of a value that was cut off to judge it.
+fn whole(bytes: &[u8], value: &Value) -> usize {
+    if value.end < value.start + VALUE {
+        return value.end;
+    }
+    let run = bytes[value.end..]
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || b"-_.+/=%:~".contains(b) || !b.is_ascii())
+        .count();
+    super::worked(run);
+    value.end + run
+}

@@ -1,0 +1,249 @@
+//! JSON and streams of JSON: each text by itself, by its member's name, and across the events of a stream.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::names::{self, Telling};
+use super::{Found, Redactor, mark, places, replaced, scan, values};
+use crate::json::{self, Span};
+
+/// How a letter is spelled where JSON is to hide it: only so can a keyword stand in a text and not in its bytes.
+const SPELLED_OUT: &[u8] = br"\u00";
+
+/// A piece of JSON, or anything with JSON in it.
+pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
+    let hidden = memchr::memmem::find(text, SPELLED_OUT).is_some();
+    let all = hidden || !redactor.custom.is_empty() || redactor.known.is_some();
+    if !all && !scan::any(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut members = Members::default();
+    let mut edits = Vec::new();
+    for (at, span) in literals(text) {
+        let inner = span.inner().of(text);
+        super::worked(inner.len());
+        let telling = members.take(text, at, span, hidden);
+        if members.is_key {
+            // A name is no secret; one that looks like one is a map's key.
+            if let Some(edit) = searched(redactor, inner, all) {
+                edits.push((span, edit));
+            }
+            continue;
+        }
+        let secret = telling.and_then(|telling| {
+            let value = json::unescape(inner);
+            judged(value.as_bytes(), telling).then(|| json::quote(&mark(telling.kind())))
+        });
+        if let Some(edit) = secret.or_else(|| searched(redactor, inner, all)) {
+            edits.push((span, edit));
+        }
+    }
+    apply(text, edits)
+}
+
+/// The literal written anew, if something is found in it.
+fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
+    if !all && !scan::any(inner) {
+        return None;
+    }
+    let inside = json::unescape(inner);
+    match replaced(&inside, &redactor.find(&inside)) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(clean) => Some(json::quote(&clean)),
+    }
+}
+
+/// What a member's place says of its text.
+#[derive(Debug, Clone, Copy)]
+enum Said {
+    /// By its name.
+    Name(Telling),
+    /// One of an object called `headers`.
+    Header,
+}
+
+impl Said {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Name(Telling::Password) => "password",
+            Self::Name(_) | Self::Header => "credential",
+        }
+    }
+}
+
+fn judged(value: &[u8], said: Said) -> bool {
+    match said {
+        Said::Header => value.len() >= 4 && !values::is_template(value),
+        Said::Name(telling) => values::is_secret_member(value, telling) || places::is_basic(value),
+    }
+}
+
+/// Goes along with the literals of a text and knows whose value each is.
+#[derive(Default)]
+struct Members {
+    /// Whether the last literal was a name.
+    is_key: bool,
+    /// What the last name says.
+    said: Option<Said>,
+    /// The last name is `value`, or like it.
+    is_value: bool,
+    /// The last name is `name`, or like it.
+    is_name: bool,
+    /// What `name` said in `{"name": …, "value": …}`.
+    named: Option<Said>,
+    /// Depth inside of an object called `headers`; 0 is outside.
+    depth: usize,
+    /// The last name was `headers`.
+    opens: bool,
+}
+
+impl Members {
+    /// The literal at `span`, behind the text from `at` on that is in no literal. What is said of it, if it is a value.
+    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Said> {
+        for b in &text[at..span.start] {
+            match b {
+                b'{' if self.depth > 0 || std::mem::take(&mut self.opens) => self.depth += 1,
+                b'}' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.named = None;
+                }
+                b',' | b'[' => (self.said, self.is_value, self.opens) = (None, false, false),
+                _ => {}
+            }
+        }
+        let next = json::blank(text, span.end);
+        let inner = span.inner().of(text);
+        self.is_key = text.get(next) == Some(&b':');
+        if self.is_key {
+            self.name(inner, hidden);
+            return None;
+        }
+        if std::mem::take(&mut self.is_name) && (hidden || scan::any(inner)) {
+            self.named = names::member(&json::unescape(inner)).map(Said::Name);
+        }
+        let said = self.said.take();
+        let value = std::mem::take(&mut self.is_value).then_some(self.named).flatten();
+        said.or(value)
+    }
+
+    fn name(&mut self, raw: &[u8], hidden: bool) {
+        let is = |word: &str| raw.eq_ignore_ascii_case(word.as_bytes());
+        self.opens = is("headers") || is("http_headers") || is("extra_headers");
+        self.is_name = is("name") || is("key");
+        self.is_value = is("value");
+        let name = (hidden || scan::any(raw) || self.depth > 0).then(|| json::unescape(raw));
+        self.said = name.and_then(|name| {
+            let header = self.depth > 0 && !names::is_plain_header(&name);
+            let told = names::member(&name).map(Said::Name);
+            if header { Some(Said::Header) } else { told }
+        });
+    }
+}
+
+/// A stream: texts under one key are searched as if they stood in one piece, then each by itself.
+pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
+    let whole = apply(text, across(text, |joined| redactor.find(joined)));
+    match json(redactor, &whole) {
+        Cow::Borrowed(_) => whole,
+        Cow::Owned(clean) => Cow::Owned(clean),
+    }
+}
+
+/// The literals that must be written anew since something is found across them, in order.
+fn across(text: &[u8], find: impl Fn(&str) -> Vec<Found>) -> Vec<(Span, String)> {
+    let mut joined: HashMap<&[u8], Joined> = HashMap::new();
+    let mut key = Span::default();
+    for (_, span) in literals(text) {
+        let next = json::blank(text, span.end);
+        if text.get(next) == Some(&b':') {
+            key = span.inner();
+        } else {
+            super::worked(span.len());
+            let texts = joined.entry(key.of(text)).or_default();
+            texts.add(span, &json::unescape(span.inner().of(text)));
+        }
+    }
+    let all = joined.values().flat_map(|texts| texts.edits(&find(&texts.text)));
+    let mut edits: Vec<_> = all.collect();
+    edits.sort_by_key(|(span, _)| span.start);
+    edits
+}
+
+/// The texts under one key of a stream.
+#[derive(Default)]
+struct Joined {
+    text: String,
+    pieces: Vec<(Span, Range<usize>)>,
+}
+
+impl Joined {
+    fn add(&mut self, span: Span, text: &str) {
+        let from = self.text.len();
+        self.text.push_str(text);
+        self.pieces.push((span, from..self.text.len()));
+    }
+
+    /// The literals to write anew: the mark where a find begins, nothing where it goes on.
+    fn edits(&self, found: &[Found]) -> Vec<(Span, String)> {
+        let touched =
+            |piece: &Range<usize>, f: &Found| f.range.start < piece.end && piece.start < f.range.end;
+        let mut edits = Vec::new();
+        for (span, piece) in &self.pieces {
+            // In order, so a search from the first that does not end before the piece.
+            let first = found.partition_point(|f| f.range.end <= piece.start);
+            let here: Vec<_> = found[first..].iter().take_while(|f| touched(piece, f)).collect();
+            if here.is_empty() {
+                continue;
+            }
+            let mut out = String::new();
+            let mut at = piece.start;
+            for f in here {
+                out.push_str(&self.text[at..f.range.start.max(at)]);
+                if f.range.start >= piece.start {
+                    out.push_str(&mark(f.kind));
+                }
+                at = f.range.end.min(piece.end);
+            }
+            out.push_str(&self.text[at..piece.end]);
+            edits.push((*span, json::quote(&out)));
+        }
+        edits
+    }
+}
+
+/// The string literals, quotes included, each with where the text before it begins that is in none. Text that ends inside
+/// one ends it.
+fn literals(text: &[u8]) -> impl Iterator<Item = (usize, Span)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let start = memchr::memchr(b'"', text.get(from..)?).map(|at| from + at)?;
+        let before = from;
+        match json::string_end(text, start) {
+            Ok(end) => {
+                from = end;
+                Some((before, Span::new(start, end)))
+            }
+            // A body cut off inside a text: what is there is searched, too.
+            Err(_) => {
+                from = text.len() + 1;
+                (start + 1 < text.len()).then(|| (before, Span::new(start, text.len())))
+            }
+        }
+    })
+}
+
+fn apply(text: &[u8], edits: Vec<(Span, String)>) -> Cow<'_, [u8]> {
+    if edits.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for (span, with) in edits {
+        out.extend_from_slice(&text[at..span.start]);
+        out.extend_from_slice(with.as_bytes());
+        at = span.end;
+    }
+    out.extend_from_slice(&text[at..]);
+    Cow::Owned(out)
+}

@@ -1,0 +1,398 @@
+//! What a name says of its value. Counts, kinds and places of secrets are none: `max_tokens`, `key_id`, `token_url`.
+
+/// What a name promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// A password, however simple.
+    Password,
+    /// A secret, however simple.
+    Secret,
+    /// A token or a key with a purpose.
+    Token,
+    /// A scheme and a credential.
+    Authorization,
+    /// Names and values.
+    Cookie,
+    /// A key of any kind: mostly no secret.
+    Key,
+}
+
+/// Words behind the telling one that do not change what it is.
+const QUALIFIERS: &[&str] = &[
+    "value",
+    "string",
+    "str",
+    "data",
+    "b64",
+    "base64",
+    "raw",
+    "plain",
+    "plaintext",
+    "text",
+    "prod",
+    "production",
+    "dev",
+    "staging",
+    "test",
+    "testing",
+    "live",
+    "old",
+    "new",
+    "current",
+    "default",
+    "main",
+    "backup",
+    "primary",
+    "secondary",
+    "v1",
+    "v2",
+    "env",
+    "header",
+    "local",
+    "b",
+    "a",
+    "encrypted",
+    "base",
+];
+
+/// Words before `key` that make it a secret.
+const KEYS: &[&str] = &[
+    "api",
+    "access",
+    "secret",
+    "private",
+    "auth",
+    "encryption",
+    "encrypt",
+    "signing",
+    "sign",
+    "master",
+    "service",
+    "account",
+    "subscription",
+    "storage",
+    "app",
+    "application",
+    "admin",
+    "license",
+    "webhook",
+    "deploy",
+    "shared",
+    "consumer",
+    "session",
+    "hmac",
+    "jwt",
+    "aes",
+    "root",
+    "role",
+    "anon",
+    "instrumentation",
+    "ingest",
+    "ingestion",
+    "crypt",
+    "cipher",
+    "server",
+    "integration",
+    "personal",
+    "user",
+    "ssh",
+    "gpg",
+    "rsa",
+    "management",
+    "client",
+    "project",
+    "write",
+    "connection",
+    "host",
+    "function",
+    "seal",
+    "secure",
+];
+
+/// Words that make a key something else.
+const HARMLESS_KEYS: &[&str] = &[
+    "cache",
+    "public",
+    "pub",
+    "primary",
+    "foreign",
+    "sort",
+    "partition",
+    "idempotency",
+    "dedup",
+    "dedupe",
+    "hash",
+    "group",
+    "index",
+    "map",
+    "row",
+    "natural",
+    "schema",
+    "sequence",
+    "route",
+    "routing",
+    "object",
+    "translation",
+    "message",
+    "lookup",
+    "composite",
+];
+
+/// Headers that are a credential as a whole.
+const CREDENTIAL_HEADERS: &[&str] = &[
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "cookie",
+    "set-cookie",
+];
+
+/// Parts of names that headers with credentials have.
+const HEADER_PARTS: &[&str] = &[
+    "auth",
+    "token",
+    "secret",
+    "apikey",
+    "api-key",
+    "passw",
+    "credential",
+    "cookie",
+    "signature",
+    "session-key",
+    "jwt",
+];
+
+/// Names that sound like it and are counts and limits.
+const HARMLESS_HEADERS: &[&str] = &[
+    "ratelimit",
+    "rate-limit",
+    "max-tokens",
+    "authority",
+    "token-count",
+    "tokens-",
+];
+
+/// Headers in JSON that hold no credential.
+const PLAIN_HEADERS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "accept-charset",
+    "content-type",
+    "content-length",
+    "content-encoding",
+    "user-agent",
+    "host",
+    "origin",
+    "referer",
+    "connection",
+    "cache-control",
+    "pragma",
+    "date",
+    "server",
+    "etag",
+    "last-modified",
+    "location",
+    "vary",
+    "age",
+    "expires",
+    "anthropic-version",
+    "anthropic-beta",
+    "openai-beta",
+    "transfer-encoding",
+    "if-none-match",
+    "if-modified-since",
+    "range",
+    "via",
+    // In a schema of a header list.
+    "type",
+    "description",
+    "title",
+    "default",
+    "format",
+    "name",
+    "$ref",
+    "example",
+];
+
+/// Whether a header's value is a credential.
+pub(super) fn is_credential_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let name = name.as_str();
+    CREDENTIAL_HEADERS.contains(&name)
+        || (HEADER_PARTS.iter().any(|part| name.contains(part)) || name.ends_with("-key"))
+            && !HARMLESS_HEADERS.iter().any(|part| name.contains(part))
+}
+
+/// Whether a member of an object called `headers` may be shown.
+pub(super) fn is_plain_header(name: &str) -> bool {
+    PLAIN_HEADERS.contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// What a JSON member's name says.
+pub(super) fn member(name: &str) -> Option<Telling> {
+    let header_key = name.len() > 4 && name.to_ascii_lowercase().ends_with("-key");
+    match telling(name) {
+        Some(Telling::Key) if header_key && !harmless_key(&words(name)) => Some(Telling::Token),
+        other => other,
+    }
+}
+
+/// What a name says, in code, environments, files and documents.
+pub(super) fn telling(name: &str) -> Option<Telling> {
+    let mut words = words(name);
+    while words.len() > 1
+        && words.last().is_some_and(|word| {
+            QUALIFIERS.contains(&word.as_str()) || word.bytes().all(|b| b.is_ascii_digit())
+        })
+    {
+        words.pop();
+    }
+    let last = words
+        .last()?
+        .trim_end_matches(|c: char| c.is_ascii_digit())
+        .to_owned();
+    let ends = |all: &[&str]| all.iter().any(|end| last.ends_with(end));
+    let is = |all: &[&str]| all.contains(&last.as_str());
+    let before = words.len().checked_sub(2).map_or("", |i| words[i].as_str());
+    if ends(&[
+        "password",
+        "passwd",
+        "passphrase",
+        "passwort",
+        "passcode",
+        "pwd",
+        "userpass",
+    ]) || is(&["pass", "pw", "psw", "pgpass"])
+    {
+        return Some(Telling::Password);
+    }
+    if ends(&["secret"])
+        || is(&["mnemonic", "creds", "credential", "credentials"])
+        || before == "seed" && last == "phrase"
+    {
+        return Some(Telling::Secret);
+    }
+    if ends(&["authorization"]) {
+        return Some(Telling::Authorization);
+    }
+    if is(&["cookie", "cookies"]) {
+        return Some(Telling::Cookie);
+    }
+    if ends(&[
+        "token",
+        "apikey",
+        "authkey",
+        "accesskey",
+        "secretkey",
+        "privatekey",
+        "accountkey",
+        "masterkey",
+        "sharedkey",
+        "licensekey",
+        "encryptionkey",
+        "signingkey",
+        "sessionkey",
+        "authtoken",
+    ]) || is(&["auth", "jwt", "bearer"])
+        || before == "auth" && last == "string"
+    {
+        return Some(Telling::Token);
+    }
+    if last == "key" || last.ends_with("_key") {
+        if harmless_key(&words) {
+            return None;
+        }
+        return Some(if KEYS.contains(&before) {
+            Telling::Token
+        } else {
+            Telling::Key
+        });
+    }
+    None
+}
+
+fn harmless_key(words: &[String]) -> bool {
+    words.iter().any(|word| HARMLESS_KEYS.contains(&word.as_str()))
+}
+
+/// A name's words in lower case: `dbPassword`, `DB_PASSWORD`, `db-password`, `APIKey`.
+fn words(name: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut word = String::new();
+    let letters: Vec<char> = name.chars().collect();
+    for (i, c) in letters.iter().enumerate() {
+        if !c.is_ascii_alphanumeric() {
+            out.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+            continue;
+        }
+        let before = i.checked_sub(1).map(|i| letters[i]);
+        let after = letters.get(i + 1);
+        let starts = c.is_ascii_uppercase()
+            && (before.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+                || before.is_some_and(|b| b.is_ascii_uppercase())
+                    && after.is_some_and(char::is_ascii_lowercase));
+        if starts {
+            out.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+        }
+        word.push(c.to_ascii_lowercase());
+    }
+    out.extend((!word.is_empty()).then_some(word));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_are_told_from_names_about_them() {
+        for (name, wanted) in [
+            ("password", Telling::Password),
+            ("PGPASSWORD", Telling::Password),
+            ("dbPassword", Telling::Password),
+            ("DB_PASS", Telling::Password),
+            ("client_secret", Telling::Secret),
+            ("AWS_SECRET_ACCESS_KEY", Telling::Token),
+            ("apiKey", Telling::Token),
+            ("APIKey", Telling::Token),
+            ("AccountKey", Telling::Token),
+            ("authorization_token", Telling::Token),
+            ("_authToken", Telling::Token),
+            ("Authorization", Telling::Authorization),
+            ("Set-Cookie", Telling::Cookie),
+            ("some_key", Telling::Key),
+            ("API_KEY_PROD", Telling::Token),
+        ] {
+            assert_eq!(telling(name), Some(wanted), "{name}");
+        }
+        for name in [
+            "max_tokens",
+            "input_tokens",
+            "total_tokens",
+            "token_count",
+            "tokenizer",
+            "token_type",
+            "token_url",
+            "prompt_cache_key",
+            "key_id",
+            "keyboard",
+            "monkey_patch",
+            "author",
+            "authority",
+            "secret_name",
+            "password_field",
+            "public_key",
+            "passed",
+            "compass",
+            "bypass",
+            "x-auth-url",
+        ] {
+            assert_eq!(telling(name), None, "{name}");
+        }
+        assert_eq!(member("ocp-apim-subscription-key"), Some(Telling::Token));
+        assert_eq!(member("x-anything-key"), Some(Telling::Token));
+    }
+}

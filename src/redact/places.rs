@@ -1,0 +1,329 @@
+//! Credentials that are known by what stands around them: private keys, JWTs, passwords in URLs and commands, schemes of
+//! HTTP authentication.
+
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+
+use super::Found;
+use super::values::{self, is_template};
+
+/// Bytes around a keyword that a place looks at.
+const NEAR: usize = 300;
+
+fn push(found: &mut Vec<Found>, range: Range<usize>, kind: &'static str) {
+    found.push(Found { range, kind });
+}
+
+/// Private keys, from BEGIN to END. One without END goes as far as it looks like one.
+#[derive(Default)]
+pub(super) struct Pem {
+    /// Where an open one began, and where its text does.
+    open: Option<(usize, usize)>,
+    /// What was looked at for keys without BEGIN.
+    seen: usize,
+}
+
+impl Pem {
+    /// At the words PRIVATE KEY.
+    pub(super) fn at(&mut self, text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+        /// Bytes that a marker has before the words.
+        const BEFORE: usize = 48;
+        let bytes = text.as_bytes();
+        let from = start.saturating_sub(BEFORE);
+        super::worked(BEFORE);
+        let line = &bytes[from..start];
+        let begins = memchr::memmem::rfind(line, b"BEGIN ");
+        let ends = memchr::memmem::rfind(line, b"END ");
+        // `-----BEGIN`, and `---- BEGIN` of SSH2.
+        let dashes = |at: usize| {
+            let blank = usize::from(line[..at].ends_with(b"- "));
+            let run = line[..at - blank].iter().rev().take_while(|b| **b == b'-');
+            run.count() + blank
+        };
+        let last = closing(bytes, end);
+        match (begins, ends) {
+            (Some(at), _) if dashes(at) >= 4 => {
+                self.leave(text, from + at, found);
+                self.open = Some((from + at - dashes(at), last));
+            }
+            (None, Some(at)) if dashes(at) >= 4 => self.end(text, from + at - dashes(at), last, found),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, text: &str, start: usize, last: usize, found: &mut Vec<Found>) {
+        match self.open.take() {
+            Some((begin, body)) if body <= start && is_one(&text.as_bytes()[body..start]) => {
+                push(found, begin..last, "private-key");
+            }
+            Some(open) => {
+                self.open = Some(open);
+                self.leave(text, start, found);
+            }
+            // The rest of one, read from the middle of a file.
+            None => {
+                let from = back(text.as_bytes(), self.seen.min(start), start);
+                push(found, from..last, "private-key");
+            }
+        }
+        self.seen = last;
+    }
+
+    /// The one that is open has no END before `limit`.
+    fn leave(&mut self, text: &str, limit: usize, found: &mut Vec<Found>) {
+        if let Some((begin, body)) = self.open.take() {
+            let end = forth(text.as_bytes(), body, limit.max(body));
+            push(found, begin..end, "private-key");
+            self.seen = end;
+        }
+    }
+
+    pub(super) fn finish(&mut self, text: &str, found: &mut Vec<Found>) {
+        self.leave(text, text.len(), found);
+    }
+}
+
+/// The end of a marker whose words end at `at`.
+fn closing(bytes: &[u8], at: usize) -> usize {
+    let rest = &bytes[at..];
+    let block = if rest.starts_with(b" BLOCK") { 6 } else { 0 };
+    let blank = usize::from(rest[block..].starts_with(b" -"));
+    let dashes = rest[block + blank..].iter().take(5).take_while(|b| **b == b'-');
+    at + block + blank + dashes.count()
+}
+
+/// Whether what stands between BEGIN and END may be a key: no quote, or nothing but base64 and what joins literals.
+fn is_one(body: &[u8]) -> bool {
+    super::worked(body.len());
+    memchr::memchr(b'"', body).is_none()
+        || body.iter().all(|b| {
+            b.is_ascii_alphanumeric() || b.is_ascii_whitespace() || b"+/=\\\"'`.,():;-&|>".contains(b)
+        })
+}
+
+fn is_base64(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=')
+}
+
+/// The end of the lines of base64 from `at` on. Line ends may be spelled out.
+fn forth(bytes: &[u8], mut at: usize, limit: usize) -> usize {
+    /// A word this long is no word of a language.
+    const LONG: usize = 16;
+    let mut end = at;
+    while at < limit {
+        let start = skip_blank(bytes, at, limit);
+        let run = bytes[start..limit].iter().take_while(|b| is_base64(**b)).count();
+        super::worked(start - at + run);
+        at = start + run;
+        if run == 0 || run < LONG && at < bytes.len() {
+            break;
+        }
+        end = at;
+    }
+    end
+}
+
+/// The start of the lines of base64 before `at`.
+fn back(bytes: &[u8], limit: usize, at: usize) -> usize {
+    let run = bytes[limit..at]
+        .iter()
+        .rev()
+        .take_while(|b| is_base64(**b) || b.is_ascii_whitespace() || **b == b'\\');
+    let run = run.count();
+    super::worked(run);
+    at - run
+}
+
+fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
+    while at < limit {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'n' | b'r' | b't' if at > 0 && bytes[at - 1] == b'\\' => at += 1,
+            b if b.is_ascii_whitespace() => at += 1,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// A key in base64 at `start`; returns where it ends. Hits before `behind` are part of the last one.
+pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<Found>) -> usize {
+    if start < behind {
+        return behind;
+    }
+    let run = text.as_bytes()[start..]
+        .iter()
+        .take_while(|b| is_base64(**b))
+        .count();
+    super::worked(run);
+    push(found, start..start + run, "private-key");
+    start + run
+}
+
+/// JSON web tokens: parts in base64url with dots between.
+#[derive(Default)]
+pub(super) struct Jwt {
+    /// The part that was measured last.
+    part: Range<usize>,
+    behind: usize,
+}
+
+impl Jwt {
+    pub(super) fn at(&mut self, text: &str, start: usize, found: &mut Vec<Found>) {
+        /// Bytes of the shortest header and payload.
+        const LEAST: usize = 11;
+        let bytes = text.as_bytes();
+        let inside = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
+        if start < self.behind || inside {
+            return;
+        }
+        let header = self.part_end(bytes, start);
+        let dot = |at: usize| bytes.get(at) == Some(&b'.');
+        if header < start + LEAST || !dot(header) {
+            return;
+        }
+        let mut end = self.part_end(bytes, header + 1);
+        let plain = bytes[header + 1..].starts_with(b"eyJ") && end >= header + 1 + LEAST;
+        let mut parts = 2;
+        // Signed ones have three parts, encrypted ones five.
+        while parts < 5 && dot(end) {
+            end = self.part_end(bytes, end + 1);
+            parts += 1;
+        }
+        if plain || parts == 5 {
+            push(found, start..end, "jwt");
+            self.behind = end;
+        }
+    }
+
+    /// Where the part that `at` is in ends; each byte is measured once, whoever asks.
+    fn part_end(&mut self, bytes: &[u8], at: usize) -> usize {
+        if !self.part.contains(&at) {
+            let part = bytes[at..]
+                .iter()
+                .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+            self.part = at..at + part.count();
+            super::worked(self.part.len());
+        }
+        self.part.end
+    }
+}
+
+/// `user:password@` or `token@` behind `://`.
+pub(super) fn url(text: &str, start: usize, found: &mut Vec<Found>) {
+    /// Bytes of a name that may be a token.
+    const TOKEN: usize = 16;
+    let bytes = text.as_bytes();
+    let near = &bytes[start..bytes.len().min(start + NEAR)];
+    let ends = |b: &u8| b.is_ascii_whitespace() || b"\"'<>`/?#\\,|".contains(b);
+    let len = near.iter().position(ends).unwrap_or(near.len());
+    super::worked(len);
+    let authority = &near[..len];
+    let Some(at) = memchr::memrchr(b'@', authority) else {
+        return;
+    };
+    let user = &authority[..at];
+    match memchr::memchr(b':', user) {
+        Some(colon) if at > colon + 1 => {
+            let password = &user[colon + 1..];
+            if !is_template(password) {
+                push(found, start + colon + 1..start + at, "url-password");
+            }
+        }
+        _ => {
+            if user.len() >= TOKEN && values::is_token(user) {
+                push(found, start..start + at, "url-token");
+            }
+        }
+    }
+}
+
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_')
+}
+
+/// The run of a token's letters from `at` on, bounded; whether it was cut off.
+fn token_run(bytes: &[u8], at: usize) -> usize {
+    let run = bytes[at..].iter().take(NEAR).take_while(|b| {
+        b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=' | b':' | b'|')
+    });
+    let run = run.count();
+    super::worked(run);
+    at + run
+}
+
+/// A token behind `Bearer ` or `token `.
+pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+    /// Shorter ones are words.
+    const LEAST: usize = 12;
+    let bytes = text.as_bytes();
+    let to = token_run(bytes, end);
+    let token = &bytes[end..to];
+    if begins_word(bytes, start) && token.len() >= LEAST && values::is_token(token) {
+        let to = longer(bytes, to);
+        push(found, end..to, "bearer-token");
+    }
+}
+
+/// A find that is longer than what was looked at goes to its end.
+fn longer(bytes: &[u8], at: usize) -> usize {
+    let run = bytes[at..]
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'+' | b'/' | b'='));
+    let run = run.count();
+    super::worked(run);
+    at + run
+}
+
+/// `user:password` in base64 behind `Basic `.
+pub(super) fn basic(text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+    let bytes = text.as_bytes();
+    let to = token_run(bytes, end);
+    if begins_word(bytes, start) && is_basic(&bytes[end..to]) {
+        push(found, end..to, "basic-credentials");
+    }
+}
+
+/// Whether this is `user:password` in base64.
+pub(super) fn is_basic(value: &[u8]) -> bool {
+    let decoded = STANDARD.decode(value).or_else(|_| STANDARD_NO_PAD.decode(value));
+    value.len() >= 8
+        && decoded.is_ok_and(|plain| {
+            memchr::memchr(b':', &plain).is_some() && plain.iter().all(|b| (b' '..0x7f).contains(b))
+        })
+}
+
+/// `user:password` behind `-u` or `--user` of a command that fetches.
+pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+    let bytes = text.as_bytes();
+    let rest = &bytes[end..bytes.len().min(end + NEAR)];
+    let blank = rest
+        .iter()
+        .take_while(|b| matches!(b, b' ' | b'=' | b'"' | b'\'' | b'\\'))
+        .count();
+    let len = rest[blank..]
+        .iter()
+        .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'\''));
+    let word = &rest[blank..][..len.unwrap_or(rest.len() - blank)];
+    super::worked(rest.len());
+    let Some(colon) = memchr::memchr(b':', word).filter(|at| *at > 0) else {
+        return;
+    };
+    let password = word[colon + 1..]
+        .strip_suffix(b"\\")
+        .unwrap_or(&word[colon + 1..]);
+    if password.len() < 3 || is_template(password) || password.starts_with(b"/") {
+        return;
+    }
+    let before = &bytes[start.saturating_sub(NEAR)..start];
+    super::worked(before.len());
+    let fetches = ["curl", "wget", "http "]
+        .iter()
+        .any(|tool| memchr::memmem::find(before, tool.as_bytes()).is_some());
+    if fetches {
+        let from = end + blank + colon + 1;
+        push(found, from..from + password.len(), "password");
+    }
+}

@@ -1,0 +1,103 @@
+//! The rules that are data: `gitleaks.tsv` and `own.tsv`.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::values;
+
+/// In the order in which their names are preferred where two find the same.
+const FILES: [&str; 2] = [include_str!("own.tsv"), include_str!("gitleaks.tsv")];
+
+/// Bytes behind a keyword that a rule looks at. The longest bounded match of any but certificates in base64.
+const AHEAD: usize = 2048;
+
+/// A credential's format.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) keywords: Vec<&'static str>,
+    /// Whether no letter, digit or underscore may stand before the keyword.
+    word: bool,
+    /// Bytes before the keyword that belong to the match.
+    back: usize,
+    entropy: f32,
+    pattern: &'static str,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+/// All rules.
+pub(super) fn all() -> Vec<Rule> {
+    let lines = FILES.iter().flat_map(|file| file.lines());
+    lines.filter_map(Rule::parse).collect()
+}
+
+impl Rule {
+    fn parse(line: &'static str) -> Option<Self> {
+        if line.starts_with('#') {
+            return None;
+        }
+        let mut fields = line.splitn(6, '\t');
+        Some(Self {
+            name: fields.next()?,
+            keywords: fields.next()?.split(',').collect(),
+            word: fields.next()? == "w",
+            back: fields.next()?.parse().ok()?,
+            entropy: fields.next()?.parse().ok()?,
+            pattern: fields.next()?,
+            compiled: OnceLock::new(),
+        })
+    }
+
+    /// The expression, compiled at first use; a test sees to it that each compiles.
+    pub(super) fn regex(&self) -> Option<&Regex> {
+        let compile = || {
+            let pattern = match self.back {
+                0 => format!(r"\A(?:{})", self.pattern),
+                _ => self.pattern.to_owned(),
+            };
+            RegexBuilder::new(&pattern).unicode(false).build().ok()
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
+
+    /// What the rule finds where its keyword stands: the secret, and where the match ends.
+    pub(super) fn at(&self, text: &str, keyword: usize) -> Option<(Range<usize>, usize)> {
+        let bytes = text.as_bytes();
+        let before = keyword.checked_sub(1).map(|at| bytes[at]);
+        if self.word && before.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return None;
+        }
+        let from = keyword.saturating_sub(self.back);
+        let to = bytes.len().min(keyword + AHEAD);
+        super::worked(self.back + 64);
+        let groups = self.regex()?.captures(&bytes[from..to])?;
+        let whole = groups.get(0)?;
+        // The secret is the longest part that the rule names, or all.
+        let parts = groups.iter().skip(1).flatten();
+        let secret = parts.max_by_key(|part| part.len()).unwrap_or(whole);
+        super::worked(whole.len());
+        if self.entropy > 0.0 && values::entropy(secret.as_bytes()) < self.entropy {
+            return None;
+        }
+        let start = floor(text, from + secret.start());
+        let end = ceil(text, from + secret.end());
+        Some((start..end, from + whole.end()))
+    }
+}
+
+/// Expressions work on bytes; a find never splits a character.
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn ceil(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at += 1;
+    }
+    at
+}

@@ -1,0 +1,182 @@
+//! One pass over a text: an automaton of all keywords, and what is done at each hit.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+
+use super::rules::{self, Rule};
+use super::{Found, assign, places};
+
+/// Parts of names whose values may be secrets.
+const NAMES: [&str; 13] = [
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "_pw",
+    "credential",
+    "creds",
+    "auth",
+    "cookie",
+    "mnemonic",
+    "seed",
+    "jwt",
+];
+
+/// Places that are known by a text before or in them, and what looks at them.
+const PLACES: [(&str, Place); 12] = [
+    // "-----BEGIN " in base64, as Kubernetes and CI have keys.
+    ("LS0tLS1CRUdJTi", Place::Encoded),
+    ("PRIVATE KEY", Place::Pem),
+    ("eyJ", Place::Jwt),
+    ("://", Place::Url),
+    (r":\/\/", Place::Url),
+    (r":\\/\\/", Place::Url),
+    ("bearer ", Place::Bearer),
+    ("basic ", Place::Basic),
+    ("token ", Place::Bearer),
+    (" -u", Place::User),
+    ("--user", Place::User),
+    ("--proxy-user", Place::User),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Pem,
+    Encoded,
+    Jwt,
+    Url,
+    Bearer,
+    Basic,
+    User,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Rule(u16),
+    Name,
+    Place(Place),
+}
+
+struct Keywords {
+    automaton: Option<AhoCorasick>,
+    /// By pattern: what is done, and whether its case counts.
+    acts: Vec<(Act, Option<&'static str>)>,
+    rules: Vec<Rule>,
+}
+
+static KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::new);
+
+impl Keywords {
+    fn new() -> Self {
+        let rules = rules::all();
+        let mut words: Vec<(&'static str, Act)> = Vec::new();
+        for (n, rule) in rules.iter().enumerate() {
+            let act = Act::Rule(u16::try_from(n).unwrap_or(u16::MAX));
+            words.extend(rule.keywords.iter().map(|word| (*word, act)));
+        }
+        words.extend(NAMES.map(|word| (word, Act::Name)));
+        words.extend(PLACES.map(|(word, place)| (word, Act::Place(place))));
+        let automaton = AhoCorasickBuilder::new()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::Standard)
+            .kind(Some(aho_corasick::AhoCorasickKind::DFA))
+            .build(words.iter().map(|(word, _)| word));
+        let spelled = |word: &'static str| {
+            let counts = word.bytes().any(|b| b.is_ascii_uppercase());
+            counts.then_some(word)
+        };
+        Self {
+            automaton: automaton.ok(),
+            acts: words
+                .into_iter()
+                .map(|(word, act)| (act, spelled(word)))
+                .collect(),
+            rules,
+        }
+    }
+}
+
+/// Makes the automaton ready: some milliseconds, once in a process.
+pub(super) fn prepare() {
+    LazyLock::force(&KEYWORDS);
+}
+
+/// Whether there is any.
+pub(super) fn any(text: &[u8]) -> bool {
+    let automaton = KEYWORDS.automaton.as_ref();
+    automaton.is_none_or(|automaton| automaton.is_match(text))
+}
+
+/// Appends what is found, in no order.
+pub(super) fn find(text: &str, found: &mut Vec<Found>) {
+    let Some(automaton) = KEYWORDS.automaton.as_ref() else {
+        return;
+    };
+    let mut scan = Scan {
+        text,
+        found,
+        behind: HashMap::new(),
+        names: assign::Names::default(),
+        pem: places::Pem::default(),
+        jwt: places::Jwt::default(),
+        encoded: 0,
+    };
+    for hit in automaton.find_overlapping_iter(text) {
+        let (act, spelled) = KEYWORDS.acts[hit.pattern().as_usize()];
+        if spelled.is_none_or(|word| &text.as_bytes()[hit.range()] == word.as_bytes()) {
+            scan.hit(act, hit.start(), hit.end());
+        }
+    }
+    scan.pem.finish(text, scan.found);
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    found: &'a mut Vec<Found>,
+    /// Where a rule's last match ended: hits in it are part of it.
+    behind: HashMap<u16, usize>,
+    names: assign::Names,
+    pem: places::Pem,
+    jwt: places::Jwt,
+    /// Where the last key in base64 ended.
+    encoded: usize,
+}
+
+impl Scan<'_> {
+    fn hit(&mut self, act: Act, start: usize, end: usize) {
+        super::worked(end - start);
+        match act {
+            Act::Rule(n) => self.rule(n, start),
+            Act::Name => self.names.at(self.text, start, self.found),
+            Act::Place(Place::Pem) => self.pem.at(self.text, start, end, self.found),
+            Act::Place(Place::Encoded) => {
+                self.encoded = places::encoded(self.text, start, self.encoded, self.found)
+            }
+            Act::Place(Place::Jwt) => self.jwt.at(self.text, start, self.found),
+            Act::Place(Place::Url) => places::url(self.text, end, self.found),
+            Act::Place(Place::Bearer) => places::bearer(self.text, start, end, self.found),
+            Act::Place(Place::Basic) => places::basic(self.text, start, end, self.found),
+            Act::Place(Place::User) => places::user(self.text, start, end, self.found),
+        }
+    }
+
+    fn rule(&mut self, n: u16, start: usize) {
+        if self.behind.get(&n).is_some_and(|behind| start < *behind) {
+            return;
+        }
+        let rule = &KEYWORDS.rules[usize::from(n)];
+        if let Some((range, end)) = rule.at(self.text, start) {
+            self.behind.insert(n, end);
+            let kind = rule.name;
+            self.found.push(Found { range, kind });
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn rules_of_ours() -> &'static [Rule] {
+    &KEYWORDS.rules
+}

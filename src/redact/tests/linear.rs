@@ -1,0 +1,110 @@
+//! Work grows with a text's size and no faster, whatever the text.
+
+use super::*;
+
+/// Texts that made some search begin again at each of their parts, or might.
+fn hostile() -> Vec<(&'static str, String)> {
+    let begin = |what: &str| format!("-----{} PRIVATE KEY-----", what);
+    let mut all = vec![
+        ("begins", begin("BEGIN")),
+        ("begins and blanks", begin("BEGIN") + " "),
+        ("ends", begin("END")),
+        (
+            "begins with base64",
+            begin("BEGIN") + "\nMIIEowIBAAKCAQEAMIIEowIBAAKCAQEA\n",
+        ),
+        ("begins with a quote", begin("BEGIN") + "\""),
+        ("dashes", "-".to_owned()),
+        ("headers of tokens", "-eyJhbGciOiJI".to_owned()),
+        ("headers of tokens, with dots", "-eyJhbGciOiJI.".to_owned()),
+        ("tokens", "eyJhbGciOiJIUzI.eyJzdWIiOiIx.".to_owned()),
+        ("names", "password=".to_owned()),
+        ("names, joined", "password_".to_owned()),
+        ("names and quotes", "api_key=\"".to_owned()),
+        ("names and backslashes", "\\\"token\\\": \\\"".to_owned()),
+        ("cookies", "Cookie: ".to_owned()),
+        ("schemes", "Bearer Bearer ".to_owned()),
+        ("urls", "http://a".to_owned()),
+        ("urls with users", "://a:b".to_owned()),
+        ("users", "curl -u a".to_owned()),
+        ("base64 of keys", "LS0tLS1CRUdJTi".to_owned()),
+        ("one letter", "a".to_owned()),
+        ("escapes", "\\\\".to_owned()),
+    ];
+    for rule in scan::rules_of_ours() {
+        for word in &rule.keywords {
+            all.push((rule.name, (*word).to_owned()));
+            all.push((rule.name, format!("{word} = \"")));
+        }
+    }
+    all
+}
+
+fn work(run: impl FnOnce()) -> usize {
+    WORK.with(|work| work.set(0));
+    run();
+    WORK.with(Cell::get)
+}
+
+/// The work of three sizes is a straight line through zero, within a constant that no size changes.
+fn assert_straight(name: &str, sizes: [usize; 3], work: [usize; 3]) {
+    for (size, work) in sizes.iter().zip(work) {
+        assert!(work <= 700 * size + 100_000, "{name}: {work} for {size} bytes");
+    }
+    let ratio = |i: usize| (work[i] + 10_000) as f64 / sizes[i] as f64;
+    assert!(
+        ratio(1) <= 1.5 * ratio(0) && ratio(2) <= 1.5 * ratio(1),
+        "{name}: {work:?}"
+    );
+}
+
+fn repeated(part: &str, size: usize) -> String {
+    part.repeat(size / part.len() + 1)
+}
+
+#[test]
+fn hostile_texts_of_every_kind_cost_their_size() {
+    let redactor = redactor();
+    for (name, part) in hostile() {
+        let sizes = [3_000, 9_000, 27_000];
+        let counted = sizes.map(|size| {
+            let text = repeated(&part, size);
+            work(|| drop(redactor.text(&text).into_owned()))
+        });
+        assert_straight(&format!("{name} {part:?}"), sizes, counted);
+    }
+}
+
+#[test]
+fn private_keys_without_an_end_cost_their_size_up_to_10_mb() {
+    let redactor = redactor();
+    for (n, (name, part)) in hostile().iter().take(6).enumerate() {
+        let sizes = match n {
+            0 => [10_000, 1_000_000, 10_000_000],
+            _ => [10_000, 100_000, 500_000],
+        };
+        let counted = sizes.map(|size| {
+            let text = repeated(part, size);
+            let body = format!("{{\"t\":{}}}", json::quote(&text));
+            let stream = format!("data: {body}\n\n");
+            work(|| {
+                assert!(redactor.text(&text).len() <= text.len() + 64);
+                drop(redactor.json(body.as_bytes()).into_owned());
+                drop(redactor.stream(stream.as_bytes()).into_owned());
+            })
+        });
+        assert_straight(name, sizes, counted);
+    }
+}
+
+#[test]
+fn streams_with_many_names_cost_their_size() {
+    let redactor = redactor();
+    let sizes = [10_000, 100_000, 500_000];
+    let counted = sizes.map(|size| {
+        let members = (0..size / 16).map(|i| format!("\"k{i}\":\"token x{i}\""));
+        let text = format!("data: {{{}}}\n\n", members.collect::<Vec<_>>().join(","));
+        work(|| drop(redactor.stream(text.as_bytes()).into_owned()))
+    });
+    assert_straight("names", sizes, counted);
+}

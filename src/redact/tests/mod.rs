@@ -1,0 +1,194 @@
+//! What is found, what is not, and what it costs.
+
+mod harmless;
+mod linear;
+mod shapes;
+
+use std::cell::Cell;
+
+use super::*;
+
+thread_local! {
+    /// Bytes looked at beside the automaton's passes.
+    pub(super) static WORK: Cell<usize> = const { Cell::new(0) };
+}
+
+fn redactor() -> Redactor {
+    Redactor::new(&["hunter[0-9]".to_owned()])
+}
+
+/// Shaped like the real ones, and nobody's.
+fn seeds() -> Vec<String> {
+    vec![
+        format!("sk-ant-api03-{}", "aB3_".repeat(20)),
+        format!("sk-proj-{}", "Zz9-".repeat(12)),
+        format!("ghp_{}", "a1B2".repeat(9)),
+        format!("AKIA{}", "ABCD1234EFGH5678"),
+        format!("AIza{}", "Sy0_".repeat(9)),
+        format!("xoxb-{}", "123456789012-abcdef"),
+        format!("eyJ{}.eyJ{}.{}", "hbGciOiJI", "zdWIiOiIx", "c2lnbmF0dXJl"),
+        format!(
+            "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+            "MIIEowIBAAKCAQEA".repeat(4)
+        ),
+        "hunter2".to_owned(),
+    ]
+}
+
+#[test]
+fn every_rule_compiles_and_is_found_by_its_keyword() {
+    let rules = scan::rules_of_ours();
+    assert!(rules.len() > 230, "{}", rules.len());
+    for rule in rules {
+        assert!(rule.regex().is_some(), "{}", rule.name);
+        assert!(rule.keywords.iter().all(|word| word.len() >= 2), "{}", rule.name);
+    }
+}
+
+#[test]
+fn no_seed_survives_in_json_and_json_stays_json() {
+    for seed in seeds() {
+        let body = serde_json::json!({"a": [format!("export K={seed} # ok"), {"args": serde_json::json!({"env": seed}).to_string()}], "n": 12.5});
+        let body = body.to_string();
+        let clean = redactor().json(body.as_bytes()).into_owned();
+        let text = String::from_utf8(clean).unwrap();
+        assert!(text.contains("[redacted:"), "{seed}\n{text}");
+        assert!(
+            !text.contains(&seed[4..]) && !text.contains(&json::quote(&seed)[5..]),
+            "{text}"
+        );
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(text.contains("12.5") && value["a"][0].as_str().unwrap().ends_with(" # ok"));
+        serde_json::from_str::<serde_json::Value>(value["a"][1]["args"].as_str().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_letter_spelled_out_hides_nothing() {
+    let plain = Redactor::new(&[]);
+    for seed in seeds().iter().filter(|seed| !seed.starts_with("hunter")) {
+        let hidden = format!("\\u{:04x}{}", seed.as_bytes()[0], &seed[1..]);
+        let text = format!(r#"{{"a":"{}"}}"#, hidden.replace('\n', "\\n"));
+        let clean = String::from_utf8(plain.json(text.as_bytes()).into_owned()).unwrap();
+        assert!(clean.contains("[redacted:"), "{clean}");
+    }
+}
+
+#[test]
+fn a_key_cut_off_is_redacted_to_its_last_letter() {
+    let text = r#"{"t":"-----BEGIN PRIVATE KEY-----\nMIIEowIBAAKCAQEA"#;
+    let clean = redactor().json(text.as_bytes()).into_owned();
+    assert_eq!(clean, br#"{"t":"[redacted:private-key]""#);
+}
+
+#[test]
+fn streams_are_searched_across_events_at_every_split() {
+    for seed in seeds() {
+        for cut in 1..seed.len() {
+            let event = |text: &str| {
+                format!(
+                    "data: {}\n\n",
+                    serde_json::json!({"type": "delta", "delta": {"text": text}})
+                )
+            };
+            let stream = event(&format!("A {}", &seed[..cut])) + &event(&format!("{} Z", &seed[cut..]));
+            let clean = String::from_utf8(redactor().stream(stream.as_bytes()).into_owned()).unwrap();
+            let texts: Vec<_> = clean
+                .lines()
+                .filter_map(|l| l.strip_prefix("data: "))
+                .map(|d| {
+                    serde_json::from_str::<serde_json::Value>(d).unwrap()["delta"]["text"]
+                        .as_str()
+                        .unwrap()
+                        .to_owned()
+                })
+                .collect();
+            assert_eq!(texts.len(), 2);
+            let joined = texts.concat();
+            assert!(
+                joined.starts_with("A [redacted:") && joined.ends_with("] Z"),
+                "{joined}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_redacted_stays_as_it_is() {
+    for seed in seeds() {
+        let once = redactor().text(&format!("password = \"{seed}\"")).into_owned();
+        assert_eq!(redactor().text(&once), once);
+    }
+}
+
+#[test]
+fn what_is_no_credential_stays_byte_for_byte() {
+    let text = br#"{"a":"sk-1 \u00e4 task-specific-and-rather-long-name AKIA", "b" :1.0e5}"#;
+    assert!(matches!(redactor().json(text), Cow::Borrowed(_)));
+    let stream = b"event: x\ndata: {\"text\":\"a\\u0041\"}\n\n";
+    assert!(matches!(redactor().stream(stream), Cow::Borrowed(_)));
+    assert!(matches!(
+        redactor().text("no task-force in Zürich asks for \u{1F511}"),
+        Cow::Borrowed(_)
+    ));
+}
+
+#[test]
+fn credential_headers_are_replaced_and_others_kept() {
+    for name in [
+        "authorization",
+        "x-api-key",
+        "x-team-token",
+        "cookie",
+        "x-amz-security-token",
+        "ocp-apim-subscription-key",
+        "X-Any-Key",
+    ] {
+        assert_eq!(redactor().header(name, b"abc"), "[redacted:credential]", "{name}");
+    }
+    for (name, value) in [
+        ("anthropic-ratelimit-tokens-limit", "4000"),
+        ("anthropic-version", "2023-06-01"),
+        ("x-baton-exchange", "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11"),
+    ] {
+        assert_eq!(redactor().header(name, value.as_bytes()), value);
+    }
+    let key = format!("AIza{}", "Sy0_".repeat(9));
+    assert_eq!(
+        redactor().header("x-note", format!("key {key} end").as_bytes()),
+        "key [redacted:google-key] end"
+    );
+}
+
+#[test]
+fn known_secrets_are_found_wherever_they_stand() {
+    let knowing = redactor().knowing(["ours \"quoted\"", "plainsecret", "abc"]);
+    assert_eq!(
+        knowing.text("a plainsecretary abc"),
+        "a [redacted:own-key]ary abc"
+    );
+    let body = br#"{"a":"say ours \"quoted\" now","b":"abc"}"#;
+    assert_eq!(
+        &*knowing.json(body),
+        br#"{"a":"say [redacted:own-key] now","b":"abc"}"#
+    );
+}
+
+#[test]
+fn paths_lose_the_segments_that_are_credentials() {
+    let secret = "q7Rt2LmX9vB4nK8sW3zH6pYd";
+    let clean = path(&format!("POST /u/{secret}/v1/messages?key={secret}")).into_owned();
+    assert!(
+        !clean.contains(secret) && clean.ends_with("?key=[redacted:segment]"),
+        "{clean}"
+    );
+    for kept in [
+        "POST /v1/messages",
+        "POST /v1beta/models/gemini-2.5-pro-preview-05-06:streamGenerateContent",
+        "GET /v1/responses/resp_67ccd2bed1ec8190b14f964abc0542670bb6a6b452d3795b",
+        "GET /v1/files/file-abc123DEF456ghi789JKL",
+        "DELETE /v1/things/0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11",
+    ] {
+        assert_eq!(path(kept), kept);
+    }
+}

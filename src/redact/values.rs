@@ -1,0 +1,331 @@
+//! Whether a value may be a secret, or is a word, a name, a type, a template or a piece of code.
+
+use super::names::Telling;
+
+/// Words that stand where a password would in code, forms and documents.
+const WORDS: &[&str] = &[
+    "string",
+    "str",
+    "text",
+    "number",
+    "boolean",
+    "bool",
+    "object",
+    "array",
+    "none",
+    "null",
+    "nil",
+    "true",
+    "false",
+    "undefined",
+    "required",
+    "optional",
+    "hidden",
+    "input",
+    "empty",
+    "missing",
+    "invalid",
+    "incorrect",
+    "wrong",
+    "forgot",
+    "reset",
+    "current",
+    "confirm",
+    "default",
+    "disabled",
+    "enabled",
+    "basic",
+    "bearer",
+    "user",
+    "username",
+    "name",
+    "email",
+    "value",
+    "field",
+    "type",
+    "option",
+    "self",
+    "this",
+    "unset",
+    "unknown",
+    "changed",
+    "expired",
+    "failed",
+    "ok",
+    "yes",
+    "yaml",
+    "json",
+    "file",
+    "env",
+    "prompt",
+    "plain",
+    "keychain",
+    "todo",
+    "never",
+    "always",
+];
+
+/// Parts of what stands for a secret in documents.
+const STANDINS: &[&str] = &[
+    "your",
+    "placeholder",
+    "redacted",
+    "xxxx",
+    "****",
+    "....",
+    "…",
+    "example",
+    "insert",
+    "replace",
+    "<",
+    "changeme-",
+];
+
+/// Bits a character, by how often each byte comes.
+pub(super) fn entropy(value: &[u8]) -> f32 {
+    let mut counts = [0_u32; 256];
+    for b in value {
+        counts[usize::from(*b)] += 1;
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let total = value.len() as f32;
+    let bits = counts.iter().filter(|n| **n > 0).map(|n| {
+        #[allow(clippy::cast_precision_loss)]
+        let part = *n as f32 / total;
+        -part * part.log2()
+    });
+    bits.sum()
+}
+
+/// What is filled in later, or was taken out already.
+pub(super) fn is_template(value: &[u8]) -> bool {
+    let first = value.first().copied().unwrap_or(b'$');
+    let same = value.iter().all(|b| *b == first);
+    let variable = first == b'$'
+        && value
+            .get(1)
+            .is_some_and(|b| b.is_ascii_alphabetic() || b"{_(".contains(b))
+        && value[1..]
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"_{}().:-$".contains(b));
+    same || variable
+        || matches!(first, b'<' | b'{' | b'[')
+        || value.starts_with(b"%(")
+        || value.starts_with(b"%s")
+        || value.starts_with(b"%{")
+        || first == b'%' && value.last() == Some(&b'%')
+        || memchr::memmem::find(value, b"${").is_some()
+        || memchr::memmem::find(value, b"{{").is_some()
+}
+
+fn lower(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).to_ascii_lowercase()
+}
+
+fn is_standin(value: &[u8]) -> bool {
+    let lower = lower(value);
+    STANDINS.iter().any(|part| lower.contains(part))
+}
+
+fn has(value: &[u8], kind: fn(&u8) -> bool) -> bool {
+    value.iter().any(kind)
+}
+
+/// Words, joined: `access-token`, `config.auth.token`, `tokenV2`, `step_12`.
+fn is_identifier(value: &[u8]) -> bool {
+    let parts = value.split(|b| matches!(b, b'_' | b'-' | b'.' | b':' | b'/' | b'@'));
+    let mut all = 0;
+    let word = |part: &[u8]| {
+        let letters = part.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+        let digits = part.len() - letters;
+        part[letters..].iter().all(u8::is_ascii_digit)
+            && (digits <= 2 || letters == 0 && digits <= 4)
+            && (letters < 2 || is_word(&part[..letters]))
+    };
+    for part in parts {
+        if !word(part) {
+            return false;
+        }
+        all += 1;
+    }
+    all > 0
+}
+
+/// Letters as words have them: vowels among them, and capitals at the start of words alone.
+fn is_word(letters: &[u8]) -> bool {
+    let vowels = letters.iter().filter(|b| b"aeiouyAEIOUY".contains(b)).count();
+    let turns = letters
+        .windows(2)
+        .filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase())
+        .count();
+    letters.len() <= 4 || vowels * 6 >= letters.len() && turns * 4 <= letters.len()
+}
+
+fn is_uuid(value: &[u8]) -> bool {
+    value.len() == 36
+        && value.iter().enumerate().all(|(i, b)| match i {
+            8 | 13 | 18 | 23 => *b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        })
+}
+
+fn is_place(value: &[u8]) -> bool {
+    value.starts_with(b"/")
+        || value.starts_with(b"./")
+        || value.starts_with(b"../")
+        || value.starts_with(b"~/")
+        || value.starts_with(b"http:")
+        || value.starts_with(b"https:")
+        || value.starts_with(b"file:")
+        || memchr::memmem::find(value, b"://").is_some()
+}
+
+/// Whether a text looks like a token by itself, wherever it stands behind something telling.
+pub(super) fn is_token(value: &[u8]) -> bool {
+    let printable = value
+        .iter()
+        .all(|b| (b'!'..=b'~').contains(b) && !b"\"'`()<>{}[];,".contains(b));
+    if !printable
+        || value.len() < 8
+        || is_template(value)
+        || is_place(value)
+        || is_standin(value)
+        || is_identifier(value)
+    {
+        return false;
+    }
+    let digits = has(value, u8::is_ascii_digit);
+    let letters = has(value, u8::is_ascii_alphabetic);
+    let mixed = has(value, u8::is_ascii_lowercase) && has(value, u8::is_ascii_uppercase);
+    let bits = entropy(value);
+    match value.len() {
+        _ if !letters => false,
+        8..=11 => digits && bits >= 2.5,
+        12..=19 => digits && bits >= 2.8,
+        _ => digits && bits >= 3.0 || mixed && bits >= 3.8 && !is_identifier(value),
+    }
+}
+
+/// A value that is not quoted may be an expression; `next` is the byte behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spelled {
+    pub(super) quoted: bool,
+    /// `NAME=value` of an environment, or `name: value` on a line of its own: not code.
+    pub(super) plain: bool,
+    pub(super) next: Option<u8>,
+}
+
+/// Whether the value of a name that tells so is a secret.
+pub(super) fn is_secret(value: &[u8], telling: Telling, spelled: Spelled) -> bool {
+    if value.is_empty() || is_template(value) {
+        return false;
+    }
+    let code = !spelled.quoted && matches!(spelled.next, Some(b'(' | b'[' | b'{' | b'<' | b'!' | b'?'));
+    if code
+        || value.starts_with(b"&")
+        || memchr::memmem::find(value, b"::").is_some()
+        || memchr::memmem::find(value, b"->").is_some()
+    {
+        return false;
+    }
+    match telling {
+        Telling::Password | Telling::Secret => is_password(value, spelled),
+        Telling::Token | Telling::Authorization | Telling::Cookie => is_token(value),
+        Telling::Key => is_key(value),
+    }
+}
+
+fn is_password(value: &[u8], spelled: Spelled) -> bool {
+    let blank = has(value, u8::is_ascii_whitespace);
+    if value.len() < 4 || blank || is_place(value) || is_standin(value) {
+        return false;
+    }
+    let lower = lower(value);
+    let letters = value
+        .iter()
+        .all(|b| b.is_ascii_alphabetic() || b"_-.:/".contains(b));
+    let says = ["pass", "secret", "pwd", "token", "credential"]
+        .iter()
+        .any(|word| lower.contains(word));
+    if WORDS.contains(&lower.as_str())
+        || letters && says
+        || value.iter().all(u8::is_ascii_digit) && value.len() < 6
+    {
+        return false;
+    }
+    // A name of something, or of a type: in code without quotes, with joints also in quotes.
+    let joined = value.iter().any(|b| b"_-.:/".contains(b));
+    match (letters, spelled.quoted) {
+        (true, true) => !joined && value.len() >= 6,
+        (true, false) => spelled.plain && !joined && value.len() >= 6,
+        (false, true) => true,
+        (false, false) => spelled.plain || !is_identifier(value) && has(value, u8::is_ascii_digit),
+    }
+}
+
+/// Behind a name that says no more than that it is a key.
+fn is_key(value: &[u8]) -> bool {
+    value.len() >= 20
+        && !is_uuid(value)
+        && is_token(value)
+        && has(value, u8::is_ascii_digit)
+        && entropy(value) >= 3.4
+        && !value.contains(&b':')
+}
+
+/// Whether a JSON member's string is a secret: what stands there is a value, never code.
+pub(super) fn is_secret_member(value: &[u8], telling: Telling) -> bool {
+    if value.is_empty() || is_template(value) {
+        return false;
+    }
+    let spelled = Spelled {
+        quoted: true,
+        plain: true,
+        next: None,
+    };
+    match telling {
+        Telling::Authorization => {
+            value.len() >= 6 && !is_standin(value) && !is_identifier(value)
+                || super::assign::schemed(value).is_some()
+        }
+        Telling::Cookie => value.contains(&b'=') || is_token(value),
+        _ => is_secret(value, telling, spelled),
+    }
+}
+
+/// Whether a path's segment is a credential: long, and no word, version, model or id of a kind that providers give.
+pub(super) fn is_credential_segment(value: &str) -> bool {
+    /// Ids that are found in paths of providers' APIs; they tell what was asked, and open nothing.
+    const IDS: &[&str] = &[
+        "resp_",
+        "msg_",
+        "batch_",
+        "msgbatch_",
+        "file-",
+        "file_",
+        "files",
+        "thread_",
+        "run_",
+        "asst_",
+        "conv_",
+        "vs_",
+        "ft",
+        "item_",
+        "model",
+        "chatcmpl-",
+        "upload_",
+        "evt_",
+        "step_",
+        "vector",
+        "cachedContents",
+    ];
+    let bytes = value.as_bytes();
+    let cased = has(bytes, u8::is_ascii_lowercase) && has(bytes, u8::is_ascii_uppercase);
+    let hex = bytes.len() >= 32 && bytes.iter().all(u8::is_ascii_hexdigit);
+    bytes.len() >= 20
+        && !is_uuid(bytes)
+        && !IDS.iter().any(|id| value.starts_with(id))
+        && is_token(bytes)
+        && has(bytes, u8::is_ascii_digit)
+        && (cased || hex || entropy(bytes) >= 3.7)
+}
