@@ -120,6 +120,53 @@ mod redaction {
     }
 }
 
+/// Transcripts that were made to be expensive: their time grows with their size, and no faster.
+#[divan::bench_group]
+mod hostile {
+    use super::*;
+
+    const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
+
+    fn said(text: &str, bytes: usize, end: &str) -> Bytes {
+        let text = text.repeat(bytes / text.len()) + end;
+        let messages =
+            serde_json::json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": text}]);
+        let body = serde_json::json!({"model": "m", "messages": messages, "tools": [{"name": "f"}]});
+        body.to_string().into()
+    }
+
+    fn read_and_rewritten(body: &Bytes) -> usize {
+        let reading = Reading::new(&Anthropic, body, Call::Generate).unwrap();
+        let found = reading.candidates(&Anthropic);
+        let what = Rewrite {
+            cut: Cut::None,
+            tool: Some(tool::description()),
+            pairs: &[],
+            more: &[],
+            previous: None,
+            tags: &[],
+        };
+        found.len() + rewrite(&Anthropic, &reading, &what).rope.len()
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn opening_lines(bencher: Bencher, bytes: usize) {
+        let line = format!("{}\n", sentinel::opening(ID));
+        let body = said(&line, bytes, "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]");
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| read_and_rewritten(black_box(&body)));
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn broken_up_marks(bencher: Bencher, bytes: usize) {
+        let body = said("[[handoff-resume\\:", bytes, "");
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| read_and_rewritten(black_box(&body)));
+    }
+}
+
 /// The parts that a rewrite is made of, and what memory itself would allow.
 #[divan::bench_group]
 mod parts {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use crate::scan;
+use crate::steps;
 
 /// A half-open range of byte offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
@@ -79,11 +80,15 @@ pub fn value_end(text: &[u8], at: usize) -> Walk {
 
 /// End of the string literal that begins at `at`, closing quote included.
 pub fn string_end(text: &[u8], at: usize) -> Walk {
-    scan::string_end(text, at).ok_or(Malformed(at))
+    let end = scan::string_end(text, at).ok_or(Malformed(at))?;
+    steps::add(end - at);
+    Ok(end)
 }
 
 fn container_end(text: &[u8], at: usize) -> Walk {
-    scan::container_end(text, at).ok_or(Malformed(at))
+    let end = scan::container_end(text, at).ok_or(Malformed(at))?;
+    steps::add(end - at);
+    Ok(end)
 }
 
 fn scalar_end(text: &[u8], at: usize) -> usize {
@@ -109,6 +114,7 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
         }
         let end = string_end(text, from)?;
         let key = Span::new(from + 1, end - 1);
+        steps::add(1);
         let colon = blank(text, end);
         if text.get(colon) != Some(&b':') {
             return Err(Malformed(colon));
@@ -133,6 +139,7 @@ pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> 
         return Ok(from + 1);
     }
     loop {
+        steps::add(1);
         let after = blank(text, element(from)?);
         match text.get(after) {
             Some(b',') => from = blank(text, after + 1),
@@ -269,6 +276,7 @@ pub fn is_true(raw: &[u8]) -> bool {
 
 /// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
+    steps::add(raw.len());
     let mut next = memchr::memchr(b'\\', raw);
     if next.is_none() {
         return String::from_utf8_lossy(raw);
@@ -385,22 +393,31 @@ pub fn escape_into(text: &str, out: &mut String) {
     out.push_str(&text[copied..]);
 }
 
-/// The object `raw` without its member `key`; the same text where it has none.
+/// The object `raw` without its members `key`; the same text where it has none.
 pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
     let text = raw.as_bytes();
     let all = members(text, Span::new(blank(text, 0), text.len()));
-    let Some(i) = all.iter().position(|(k, _)| k.of(text) == key.as_bytes()) else {
+    let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Cow::Borrowed(raw);
     };
-    let (from, to) = if i > 0 {
-        (all[i - 1].1.end, all[i].1.end)
-    } else if let Some(next) = all.get(1) {
-        (all[0].0.start - 1, next.0.start - 1)
-    } else {
-        (all[0].0.start - 1, all[0].1.end)
-    };
-    let kept = [&raw[..from], &raw[to..]].concat();
-    Cow::Owned(without(&kept, key).into_owned())
+    if all.iter().all(|(k, _)| k.of(text) != key.as_bytes()) {
+        return Cow::Borrowed(raw);
+    }
+    steps::add(raw.len());
+    let mut out = String::with_capacity(raw.len());
+    out.push_str(&raw[..first.0.start - 1]);
+    let mut any = false;
+    for (i, (name, value)) in all.iter().enumerate() {
+        if name.of(text) == key.as_bytes() {
+            continue;
+        }
+        // What stands between two members goes with the one behind it.
+        let from = if any { all[i - 1].1.end } else { name.start - 1 };
+        out.push_str(&raw[from..value.end]);
+        any = true;
+    }
+    out.push_str(&raw[last.1.end..]);
+    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -451,6 +468,17 @@ mod tests {
         assert_eq!(without(r#"{"a":1, "b":2}"#, "b"), r#"{"a":1}"#);
         assert_eq!(without(r#"{"b":{"c":1}}"#, "b"), "{}");
         assert_eq!(without(r#"{"b":1}"#, "c"), r#"{"b":1}"#);
+        assert_eq!(
+            without(r#"{"a":1, "b":2,"a":3 , "c":4,"a":5}"#, "a"),
+            r#"{"b":2 , "c":4}"#
+        );
+        assert_eq!(without(r#"{ "a":1,"a":3 }"#, "a"), "{  }");
+    }
+
+    #[test]
+    fn a_member_that_is_repeated_goes_at_once() {
+        let many = format!(r#"{{"b":2{}}}"#, r#","a":1"#.repeat(200_000));
+        assert_eq!(without(&many, "a"), r#"{"b":2}"#);
     }
 
     #[test]

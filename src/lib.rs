@@ -13,6 +13,7 @@ pub mod redact;
 mod scan;
 pub mod skim;
 pub mod splice;
+mod steps;
 pub mod wire;
 
 #[cfg(feature = "proxy")]

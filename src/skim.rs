@@ -70,6 +70,11 @@ impl Skim {
         Some(span.end)
     }
 
+    /// How often `STEM` stands in the body, as far as somebody has looked.
+    pub fn stem_count(&self) -> usize {
+        self.stems.as_ref().map_or(0, Vec::len)
+    }
+
     /// Where `STEM` stands in `span`, relative to its start; `None` where nobody has looked.
     pub fn stems(&self, span: Span) -> Option<impl Iterator<Item = usize>> {
         let all = self.stems.as_ref()?;

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::json::Span;
+use crate::steps;
 
 /// One change: the bytes of `span` give way to `with`. An empty span inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,7 @@ pub fn splice(body: &Bytes, mut edits: Vec<Edit>) -> Vec<Bytes> {
     edits.sort_by_key(|e| (e.span.start, std::cmp::Reverse(e.span.end)));
     // An insertion at the place where a replacement begins goes before it.
     edits.sort_by_key(|e| (e.span.start, !e.span.is_empty()));
+    steps::add(edits.len());
     let mut rope = Vec::with_capacity(edits.len() * 2 + 1);
     let mut at = 0;
     for edit in edits {
@@ -71,7 +73,10 @@ pub fn len(rope: &[Bytes]) -> usize {
 pub fn flat(rope: Vec<Bytes>) -> Bytes {
     match <[Bytes; 1]>::try_from(rope) {
         Ok([only]) => only,
-        Err(rope) => rope.concat().into(),
+        Err(rope) => {
+            steps::add(len(&rope));
+            rope.concat().into()
+        }
     }
 }
 

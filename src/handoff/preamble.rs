@@ -1,6 +1,7 @@
 //! What the agent's harness put before the first real user text, and what else must survive a cut.
 
 use crate::json::{self, Span};
+use crate::steps;
 use crate::wire::view::{PartKind, Role, View};
 use crate::wire::{Anatomy, Part, Wire};
 
@@ -145,18 +146,23 @@ fn tagged_len(text: &str, tags: &[String]) -> usize {
 }
 
 fn section_len(rest: &str, tag: &str) -> usize {
-    let opening = if tag.starts_with('<') {
-        Some(tag)
+    let from = if tag.starts_with('<') {
+        Some(0)
     } else {
-        rest.find("\n<").map(|i| &rest[i + 1..])
+        rest.find("\n<").map(|i| i + 1)
     };
-    let Some(opening) = opening else { return rest.len() };
-    let name: String = opening[1..]
+    let Some(from) = from else { return rest.len() };
+    let name: String = rest[from + 1..]
         .chars()
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
         .collect();
     let close = format!("</{name}>");
-    rest.find(&close).map_or(rest.len(), |i| i + close.len())
+    // Behind the opening tag: what is read once is stepped over, and no text is read again.
+    let end = rest[from..]
+        .find(&close)
+        .map_or(rest.len(), |i| from + i + close.len());
+    steps::add(end);
+    end
 }
 
 /// How many user turns are nothing but preamble.

@@ -20,6 +20,7 @@ use super::breaker;
 pub use super::seal::SealKey;
 use super::seal::{SEAL_CHARS, is_seal};
 use crate::json::{self, Span};
+use crate::steps;
 
 /// Characters of an id.
 const ID_CHARS: usize = 36;
@@ -122,7 +123,10 @@ pub fn marks(text: &[u8]) -> Vec<Mark> {
 
 /// The same where somebody has looked for [`STEM`] already.
 pub fn marks_at(text: &[u8], stems: impl Iterator<Item = usize>) -> Vec<Mark> {
-    stems.filter_map(|stem| mark_at(text, stem)).collect()
+    stems
+        .inspect(|_| steps::add(1))
+        .filter_map(|stem| mark_at(text, stem))
+        .collect()
 }
 
 fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
@@ -231,6 +235,16 @@ pub struct Sealed {
 }
 
 impl Sealed {
+    /// Bytes between the two lines.
+    pub fn len(&self) -> usize {
+        self.told.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
     /// The prompt that the seal verifies for this principal: tried without the line for people and with it.
     pub fn opened(&self, text: &[u8], key: &SealKey, principal: &str, id: Uuid) -> Option<String> {
         let told = json::unescape(self.told.of(text));
@@ -250,6 +264,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
     let open = marks[i].span;
     let next = marks[i + 1..]
         .iter()
+        .inspect(|_| steps::add(1))
         .find(|m| !matches!(m.kind, MarkKind::Broken(_)))
         .filter(|m| m.span.end <= inside.end);
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {

@@ -4,6 +4,8 @@
 //! An anchor is kept as text in a hidden pair's place: `~SIGNATURE.CALL.PLACE.ID`, the first three hashes in
 //! hexadecimal or `-`. A sibling without the tilde is a plain id.
 
+use std::collections::HashMap;
+
 use crate::json::{self, Span};
 
 /// Depth at which arguments are hashed as they are spelled: deeper ones are nobody's.
@@ -24,7 +26,7 @@ pub(super) type Place = u64;
 /// The anchors of one message's calls, in order: equal calls are told apart by their order.
 #[derive(Debug, Default)]
 pub(super) struct Anchors {
-    seen: Vec<u64>,
+    seen: HashMap<u64, u64>,
 }
 
 /// A call's own spans.
@@ -47,8 +49,9 @@ impl Anchors {
         let name = call.name.map_or(0, |n| digest(text, n, 0));
         let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
         let same = mix(name, arguments);
-        let before = self.seen.iter().filter(|s| **s == same).count();
-        self.seen.push(same);
+        let seen = self.seen.entry(same).or_default();
+        let before = *seen;
+        *seen += 1;
         let id = call
             .id
             .map_or(String::new(), |i| json::unescape(i.of(text)).into_owned());
@@ -56,7 +59,7 @@ impl Anchors {
         let bare = id.is_empty() && signature.is_none();
         Anchor {
             signature,
-            call: mix(same, before as u64),
+            call: mix(same, before),
             place: bare.then(place),
             id,
         }

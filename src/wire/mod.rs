@@ -156,10 +156,12 @@ pub trait Wire: Send + Sync + 'static {
             return None;
         }
         let region = view.body.get(from..)?;
+        // What a turn's first hit does not tell, no other one in it does.
+        let mut seen = None;
         memmem::find_iter(region, &format!("\"{sibling}\"")).find_map(|hit| {
             let turn = view
                 .turn_at(from + hit)
-                .filter(|&t| view.turns[t].role == Role::Assistant)?;
+                .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
             let anatomy = self.anatomy(view, turn);
             let part = anatomy.call(&view.body, sibling)?;
             Some((turn, anatomy, part))

@@ -46,13 +46,18 @@ fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
     let dropped = edits
         .iter()
         .skip(1)
-        .filter(|e| view.turns.iter().any(|t| t.span.end == e.span.end))
+        .filter(|e| ends_a_turn(view, e.span.end))
         .count();
     let later = view.turns[candidate.turn + 1..]
         .iter()
         .filter(|t| spoken(t.role))
         .count();
     (left + later).saturating_sub(dropped)
+}
+
+fn ends_a_turn(view: &View, end: usize) -> bool {
+    let turn = end.checked_sub(1).and_then(|last| view.turn_at(last));
+    turn.is_some_and(|t| view.turns[t].span.end == end)
 }
 
 /// Messages of a whole transcript, without system messages and preamble.

@@ -3,12 +3,13 @@
 use memchr::memmem;
 
 use super::Reading;
+use super::texts::Texts;
 use crate::handoff::breaker::Breaker;
 use crate::handoff::sentinel::MarkKind;
 use crate::json::Span;
 use crate::splice::Edit;
 use crate::wire::Wire;
-use crate::wire::view::{Anatomy, Role, View};
+use crate::wire::view::{Role, View};
 
 /// Takes the backslashes out that were put in, at or behind offset `from`.
 pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
@@ -20,27 +21,14 @@ pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit
 }
 
 fn in_one_text(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Span> {
-    let view = &reading.view;
-    // Marks come turn by turn: each turn is taken apart once.
-    let mut known: Option<(usize, Anatomy)> = None;
-    let mut found = Vec::new();
-    for mark in reading.marks.iter().filter(|m| m.span.start >= from) {
-        let MarkKind::Broken(slash) = mark.kind else {
-            continue;
-        };
-        let turn = view.turn_at(mark.span.start);
-        let Some(turn) = turn.filter(|&t| view.turns[t].role == Role::Assistant) else {
-            continue;
-        };
-        if known.as_ref().is_none_or(|(of, _)| *of != turn) {
-            known = Some((turn, wire.anatomy(view, turn)));
-        }
-        let anatomy = known.as_ref().map(|(_, anatomy)| anatomy);
-        if anatomy.is_some_and(|a| a.text_at(mark.span.start).is_some()) {
-            found.push(slash);
-        }
-    }
-    found
+    let mut texts = Texts::new(wire, &reading.view);
+    let broken = reading.marks.iter().filter(|m| m.span.start >= from);
+    broken
+        .filter_map(|m| match m.kind {
+            MarkKind::Broken(slash) => texts.at(m.span.start, &[Role::Assistant]).map(|_| slash),
+            _ => None,
+        })
+        .collect()
 }
 
 /// A message that was streamed in parts may come back in parts: what looks like ours begins in one of them then, and

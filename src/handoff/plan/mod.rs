@@ -9,6 +9,9 @@ mod give_back;
 mod orphans;
 mod pairs;
 mod reading;
+#[cfg(test)]
+mod straight;
+mod texts;
 
 use bytes::Bytes;
 

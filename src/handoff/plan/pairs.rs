@@ -1,12 +1,15 @@
 //! Hidden pairs, back in their places.
 
+use std::collections::{HashMap, HashSet};
+
+use super::texts::Texts;
 use super::{Change, Cut, Reading, Rewrite, Why};
 use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::sentinel::{Mark, MarkKind};
+use crate::handoff::sentinel::MarkKind;
 use crate::json::Span;
 use crate::splice::{self, Edit};
 use crate::wire::Wire;
-use crate::wire::view::{Anatomy, OwnItem, Role, View};
+use crate::wire::view::{Anatomy, Role, View};
 
 /// Whether a pair stands in the very turn that is cut: its place may be in front of text that an agent glued to
 /// the sentinel, and that is a place only once the cut is made.
@@ -24,7 +27,11 @@ fn beside_in_cut_turn(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) ->
     })
 }
 
-/// Applies the cut, then puts one aside's pair back after another; `None` where the cut need not come first.
+/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so that
+/// only an agent which joins answers comes near; what is beyond stays a line of text.
+const ASIDE_ROUNDS: usize = 16;
+
+/// Applies the cut, then puts the asides' pairs back; `None` where the cut need not come first.
 pub(super) fn put_asides(
     wire: &dyn Wire,
     reading: &Reading,
@@ -33,67 +40,80 @@ pub(super) fn put_asides(
     placed: &mut Vec<uuid::Uuid>,
     changes: &mut Vec<Change>,
 ) -> Option<Reading> {
-    let find = |id| {
-        what.pairs
-            .iter()
-            .find(|p: &&HiddenPair| p.id == id && p.place == Place::Aside)
-    };
+    let mine = what
+        .pairs
+        .iter()
+        .filter(|p| p.place == Place::Aside && p.wire == wire.id());
+    let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
     // Results that go would be taken for those that a pair stands beside.
     let mended = matches!(what.cut, Cut::At { .. }) && cut.len() > 1;
-    let asides = reading.asides().into_iter().find_map(find).is_some();
+    let asides = reading.asides().iter().any(|id| known.contains_key(id));
     if !asides && !mended && !beside_in_cut_turn(wire, reading, what) {
         return None;
     }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
-    loop {
+    for _ in 0..ASIDE_ROUNDS {
         let now = reading.again(wire, &body)?;
-        // An aside that an agent resends twice is put back once.
-        let known = |id| find(id).filter(|_| !placed.contains(&id));
-        let by_text = || now.marks.iter().find_map(|m| aside_edits(wire, &now, m, &known));
-        let by_item = || {
-            now.items
-                .iter()
-                .find_map(|i| aside_item_edits(wire, &now, i, &known))
-        };
-        let Some((edits, id)) = by_text().or_else(by_item) else {
+        let edits = aside_round(wire, &now, &mut known, placed);
+        if edits.is_empty() {
             return Some(now);
-        };
-        placed.push(id);
+        }
         changes.extend(Change::of(Why::Pair, &edits));
         body = splice::flat(splice::splice(&body, edits));
     }
+    reading.again(wire, &body)
 }
 
-fn aside_edits<'a>(
+/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice is
+/// put back once.
+fn aside_round(
     wire: &dyn Wire,
-    reading: &Reading,
-    mark: &Mark,
-    known: &impl Fn(uuid::Uuid) -> Option<&'a HiddenPair>,
-) -> Option<(Vec<Edit>, uuid::Uuid)> {
-    let MarkKind::Aside(id) = mark.kind else {
-        return None;
-    };
-    let pair = known(id).filter(|p| p.wire == wire.id())?;
-    let turn = reading.view.turn_at(mark.span.start)?;
-    if reading.view.turns[turn].role != Role::Assistant {
-        return None;
+    now: &Reading,
+    known: &mut HashMap<uuid::Uuid, &HiddenPair>,
+    placed: &mut Vec<uuid::Uuid>,
+) -> Vec<Edit> {
+    let mut texts = Texts::new(wire, &now.view);
+    let mut touched = HashSet::new();
+    let mut all = Vec::new();
+    for mark in &now.marks {
+        let MarkKind::Aside(id) = mark.kind else { continue };
+        let Some(pair) = known.get(&id) else { continue };
+        let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
+            continue;
+        };
+        if touched.contains(&turn) {
+            continue;
+        }
+        let edits = wire.put_aside(&now.view, turn, texts.anatomy(), part, mark.span, pair);
+        take(edits, id, turn, (known, &mut touched, placed, &mut all));
     }
-    let anatomy = wire.anatomy(&reading.view, turn);
-    let part = anatomy.text_at(mark.span.start)?;
-    let edits = wire.put_aside(&reading.view, turn, &anatomy, part, mark.span, pair);
-    (!edits.is_empty()).then_some((edits, id))
+    for item in now.items.iter().filter(|i| i.aside) {
+        let Some(pair) = known.get(&item.id).filter(|_| !touched.contains(&item.turn)) else {
+            continue;
+        };
+        let whole = now.view.turns[item.turn].span;
+        let edits = wire.put_aside(&now.view, item.turn, &Anatomy::default(), 0, whole, pair);
+        take(edits, item.id, item.turn, (known, &mut touched, placed, &mut all));
+    }
+    all
 }
 
-fn aside_item_edits<'a>(
-    wire: &dyn Wire,
-    reading: &Reading,
-    item: &OwnItem,
-    known: &impl Fn(uuid::Uuid) -> Option<&'a HiddenPair>,
-) -> Option<(Vec<Edit>, uuid::Uuid)> {
-    let pair = known(item.id).filter(|p| item.aside && p.wire == wire.id())?;
-    let whole = reading.view.turns[item.turn].span;
-    let edits = wire.put_aside(&reading.view, item.turn, &Anatomy::default(), 0, whole, pair);
-    (!edits.is_empty()).then_some((edits, item.id))
+/// What a round has: pairs that wait, turns that were edited, pairs that were placed, edits.
+type Round<'a, 'b> = (
+    &'a mut HashMap<uuid::Uuid, &'b HiddenPair>,
+    &'a mut HashSet<usize>,
+    &'a mut Vec<uuid::Uuid>,
+    &'a mut Vec<Edit>,
+);
+
+fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): Round<'_, '_>) {
+    if edits.is_empty() {
+        return;
+    }
+    known.remove(&id);
+    touched.insert(turn);
+    placed.push(id);
+    all.extend(edits);
 }
 
 /// References to items of ours that nothing came of: upstream has never heard of them.
@@ -155,10 +175,11 @@ pub(super) fn put_besides(
 /// The turn at or behind `from` that is the result of the call `id`.
 fn find_result(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<usize> {
     let region = view.body.get(from..)?;
+    let mut seen = None;
     memchr::memmem::find_iter(region, id).find_map(|hit| {
         let turn = view
             .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Tool)?;
+            .filter(|&t| view.turns[t].role == Role::Tool && seen.replace(t) != Some(t))?;
         wire.anatomy(view, turn).result(&view.body, id).map(|_| turn)
     })
 }

@@ -1,11 +1,14 @@
 //! What in a request looks like ours, and where it counts.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
+use super::texts::Texts;
 use crate::handoff::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
 use crate::skim::Skim;
-use crate::wire::view::{Anatomy, OwnItem, PartKind, Role, View};
+use crate::wire::view::{OwnItem, PartKind, Role, View};
 use crate::wire::{Call, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -72,19 +75,12 @@ impl Reading {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        // Marks come turn by turn: each turn is taken apart once, whatever a tool's result may hold.
-        let mut known = None;
-        let mut all: Vec<Candidate> = opens
-            .filter_map(|i| self.candidate(wire, i, &mut known))
-            .collect();
-        for item in self.items.iter().filter(|i| !i.aside) {
-            let told = all
-                .iter()
-                .any(|c| c.turn == item.turn && c.sentinel.id == item.id);
-            if !told {
-                all.push(self.by_item(item));
-            }
-        }
+        let mut texts = Texts::new(wire, &self.view);
+        let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
+        let mut told: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
+        let items = self.items.iter().filter(|i| !i.aside);
+        let untold = items.filter(|i| told.insert((i.turn, i.id)));
+        all.extend(untold.map(|i| self.by_item(i)).collect::<Vec<_>>());
         all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
         all
     }
@@ -105,25 +101,11 @@ impl Reading {
         }
     }
 
-    fn candidate(
-        &self,
-        wire: &dyn Wire,
-        i: usize,
-        known: &mut Option<(usize, Anatomy)>,
-    ) -> Option<Candidate> {
+    fn candidate(&self, texts: &mut Texts<'_>, i: usize) -> Option<Candidate> {
         let at = self.marks[i].span.start;
-        let turn = self.view.turn_at(at)?;
-        let role = self.view.turns[turn].role;
-        if !matches!(role, Role::Assistant | Role::User) {
-            return None;
-        }
-        if known.as_ref().is_none_or(|(of, _)| *of != turn) {
-            *known = Some((turn, wire.anatomy(&self.view, turn)));
-        }
-        let (_, anatomy) = known.as_ref()?;
-        let part = anatomy.text_at(at)?;
-        let inside = anatomy.parts[part].text?;
-        let by_user = role == Role::User;
+        let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
+        let inside = texts.anatomy().parts[part].text?;
+        let by_user = self.view.turns[turn].role == Role::User;
         // Only the first mark of a text can stand at its start.
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
             return None;
@@ -155,14 +137,14 @@ impl Reading {
             _ => None,
         });
         let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }
 
     /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
     /// and in results that are turns of their own (their calls may be upstream's to remember).
     pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         let new = self.call_ids_back(wire, 0).filter(|id| seen.insert(id.clone()));
         let mut all: Vec<String> = new.collect();
         all.reverse();

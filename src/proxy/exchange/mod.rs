@@ -5,6 +5,7 @@
 //! ```
 
 mod answer;
+mod heavy;
 mod legs;
 mod pieces;
 mod prepare;

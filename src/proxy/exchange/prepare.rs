@@ -2,15 +2,17 @@
 //! and whether it gets the tool.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{is_model_call, now_ms};
+use super::{heavy, is_model_call, now_ms};
 use crate::config::{Inject, Preamble};
 use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::handoff::preamble;
 use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
+use crate::handoff::sentinel::Sealed;
 use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
@@ -23,6 +25,9 @@ use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 /// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
 const MOST_CANDIDATES: usize = 64;
 
+/// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
+const SEALING: usize = 16;
+
 /// A request that is understood.
 #[derive(Clone)]
 pub(super) struct Prepared {
@@ -30,6 +35,8 @@ pub(super) struct Prepared {
     pub(super) wire: &'static dyn Wire,
     /// The request.
     pub(super) reading: Reading,
+    /// How much work it is.
+    pub(super) weight: usize,
     /// Its conversation; `None` while the store cannot be reached.
     pub(super) live: Option<Arc<Live>>,
     /// What it is pinned to.
@@ -90,17 +97,19 @@ impl Prepared {
             previous: self.previous.as_deref(),
             tags: &app.config.handoff.preamble_tags,
         };
-        rewrite(self.wire, &self.reading, &what)
+        heavy::work(self.weight, || rewrite(self.wire, &self.reading, &what))
     }
 
     /// Preamble and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
     /// a chain keeps what its first cut kept.
     pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
-        let found = match &self.active {
-            Some(active) => preamble::of_head(self.wire, &self.reading.view, &active.head),
-            None => fresh_preamble(app, self.wire, &self.reading, None),
-        };
-        preamble::head(self.wire, &found, prompt)
+        heavy::work(self.weight, || {
+            let found = match &self.active {
+                Some(active) => preamble::of_head(self.wire, &self.reading.view, &active.head),
+                None => fresh_preamble(app, self.wire, &self.reading, None),
+            };
+            preamble::head(self.wire, &found, prompt)
+        })
     }
 }
 
@@ -122,7 +131,8 @@ pub(super) async fn prepare(
     ctx: &RequestContext,
     body: &Collected,
 ) -> Result<Option<Prepared>, Fault> {
-    let Some((wire, reading)) = read(ctx, body) else {
+    let weight = heavy::weight(body.text.as_deref().unwrap_or_default(), &body.skim);
+    let Some((wire, reading)) = heavy::work(weight, || read(ctx, body)) else {
         return Ok(None);
     };
     let (key, named) = key(ctx, wire, &reading);
@@ -138,7 +148,10 @@ pub(super) async fn prepare(
         tracing::error!(%error, "a pinned request cannot be served");
         Fault::from(Code::STORE)
     };
-    let mut active = find_active(app, ctx, wire, &reading).await.map_err(store_down)?;
+    let candidates = heavy::work(weight, || reading.candidates(wire));
+    let mut active = find_active(app, ctx, wire, &reading, candidates)
+        .await
+        .map_err(store_down)?;
     let (behind, previous) = find_previous(app, ctx, wire, &reading)
         .await
         .map_err(store_down)?;
@@ -157,6 +170,7 @@ pub(super) async fn prepare(
     let mut prepared = Prepared {
         wire,
         reading,
+        weight,
         live,
         active,
         pairs: Vec::new(),
@@ -261,8 +275,9 @@ async fn find_active(
     ctx: &RequestContext,
     wire: &'static dyn Wire,
     reading: &Reading,
+    candidates: Vec<Candidate>,
 ) -> Result<Option<Active>, StoreError> {
-    for candidate in reading.candidates(wire).into_iter().take(MOST_CANDIDATES) {
+    for candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
             let head = known_head(app, wire, reading, &candidate, &handoff);
@@ -274,7 +289,8 @@ async fn find_active(
             }));
         }
         let sealed = candidate.sentinel.sealed;
-        let proven = sealed.and_then(|s| s.opened(&reading.view.body, &app.seal, &ctx.principal, id));
+        let open = |sealed: Sealed| sealed.opened(&reading.view.body, &app.seal, &ctx.principal, id);
+        let proven = sealed.and_then(|sealed| heavy::work(sealed.len() * SEALING, || open(sealed)));
         if let Some(prompt) = proven {
             let head = new_head(app, wire, reading, &candidate, &prompt);
             return Ok(Some(Active {
@@ -353,22 +369,22 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
     let cut = prepared.active.as_ref();
     // What stands before the cut is not sent.
     let from = cut.and_then(|a| a.candidate.as_ref()).map_or(0, |c| c.turn);
-    let back = prepared.reading.call_ids_back(prepared.wire, from);
-    let unknown = live.unknown_calls(cut.map(|a| a.id), back, now_ms());
+    let unknown = heavy::work(prepared.weight, || {
+        let back = prepared.reading.call_ids_back(prepared.wire, from);
+        live.unknown_calls(cut.map(|a| a.id), back, now_ms())
+    });
     let mut found = Vec::new();
     if !unknown.calls().is_empty() {
         let mut beside = store.pairs_beside(&ctx.principal, unknown.calls()).await?;
         beside.retain(|pair| belongs(prepared, live, pair));
         found.extend(beside.into_iter().map(Arc::new));
     }
-    for pair in unknown.known().iter().chain(&found) {
-        if all.iter().all(|p| p.id != pair.id) {
-            all.push(Arc::clone(pair));
-        }
-    }
+    let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
+    let new = unknown.known().iter().chain(&found).filter(|p| known.insert(p.id));
+    all.extend(new.cloned().collect::<Vec<_>>());
     live.looked_up(unknown, &found);
-    let asides = prepared.reading.asides().into_iter();
-    let asides: Vec<_> = asides.filter(|id| all.iter().all(|p| p.id != *id)).collect();
+    let mut asides = prepared.reading.asides();
+    asides.retain(|id| !known.contains(id));
     if !asides.is_empty() {
         let found = store.pairs(&ctx.principal, &asides).await?;
         all.extend(found.into_iter().map(Arc::new));

@@ -93,14 +93,17 @@ fn anchors(view: &View, turns: std::ops::Range<usize>) -> Vec<(Anchor, Placed)> 
         .collect()
 }
 
+/// A message's calls are told with its last content: the whole of it is read for each of them.
 pub(super) fn call_keys(view: &View, turn: usize) -> Vec<String> {
-    if pieces(view, turn).iter().all(|p| p.part.kind != PartKind::Call) {
+    let goes_on = view
+        .turns
+        .get(turn + 1)
+        .is_some_and(|t| t.role == Role::Assistant);
+    if goes_on {
         return Vec::new();
     }
     let all = anchors(view, message(view, turn)).into_iter();
-    all.filter(|(_, p)| p.turn == turn)
-        .map(|(anchor, _)| anchor.text())
-        .collect()
+    all.map(|(anchor, _)| anchor.text()).collect()
 }
 
 pub(super) fn find_call(view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {

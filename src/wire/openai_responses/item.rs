@@ -143,8 +143,18 @@ pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
     let list = view.text(view.list);
     let of = |prefix: &str, aside: bool| -> Vec<OwnItem> {
         let quoted = format!("\"{prefix}");
+        // An item has one id: it is read once, however often the words stand in it.
+        let mut read: Option<(usize, Item)> = None;
         memmem::find_iter(list, quoted.as_bytes())
-            .filter_map(|hit| own_item(view, view.list.start + hit + 1, prefix.len(), aside))
+            .filter_map(|hit| {
+                let at = view.list.start + hit + 1;
+                let turn = view.turn_at(at)?;
+                if read.as_ref().is_none_or(|(of, _)| *of != turn) {
+                    read = Some((turn, Item::read(&view.body, view.turns[turn].span)));
+                }
+                let (_, item) = read.as_ref()?;
+                own_item(view, (turn, item), at, prefix.len(), aside)
+            })
             .collect()
     };
     let mut all = of(SENTINEL_ITEM, false);
@@ -152,9 +162,13 @@ pub(super) fn own_items(view: &View) -> Vec<OwnItem> {
     all
 }
 
-fn own_item(view: &View, at: usize, prefix: usize, aside: bool) -> Option<OwnItem> {
-    let turn = view.turn_at(at)?;
-    let item = Item::read(&view.body, view.turns[turn].span);
+fn own_item(
+    view: &View,
+    (turn, item): (usize, &Item),
+    at: usize,
+    prefix: usize,
+    aside: bool,
+) -> Option<OwnItem> {
     let id = item.id.filter(|i| i.start == at)?;
     let ours = item.reference || view.turns[turn].role == Role::Assistant && item.part == PartKind::Text;
     let uuid = Uuid::try_parse_ascii(id.of(&view.body).get(prefix..)?).ok()?;

@@ -39,6 +39,7 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
     let mut calls: HashSet<&[u8]> = HashSet::new();
     let mut references = false;
     let mut lost = Vec::new();
+    let followed = followed(items);
     for (i, item) in items.iter().enumerate() {
         let gone = match item.part {
             PartKind::Call => {
@@ -63,7 +64,7 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
                 references |= !cut_too;
                 cut_too
             }
-            PartKind::Thinking => !followed(items, i),
+            PartKind::Thinking => !followed[i],
             _ => false,
         };
         if gone {
@@ -73,13 +74,23 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
     lost
 }
 
-/// Whether reasoning has an item of the model behind it, more reasoning aside. At the end of the transcript
+/// Of each item, whether one of the model stands behind it, reasoning aside. At the end of the transcript
 /// it is the agent's own affair.
-fn followed(items: &[Item], i: usize) -> bool {
-    items[i + 1..]
+fn followed(items: &[Item]) -> Vec<bool> {
+    let mut by_the_model = true;
+    let mut all: Vec<bool> = items
         .iter()
-        .find(|next| next.part != PartKind::Thinking)
-        .is_none_or(|next| next.part != PartKind::Result)
+        .rev()
+        .map(|item| {
+            let followed = by_the_model;
+            if item.part != PartKind::Thinking {
+                by_the_model = item.part != PartKind::Result;
+            }
+            followed
+        })
+        .collect();
+    all.reverse();
+    all
 }
 
 /// Ids of what the cut took.

@@ -52,6 +52,8 @@ struct Found {
     tools: Option<Tools>,
     /// Codex: the list in the first leading `additional_tools` item.
     additional: Option<Tools>,
+    /// Whether the leading system messages and lists of tools are over.
+    led: bool,
     /// Whether any other list of tools has our name.
     taken: bool,
     facts: Facts,
@@ -131,15 +133,12 @@ fn read_item((text, skim): (&[u8], &Skim), at: usize, found: &mut Found) -> json
     let role = role_of(kind, role);
     found.facts.summary |= kind == b"compaction_trigger";
     if let Some(tools) = tools.and_then(|t| read_tools(text, t)) {
-        let leading = found
-            .turns
-            .iter()
-            .all(|t| matches!(t.role, Role::System | Role::Tools));
         found.taken |= tools.taken;
-        if kind == b"additional_tools" && leading && found.additional.is_none() {
+        if kind == b"additional_tools" && !found.led && found.additional.is_none() {
             found.additional = Some(tools);
         }
     }
+    found.led |= !matches!(role, Role::System | Role::Tools);
     found.turns.push(Turn {
         span: Span::new(at, end),
         role,
