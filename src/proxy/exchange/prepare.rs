@@ -380,7 +380,11 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
         found.extend(beside.into_iter().map(Arc::new));
     }
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
-    let new = unknown.known().iter().chain(&found).filter(|p| known.insert(p.id));
+    let new = unknown
+        .known()
+        .iter()
+        .chain(&found)
+        .filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
     live.looked_up(unknown, &found);
     let mut asides = prepared.reading.asides();
