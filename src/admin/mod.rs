@@ -27,8 +27,17 @@ use crate::telemetry::Metrics;
 
 pub use server::serve;
 
-/// Asks whether requests can be served now; the error says what is missing.
-pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Asks whether requests can be served now.
+pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Result<(), NotReady>> + Send + Sync>;
+
+/// What is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotReady {
+    /// Which dependency fails, in a word that anybody may read: `store_read`, `store_write`; or `stopping`.
+    pub what: &'static str,
+    /// How it fails, for the log: it may hold paths.
+    pub why: String,
+}
 
 /// What the admin listener shows.
 pub struct AdminState {

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::sync::watch;
 
 use super::guard::{Denied, admit};
-use super::{AdminState, api, api_events, page};
+use super::{AdminState, NotReady, api, api_events, page};
 
 /// An answer in one piece.
 pub(super) type Answer = Response<Full<Bytes>>;
@@ -120,10 +120,11 @@ async fn show(state: &AdminState, page: Page) -> Answer {
         Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
         Page::Ready => match (state.ready)().await {
             Ok(()) => respond(StatusCode::OK, TEXT, "ready\n"),
-            // The reason goes to the log alone: this page is open, and reasons hold paths and addresses.
-            Err(reason) => {
-                tracing::warn!(target: "baton", reason, "not ready");
-                respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n")
+            // How it fails goes to the log alone: this page is open, and reasons hold paths and addresses.
+            Err(NotReady { what, why }) => {
+                tracing::warn!(target: "baton", what, why, "not ready");
+                let said = format!("not ready: {what}\n");
+                respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, said)
             }
         },
         Page::Metrics => match state.metrics.text() {

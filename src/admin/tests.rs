@@ -20,7 +20,11 @@ async fn start(token: Option<&str>) -> Running {
     let asked = Arc::clone(&up);
     let ready: Ready = Arc::new(move || {
         let up = asked.load(Ordering::SeqCst);
-        Box::pin(async move { if up { Ok(()) } else { Err("store".into()) } })
+        let missing = NotReady {
+            what: "store_write",
+            why: "/home/x/baton.db is gone".into(),
+        };
+        Box::pin(async move { if up { Ok(()) } else { Err(missing) } })
     });
     let state = AdminState {
         metrics: Arc::new(Metrics::new()),
@@ -70,7 +74,12 @@ async fn pages_answer_and_the_rest_is_json() {
     assert!(missing.starts_with("HTTP/1.1 404") && missing.contains("\"code\":\"not_found\""));
     assert_eq!(running.status("POST /metrics", LOCAL).await, "405");
     running.up.store(false, Ordering::SeqCst);
-    assert_eq!(running.status("GET /readyz", LOCAL).await, "503");
+    let missing = running.ask("GET /readyz", LOCAL).await;
+    assert!(missing.starts_with("HTTP/1.1 503"), "{missing}");
+    assert!(
+        missing.ends_with("not ready: store_write\n"),
+        "which, and no path: {missing}"
+    );
     assert_eq!(running.status("GET /healthz", LOCAL).await, "200");
 }
 

@@ -10,6 +10,7 @@ mod exit;
 mod handoffs;
 mod log;
 mod output;
+mod readiness;
 mod serve;
 mod show;
 mod status;

@@ -15,8 +15,9 @@ use super::args::ServeArgs;
 use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
+use super::readiness;
 use super::wiring::Data;
-use crate::admin::{self, AdminState, Inspector, Ready};
+use crate::admin::{self, AdminState, Inspector};
 use crate::config::{Config, Flags};
 use crate::handoff::sentinel::SealKey;
 use crate::journal::{self, Tap};
@@ -39,9 +40,6 @@ const JOURNAL_TIME: Duration = Duration::from_secs(5);
 
 /// Time that a collector has to take the last spans.
 const TRACES_TIME: Duration = Duration::from_secs(3);
-
-/// Time the store has to answer a readiness check.
-const PING_TIME: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
     let flags = Flags {
@@ -85,7 +83,7 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let draining = Arc::new(AtomicBool::new(false));
     let state = Arc::new(AdminState {
         metrics,
-        ready: readiness(store, Arc::clone(&draining)),
+        ready: readiness::of(store, Arc::clone(&draining)),
         token: config.admin.token.clone(),
         inspector: Some(Inspector {
             journal: journal.clone(),
@@ -223,22 +221,6 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Fai
         _ => Failure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
             .help(format!("choose another address with {flag} or `{key}`")),
     }
-}
-
-fn readiness(store: SharedStore, draining: Arc<AtomicBool>) -> Ready {
-    Arc::new(move || {
-        let (store, draining) = (Arc::clone(&store), draining.load(Ordering::Relaxed));
-        Box::pin(async move {
-            if draining {
-                return Err("stopping".to_owned());
-            }
-            match tokio::time::timeout(PING_TIME, store.ping()).await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err("the store takes too long".to_owned()),
-            }
-        })
-    })
 }
 
 /// Becomes true at the first signal to stop. The second one ends the process at once.

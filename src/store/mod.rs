@@ -101,8 +101,14 @@ pub trait Store: Send + Sync + 'static {
     /// Returns how many records went.
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64>;
 
-    /// Whether the store answers now.
+    /// Whether the store answers now: the way of reads.
     fn ping(&self) -> Answer<'_, ()>;
+
+    /// Whether a record could be written now, durably: the way of writes, gone to its end. It may write a page that
+    /// says nothing new; callers ask every few seconds at most.
+    fn probe(&self) -> Answer<'_, ()> {
+        self.ping()
+    }
 }
 
 /// The store that `serve` works with. `sqlite` makes the state directory and the file where they are missing.

@@ -1,9 +1,8 @@
 //! The real program, killed with SIGKILL at one moment after another of a handoff, and started again over the
 //! same state: a handoff of which the agent saw so much as the first byte is never lost.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use baton_proxy::store::Store;
@@ -15,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{Program, config_for};
 use crate::harness::scene::{PROMPT, assistant, handoff, history, texts, user};
 use crate::harness::{AgentSide, Heard, client, open, post, temp};
 
@@ -32,14 +32,6 @@ const FIRST_START: u64 = 200;
 /// Between two moments at which it is killed.
 const FIRST_STEP: usize = 5;
 
-/// The program, serving.
-struct Program {
-    child: Child,
-    url: String,
-    /// Open as long as the program: it says more than one line.
-    _said: BufReader<ChildStdout>,
-}
-
 /// The program, as it begins.
 fn spawn(config: &Path, state: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -52,32 +44,9 @@ fn spawn(config: &Path, state: &Path) -> Child {
         .unwrap()
 }
 
-/// A config file that sends everything to this provider.
-fn config_for(provider: &Strict, dir: &Path) -> PathBuf {
-    let file = dir.join("baton.toml");
-    let text = format!(
-        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n",
-        provider.url()
-    );
-    std::fs::write(&file, text).unwrap();
-    file
-}
-
 impl Program {
-    fn start(config: &Path, state: &Path) -> Self {
-        let mut child = spawn(config, state);
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let addr = line
-            .trim()
-            .strip_prefix("listening on ")
-            .unwrap_or_else(|| panic!("{line:?}"));
-        Self {
-            url: format!("{addr}/v1/messages"),
-            child,
-            _said: said,
-        }
+    fn url(&self) -> String {
+        format!("{}/v1/messages", self.data)
     }
 
     /// SIGKILL.
@@ -88,13 +57,13 @@ impl Program {
 
     async fn ask(&self, history: &[Value]) -> Heard {
         let body = Anthropic.body(history, true).to_string();
-        post(&self.url, Anthropic.headers(), body.into()).await
+        post(&self.url(), Anthropic.headers(), body.into()).await
     }
 
     /// Asks, is killed after `moment`, and returns what the agent had by then.
     async fn ask_and_die(&mut self, history: &[Value], moment: Duration) -> Vec<u8> {
         let body = Bytes::from(Anthropic.body(history, true).to_string());
-        let (agent, url) = (client(), self.url.clone());
+        let (agent, url) = (client(), self.url());
         let mut raw = Vec::new();
         let reading = async {
             let mut body = open(&agent, &url, Anthropic.headers(), body).await.into_body();
@@ -106,13 +75,6 @@ impl Program {
         let _ = tokio::time::timeout(moment, reading).await;
         self.kill();
         raw
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -132,7 +94,7 @@ fn model(seen: &Seen) -> Reply {
 async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
-    let (config, state) = (config_for(&provider, dir.path()), dir.path().join("state"));
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
     let (mut shown, mut unseen) = (0, 0);
     let mut moments = (0..).step_by(STEP);
     // On a machine that is busy the later moments are those that count.
@@ -196,7 +158,7 @@ async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
 async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
-    let config = config_for(&provider, dir.path());
+    let config = config_for(&provider, dir.path(), "");
     let (mut nothing, mut whole) = (0, 0);
     for moment in (0..FIRST_START).step_by(FIRST_STEP) {
         let state = dir.path().join(moment.to_string());
@@ -238,19 +200,19 @@ async fn a_killed_program_leaves_no_request_behind() {
     };
     let provider = Strict::start(slow, Options::default()).await.unwrap();
     let dir = temp();
-    let (config, state) = (dir.path().join("baton.toml"), dir.path().join("state"));
-    let text = format!(
-        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n\
-         limits.shelf_bytes = 0\njournal.enabled = false\n",
-        provider.url()
-    );
-    std::fs::write(&config, text).unwrap();
+    let more = "limits.shelf_bytes = 0\njournal.enabled = false\n";
+    let (config, state) = (config_for(&provider, dir.path(), more), dir.path().join("state"));
     let mut program = Program::start(&config, &state);
     let body = Anthropic.body(&[user(&"The canary sings. ".repeat(10_000))], true);
     let agent = client();
-    let mut answer = open(&agent, &program.url, Anthropic.headers(), body.to_string().into())
-        .await
-        .into_body();
+    let mut answer = open(
+        &agent,
+        &program.url(),
+        Anthropic.headers(),
+        body.to_string().into(),
+    )
+    .await
+    .into_body();
     answer.frame().await.unwrap().unwrap();
     let fds = format!("/proc/{}/fd", program.child.id());
     let nameless = || {

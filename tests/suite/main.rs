@@ -15,5 +15,6 @@ mod matrix;
 mod risks;
 mod sdk;
 mod sentinels;
+mod state;
 mod traces;
 mod upstreams;

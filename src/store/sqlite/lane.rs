@@ -1,30 +1,18 @@
 //! A thread with a connection and a queue: SQL never runs on the runtime's threads.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::schema;
-use crate::store::{StoreError, sync_dir};
+use super::writer::Writer;
+use crate::store::StoreError;
 
 /// Most writes in one commit: bounds how long the first of them waits for the last.
 const BATCH: usize = 256;
-
-/// Pages of the write-ahead log that are left alone: a look-up walks through them, and moving them to the file
-/// itself costs two flushes.
-pub(super) const LOG_PAGES: u32 = 1000;
-
-/// How long what was answered before its flush may wait for one: a start, or the first requests of many conversations,
-/// ask for one flush and not for one each.
-const SOON: Duration = Duration::from_millis(20);
 
 /// When a write has to be on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,18 +41,11 @@ impl Lane {
     }
 
     /// A thread that runs all queued jobs in one transaction, commits, then answers all (group commit):
-    /// one flush of the disk serves everyone who waits for it. `commits` counts the transactions.
-    pub(super) fn writer(conn: Connection, file: &Path, commits: Arc<AtomicU64>) -> Result<Self, StoreError> {
-        let mut writer = Writer {
-            conn,
-            file: file.to_owned(),
-            log: None,
-            commits,
-            due: None,
-        };
+    /// one flush of the disk serves everyone who waits for it.
+    pub(super) fn writer(mut writer: Writer, file: &Path) -> Result<Self, StoreError> {
         Self::start("baton-write", file, move |jobs| {
             loop {
-                let first = match writer.due {
+                let first = match writer.due() {
                     Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
                     None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 };
@@ -164,8 +145,10 @@ impl Drop for Lane {
 }
 
 /// A piece of SQL and who waits for it.
-trait Job: Send {
+pub(super) trait Job: Send {
+    /// When it has to be on the disk.
     fn promise(&self) -> Promise;
+    /// Runs the SQL.
     fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
     /// Answers: the value of `run`, or why there is none.
     fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>);
@@ -211,108 +194,4 @@ where
         // Nobody waits for a job that was cast, or whose caller has gone.
         let _ = reply.send(result);
     }
-}
-
-/// What the writer's thread works with.
-struct Writer {
-    conn: Connection,
-    file: PathBuf,
-    /// The write-ahead log, for flushing it. There once the names of the store's files are on the disk.
-    log: Option<fs::File>,
-    commits: Arc<AtomicU64>,
-    /// When the writer is to tidy up: soon after each commit.
-    due: Option<Instant>,
-}
-
-impl Writer {
-    /// One transaction for all. A job that fails takes back its own writes alone; when the transaction itself
-    /// is lost (full disk, failed commit, failed flush), all of them have failed.
-    fn commit(&mut self, batch: Vec<Box<dyn Job>>) {
-        let conn = &self.conn;
-        let to_disk = batch.iter().any(|job| job.promise() == Promise::Disk);
-        let mut held = Vec::with_capacity(batch.len());
-        let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
-        for mut job in batch {
-            let mut own = None;
-            if lost.is_none()
-                && let Err(err) = in_savepoint(conn, job.as_mut())
-            {
-                let fault = if conn.is_autocommit() { &mut lost } else { &mut own };
-                *fault = Some(err);
-            }
-            held.push((job, own));
-        }
-        if lost.is_none() {
-            lost = exec(conn, "COMMIT").err();
-        }
-        if lost.is_some() && !conn.is_autocommit() {
-            // What cannot be rolled back was not begun; the next BEGIN will say so.
-            let _ = exec(conn, "ROLLBACK");
-        }
-        if lost.is_none() && to_disk {
-            lost = self.flush().err().map(unflushed);
-        }
-        self.due.get_or_insert_with(|| Instant::now() + SOON);
-        // Counted before anyone is answered, so that who has an answer sees its commit.
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        for (job, own) in held {
-            job.finish(own.as_ref().or(lost.as_ref()));
-        }
-    }
-
-    /// What nobody has to wait for, done while nobody does, mostly.
-    fn tidy(&mut self) {
-        // What fails here is told by the next commit that has to be on the disk; what is there already costs nothing.
-        let _ = self.flush();
-        if self.log_pages().is_ok_and(|pages| pages >= LOG_PAGES) {
-            // The log only grows on: the next time will do.
-            let _ = self
-                .conn
-                .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        }
-        self.due = None;
-    }
-
-    /// Brings the log to the disk, with all that was committed. SQLite would do the same, with the log's times as well:
-    /// where nothing but them has changed beside the bytes, that is twice the work.
-    fn flush(&mut self) -> io::Result<()> {
-        if let Some(log) = &self.log {
-            return log.sync_data();
-        }
-        // Only the log: closing a handle of the store's file would take SQLite's locks with it.
-        let log = fs::OpenOptions::new()
-            .write(true)
-            .open(schema::log_of(&self.file))?;
-        log.sync_all()?;
-        // Where a directory cannot be flushed, nothing more can be done: SQLite goes on as well.
-        let _ = self.file.parent().map(sync_dir);
-        self.log = Some(log);
-        Ok(())
-    }
-
-    /// Pages of the log that are not in the file yet.
-    fn log_pages(&self) -> rusqlite::Result<u32> {
-        let mut statement = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
-        statement.query_row([], |row| Ok(row.get::<_, u32>(1)?.saturating_sub(row.get(2)?)))
-    }
-}
-
-fn unflushed(err: io::Error) -> rusqlite::Error {
-    rusqlite::Error::ToSqlConversionFailure(format!("cannot be flushed to the disk: {err}").into())
-}
-
-fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> rusqlite::Result<()> {
-    exec(conn, "SAVEPOINT job")?;
-    let result = job.run(conn);
-    if result.is_err() && !conn.is_autocommit() {
-        exec(conn, "ROLLBACK TO job")?;
-    }
-    if !conn.is_autocommit() {
-        exec(conn, "RELEASE job")?;
-    }
-    result
-}
-
-fn exec(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
-    conn.prepare_cached(sql)?.execute([]).map(|_| ())
 }

@@ -1,7 +1,8 @@
 //! The default store: one SQLite file in the state directory.
 //!
 //! Writes go through one thread that commits in groups and flushes with every commit, so that an answered
-//! write survives a power loss, too. Only what follows from transcripts and settings (a conversation by itself, a
+//! write survives a power loss, too. After a flush that failed, and while the file's name leads elsewhere or nowhere,
+//! every write fails (`writer`). Only what follows from transcripts and settings (a conversation by itself, a
 //! mark, a sweep) is answered first and flushed right behind. Reads have a connection and a thread of their own. Caches of whole
 //! records are not here but in `session`, in front of any store; what is here is an index that lets the
 //! common question (no hidden pairs beside these calls) be answered without SQL.
@@ -9,6 +10,8 @@
 mod lane;
 mod rows;
 mod schema;
+mod wal;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +28,7 @@ use uuid::Uuid;
 
 use self::lane::{Lane, Promise};
 use self::rows::TouchedPair;
+use self::writer::{Flush, Writer, to_disk};
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
 use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
 
@@ -46,27 +50,32 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store in `dir`, making and upgrading what has to be.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        Self::open_flushed_by(dir, to_disk())
+    }
+
+    fn open_flushed_by(dir: &Path, flush: Flush) -> Result<Self, StoreError> {
         make_dir(dir)?;
         let file = dir.join(FILE);
         let writer = schema::open_newest(&file)?;
-        Self::start(writer, file)
+        Self::start(writer, file, flush)
     }
 
     /// Opens what is there, making and upgrading nothing; `None` where nothing was ever stored.
     pub fn open_existing(dir: &Path) -> Result<Option<Self>, StoreError> {
         let file = dir.join(FILE);
         match schema::open_existing(&file)? {
-            Some(writer) => Self::start(writer, file).map(Some),
+            Some(writer) => Self::start(writer, file, to_disk()).map(Some),
             None => Ok(None),
         }
     }
 
-    fn start(writer: Connection, file: PathBuf) -> Result<Self, StoreError> {
+    fn start(writer: Connection, file: PathBuf, flush: Flush) -> Result<Self, StoreError> {
         let reader = schema::open_reader(&file)?;
         let beside = Siblings::load(&reader).map_err(|err| schema::explain(&file, &err))?;
         let commits = Arc::new(AtomicU64::new(0));
+        let writer = Writer::new(writer, &file, Arc::clone(&commits), flush);
         Ok(Self {
-            writer: Lane::writer(writer, &file, Arc::clone(&commits))?,
+            writer: Lane::writer(writer, &file)?,
             reader: Lane::reader(reader, &file)?,
             beside,
             commits,
@@ -89,6 +98,26 @@ impl SqliteStore {
             }));
         }
         found.into_iter().map(|(pair, _)| pair).collect()
+    }
+}
+
+#[cfg(test)]
+impl SqliteStore {
+    /// Has the writer wait until this is told.
+    pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        drop(self.writer.cast("hold the writer", move |_| {
+            let _ = held.recv();
+            Ok(())
+        }));
+        release
+    }
+
+    /// Ends the writer's thread by a panic.
+    pub(crate) fn kill_writer(&self) {
+        drop(self.writer.cast("panic", |_| -> rusqlite::Result<()> {
+            panic!("meant by the test")
+        }));
     }
 }
 
@@ -218,6 +247,10 @@ impl Store for SqliteStore {
     fn ping(&self) -> Answer<'_, ()> {
         let ask = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
         Box::pin(self.reader.call("ask the store", ask))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(self.writer.call("try to write", rows::probe))
     }
 }
 

@@ -14,18 +14,34 @@ use crate::wire::WireId;
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
                        history_bytes, reason, prompt";
 
-/// A hidden pair and when it was last touched.
-pub(super) type TouchedPair = (HiddenPair, u64);
-
-pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
-    // `archived` is a person's word on the record, not the proxy's: a second write leaves it.
-    let sql = "INSERT INTO handoffs
+/// Writes a handoff. `archived` is a person's word on the record, not the proxy's: a second write leaves it.
+const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, reason, prompt, head)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
           history_bytes = ?9, reason = ?10, prompt = ?11, head = ?12
         WHERE principal = ?2";
-    let changed = conn.prepare_cached(sql)?.execute(params![
+
+/// Writes a hidden pair. Written again, it keeps the date of its last use.
+const PUT_PAIR: &str = "INSERT INTO pairs (id, principal, conversation, sibling, touched_ms, record)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = max(touched_ms, ?5), record = ?6
+        WHERE principal = ?2";
+
+/// Writes a conversation.
+const PUT_CONVERSATION: &str =
+    "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
+
+/// Writes what stands behind a response id.
+const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
+        VALUES (?1, ?2, ?3, ?4)";
+
+/// A hidden pair and when it was last touched.
+pub(super) type TouchedPair = (HiddenPair, u64);
+
+pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
+    let changed = conn.prepare_cached(PUT_HANDOFF)?.execute(params![
         h.id.as_bytes(),
         h.principal,
         h.conversation,
@@ -98,13 +114,8 @@ pub(super) fn archive(
     Ok(changed > 0)
 }
 
-/// Written again, a pair keeps the date of its last use.
 pub(super) fn put_pair(conn: &Connection, pair: &HiddenPair) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO pairs (id, principal, conversation, sibling, touched_ms, record)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-        ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = max(touched_ms, ?5), record = ?6
-        WHERE principal = ?2";
-    let changed = conn.prepare_cached(sql)?.execute(params![
+    let changed = conn.prepare_cached(PUT_PAIR)?.execute(params![
         pair.id.as_bytes(),
         pair.principal,
         pair.conversation,
@@ -166,11 +177,12 @@ pub(super) fn siblings(conn: &Connection, mut each: impl FnMut(String, String)) 
 }
 
 pub(super) fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
-        ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
-    let changed =
-        conn.prepare_cached(sql)?
-            .execute(params![c.key, c.principal, int(c.updated_ms), to_json(c)?])?;
+    let changed = conn.prepare_cached(PUT_CONVERSATION)?.execute(params![
+        c.key,
+        c.principal,
+        int(c.updated_ms),
+        to_json(c)?
+    ])?;
     owned(changed, "write a conversation")
 }
 
@@ -186,9 +198,7 @@ pub(super) fn put_response_id(
     upstream: &str,
     now_ms: u64,
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
-        VALUES (?1, ?2, ?3, ?4)";
-    let mut statement = conn.prepare_cached(sql)?;
+    let mut statement = conn.prepare_cached(PUT_RESPONSE_ID)?;
     statement.execute(params![principal, shown, upstream, int(now_ms)])?;
     Ok(())
 }
@@ -203,6 +213,19 @@ pub(super) fn response_id(
     statement
         .query_row([principal, shown], |row| row.get(0))
         .optional()
+}
+
+/// What every kind of write needs: its table with all its columns, and a page that can be written. The version is
+/// written again as it is.
+pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
+    // Has SQLite read what tables there are now: compiling alone trusts what it read before.
+    conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    for sql in [PUT_HANDOFF, PUT_PAIR, PUT_CONVERSATION, PUT_RESPONSE_ID] {
+        // Compiled, and not run.
+        conn.prepare(sql)?;
+    }
+    let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    conn.pragma_update(None, "user_version", version)
 }
 
 /// A conversation that is in use keeps its pairs; pairs that are read are touched, so that a fork keeps

@@ -21,7 +21,7 @@ const WAL_KEEP: u32 = 16 << 20;
 
 /// Pages of the log after which a commit moves them to the file itself and waits for that. The writer's thread
 /// does it long before, between commits.
-const WAL_PAGES: u32 = 8 * super::lane::LOG_PAGES;
+const WAL_PAGES: u32 = 8 * super::writer::LOG_PAGES;
 
 /// The file is sound whatever the power does; the second is what that takes on macOS. A commit is brought to the
 /// disk by the writer's thread.
@@ -62,12 +62,26 @@ pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
     let settled = || {
         write_ahead(&conn)?;
         begin_log(&conn, file)?;
-        conn.execute_batch(&format!(
-            "{SOUND} PRAGMA journal_size_limit = {WAL_KEEP}; PRAGMA wal_autocheckpoint = {WAL_PAGES};"
-        ))
+        settle(&conn)
     };
     settled().map_err(|err| explain(file, &err))?;
     Ok(conn)
+}
+
+/// Opens the same file once more for writing.
+pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
+    let conn = connect(file)?;
+    let found = settle(&conn).and_then(|()| version(&conn));
+    match found.map_err(|err| explain(file, &err))? {
+        found if found == STEPS.len() => Ok(conn),
+        found => Err(newer(file, found)),
+    }
+}
+
+fn settle(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch(&format!(
+        "{SOUND} PRAGMA journal_size_limit = {WAL_KEEP}; PRAGMA wal_autocheckpoint = {WAL_PAGES};"
+    ))
 }
 
 /// What SQLite would flush ten times over while it makes a file is flushed once, when all of it is there.

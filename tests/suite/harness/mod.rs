@@ -1,6 +1,7 @@
 //! The real proxy in front of the strict provider, and a small agent that talks to it over a socket.
 
 pub mod anthropic;
+pub mod program;
 pub mod quirks;
 pub mod scene;
 

@@ -1,0 +1,94 @@
+//! The real program, as a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use baton_proxy::strict::Strict;
+
+use super::{Heard, read};
+
+/// The program, serving. Dropped, it is killed.
+pub struct Program {
+    pub child: Child,
+    /// Where agents connect, with the scheme.
+    pub data: String,
+    /// Where the admin listener is, with the scheme.
+    pub admin: String,
+    /// Open as long as the program: it says more than two lines.
+    pub said: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// Starts `baton serve` as it is.
+    pub fn start(config: &Path, state: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        Self::of(serve(&mut command, config, state, "error"))
+    }
+
+    /// The same, with the log as people see it on its standard error.
+    pub fn start_logging(config: &Path, state: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        Self::of(serve(&mut command, config, state, "info").stderr(Stdio::piped()))
+    }
+
+    /// Starts it where no file may grow beyond so many blocks of 512 bytes (1,024 in some shells): what a full disk
+    /// does to it.
+    #[cfg(unix)]
+    pub fn start_on_a_small_disk(config: &Path, state: &Path, blocks: u32) -> Self {
+        let mut command = Command::new("sh");
+        // Without the trap a write over the limit ends the process.
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_baton")]);
+        Self::of(serve(&mut command, config, state, "error"))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut line = |front: &str| {
+            let mut line = String::new();
+            said.read_line(&mut line).unwrap();
+            let rest = line.trim().strip_prefix(front);
+            rest.unwrap_or_else(|| panic!("{line:?}")).to_owned()
+        };
+        Self {
+            data: line("listening on "),
+            admin: line("admin on "),
+            child,
+            said,
+        }
+    }
+
+    /// Asks the admin listener.
+    pub async fn admin(&self, path: &str) -> Heard {
+        let uri = format!("{}{path}", self.admin).parse().unwrap();
+        read(super::client().get(uri).await.unwrap()).await
+    }
+}
+
+fn serve<'a>(command: &'a mut Command, config: &Path, state: &Path, level: &str) -> &'a mut Command {
+    command
+        .args(["serve", "--log-level", level, "--config"])
+        .arg(config)
+        .arg("--state-dir")
+        .arg(state)
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A config file that sends everything to this provider, with more lines behind.
+pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
+    let file = dir.join("baton.toml");
+    let text = format!(
+        "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nupstreams.anthropic.base_url = '{}'\n{more}",
+        provider.url()
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}

@@ -1,0 +1,75 @@
+//! The real program whose state cannot be written: nothing is shown that was not kept, and `/readyz` says so.
+#![cfg(unix)]
+
+use std::time::{Duration, Instant};
+
+use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use serde_json::Value;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{Program, config_for};
+use crate::harness::scene::{handoff, history};
+use crate::harness::{AgentSide, Heard, post, temp};
+
+async fn ask(program: &Program, history: &[Value]) -> Heard {
+    let url = format!("{}{}", program.data, Anthropic.path());
+    let body = Anthropic.body(history, true).to_string();
+    post(&url, Anthropic.headers(), body.into()).await
+}
+
+/// Waits until `/readyz` has this status.
+async fn becomes(program: &Program, status: u16) -> String {
+    let began = Instant::now();
+    loop {
+        let heard = program.admin("/readyz").await;
+        if heard.status == status {
+            return heard.text();
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{}", heard.text());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() {
+    let script = Queue::new([Reply::text("Yes."), handoff(), Reply::text("Not asked for.")]);
+    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let program = Program::start(&config, &state);
+    assert_eq!(ask(&program, &history()).await.status, 200);
+    assert!(provider.requests()[0].offers_handoff());
+    becomes(&program, 200).await;
+    std::fs::remove_dir_all(&state).unwrap();
+    let heard = ask(&program, &history()).await;
+    assert!(heard.text().contains("message_stop"), "{}", heard.text());
+    assert!(!heard.text().contains("handoff-resume"), "{}", heard.text());
+    assert_eq!(script.left(), 1, "no leg behind a handoff that is none");
+    assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
+    assert_eq!(program.admin("/healthz").await.status, 200);
+    assert_eq!(provider.complaints(), []);
+}
+
+#[tokio::test]
+async fn a_full_disk_keeps_no_handoff_and_is_not_ready() {
+    let provider = Strict::start(|_: &_| handoff(), Options::default())
+        .await
+        .unwrap();
+    let dir = temp();
+    let more = "journal.enabled = false\nhandoff.mode = 'stop'\n";
+    let (config, state) = (config_for(&provider, dir.path(), more), dir.path().join("state"));
+    // The store's own file fits, and a few pages of its log.
+    let program = Program::start_on_a_small_disk(&config, &state, 160);
+    becomes(&program, 200).await;
+    let mut lost = None;
+    for _ in 0..200 {
+        let heard = ask(&program, &history()).await;
+        assert!(heard.text().contains("message_stop"), "{}", heard.text());
+        if !heard.text().contains("handoff-resume") {
+            lost = Some(heard);
+            break;
+        }
+    }
+    assert!(lost.is_some(), "never full");
+    assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
+}
