@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use baton_proxy::handoff::record::{Conversation, Handoff};
+use baton_proxy::handoff::record::{Conversation, Handoff, Origin};
 use baton_proxy::store::Store;
 use baton_proxy::store::sqlite::SqliteStore;
 use baton_proxy::wire::WireId;
@@ -139,6 +139,7 @@ fn handoffs(count: usize) -> Vec<(Handoff, Conversation)> {
             model: Some("claude-opus-4-8".to_owned()),
             created_ms: 1_700_000_000_000 + n as u64,
             history_bytes: 400_000,
+            origin: Origin::Model,
             archived: false,
         };
         let conversation = Conversation {

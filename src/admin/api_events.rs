@@ -83,6 +83,7 @@ async fn event(news: Live, dir: PathBuf) -> Option<Bytes> {
             "begun",
             json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
         ),
+        Live::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
         Live::Ended { id } => {
             let row = tokio::task::spawn_blocking(move || Query::open(&dir).ok()??.row(&id).ok()?);
             ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)

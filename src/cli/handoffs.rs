@@ -189,6 +189,7 @@ struct Record<'a> {
     parent: Option<String>,
     created_ms: u64,
     history_bytes: u64,
+    origin: &'static str,
     prompt_bytes: usize,
     archived: bool,
     reason: Option<&'a str>,
@@ -207,6 +208,7 @@ impl<'a> Record<'a> {
             parent: handoff.parent.map(|id| id.to_string()),
             created_ms: handoff.created_ms,
             history_bytes: handoff.history_bytes,
+            origin: handoff.origin.name(),
             prompt_bytes: handoff.prompt.len(),
             archived: handoff.archived,
             reason: handoff.reason.as_deref(),
@@ -261,6 +263,7 @@ fn described(handoff: &Handoff, now_ms: u64) -> String {
         ("principal", Some(text(&handoff.principal))),
         ("conversation", Some(text(&handoff.conversation))),
         ("parent", handoff.parent.map(|id| id.to_string())),
+        ("origin", Some(handoff.origin.name().to_owned())),
         ("history", Some(size(handoff.history_bytes))),
         ("prompt", Some(size(handoff.prompt.len() as u64))),
         ("archived", handoff.archived.then(|| "yes".to_owned())),
@@ -282,6 +285,7 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handoff::record::Origin;
     use crate::wire::WireId;
 
     fn handoff(id: &str) -> Handoff {
@@ -297,6 +301,7 @@ mod tests {
             model: Some("claude".into()),
             created_ms: 0,
             history_bytes: 2048,
+            origin: Origin::Model,
             archived: false,
         }
     }
@@ -347,7 +352,7 @@ mod tests {
     fn the_names_of_the_record_are_api() {
         let value = serde_json::to_value(Record::of(&handoff(A))).unwrap();
         let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        let expected = "id resume principal conversation wire model parent created_ms history_bytes prompt_bytes \
+        let expected = "id resume principal conversation wire model parent created_ms history_bytes origin prompt_bytes \
             archived reason prompt";
         assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
     }

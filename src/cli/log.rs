@@ -203,7 +203,7 @@ fn painted(row: &Row, line: String) -> String {
         () if !row.event.fired.is_empty() => AnsiColor::Green,
         () if matches!(
             row.event.outcome.as_str(),
-            "refused" | "truncated" | "upstream_error"
+            "refused" | "truncated" | "upstream_error" | "in_band_error"
         ) =>
         {
             AnsiColor::Red

@@ -11,6 +11,7 @@ mod handoffs;
 mod log;
 mod output;
 mod readiness;
+mod running;
 mod serve;
 mod show;
 mod status;

@@ -1,7 +1,7 @@
 //! `baton serve`: opens everything, says where it listens, and ends in good order.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
 use super::readiness;
+use super::running::{Claim, Process};
 use super::wiring::Data;
 use crate::admin::{self, AdminState, Inspector};
 use crate::config::{Config, Flags};
@@ -98,8 +99,12 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     } else {
         "http"
     };
+    let here = format!("{scheme}://{}", reachable(data.addr()));
+    let claim = claim(&config, &here, format!("http://{}", reachable(admin_addr)));
     out.line(format_args!("listening on {scheme}://{}", data.addr()))?;
     out.line(format_args!("admin on http://{admin_addr}"))?;
+    // Who reads by machine may have read enough.
+    let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
 
     // The admin listener stays while streams drain, so that `/readyz` can say so.
     let (drained, until_drained) = watch::channel(false);
@@ -111,6 +116,7 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let sweeper = tokio::spawn(sweep(Arc::clone(&swept)));
     data.run(stop).await;
     sweeper.abort();
+    drop(claim);
     let _ = drained.send(true);
     // Its answers are short, and all that matters has been served.
     let _ = admin.await;
@@ -118,6 +124,39 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
     let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
     let _ = written.await;
     Ok(())
+}
+
+/// An address at which this machine reaches a listener.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+/// Says in the state directory that this process serves. What cannot be said is no reason not to serve.
+fn claim(config: &Config, data: &str, admin: String) -> Option<Claim> {
+    let process = Process {
+        pid: std::process::id(),
+        data: data.to_owned(),
+        admin,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_ms: journal::now_ms(),
+    };
+    match Claim::of(&config.state_dir, &process) {
+        Ok(Some(claim)) => return Some(claim),
+        Ok(None) => tracing::warn!(
+            target: "baton",
+            dir = %config.state_dir.display(),
+            "another process serves from this state directory: give each its own"
+        ),
+        Err(error) => {
+            tracing::warn!(target: "baton", %error, "`baton status` will not know of this process");
+        }
+    }
+    None
 }
 
 /// The store and the key of the seals. The first start ever waits for the disk with both, so it does it once.

@@ -7,6 +7,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, size};
+use super::running::{self, Found, Process};
 use crate::config::StoreKind;
 use crate::handoff::record::Handoff;
 use crate::journal::{Filter, Row, Totals};
@@ -16,6 +17,10 @@ use crate::store::{self, HandoffFilter};
 #[derive(Serialize)]
 struct Status {
     version: &'static str,
+    /// The proxy that serves from this state directory.
+    running: Option<Process>,
+    /// The one that did, and ended without a word.
+    stale: Option<Process>,
     state_dir: String,
     listen: String,
     admin: String,
@@ -47,8 +52,15 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         let all = query.conversations(None, 0).map_err(unread)?;
         saved = all.iter().map(|c| c.saved_tokens).sum();
     }
+    let (running, stale) = match running::find(&config.state_dir) {
+        Found::Running(process) => (process, None),
+        Found::Stale(process) => (None, Some(process)),
+        Found::Nobody => (None, None),
+    };
     let status = Status {
         version: env!("CARGO_PKG_VERSION"),
+        running,
+        stale,
         state_dir: config.state_dir.display().to_string(),
         listen: config.server.listen.to_string(),
         admin: config.admin.listen.to_string(),
@@ -87,8 +99,12 @@ fn line(status: &Status) -> String {
         .last_exchange
         .as_ref()
         .map_or_else(|| "-".to_owned(), |row| age(row.at_ms, now));
+    let running = match &status.running {
+        Some(process) => format!("running at {}", first_line(&process.data, None)),
+        None => "not running".to_owned(),
+    };
     format!(
-        "baton: {} exchanges, {} handoffs, {} tokens saved, last {last}",
+        "baton: {running}, {} exchanges, {} handoffs, {} tokens saved, last {last}",
         status.journal.exchanges, status.handoffs, status.saved_tokens
     )
 }
@@ -117,11 +133,31 @@ fn rows(status: &Status) -> Vec<String> {
             )
         },
     );
+    let running = match (&status.running, &status.stale) {
+        (Some(process), _) => format!(
+            "yes: process {}, version {}, started {}",
+            process.pid,
+            first_line(&process.version, None),
+            ago(process.started_ms, now)
+        ),
+        (None, Some(process)) => format!(
+            "no: process {}, started {}, ended without a word",
+            process.pid,
+            ago(process.started_ms, now)
+        ),
+        (None, None) => "no".to_owned(),
+    };
+    // Where it is; else where it would be.
+    let place = |found: fn(&Process) -> &String, configured: &str| match &status.running {
+        Some(process) => first_line(found(process), None),
+        None => format!("http://{configured}"),
+    };
     [
         ("version", status.version.to_owned()),
+        ("running", running),
         ("state", first_line(&status.state_dir, None)),
-        ("agents at", format!("http://{}", status.listen)),
-        ("inspector", format!("http://{}", status.admin)),
+        ("agents at", place(|process| &process.data, &status.listen)),
+        ("inspector", place(|process| &process.admin, &status.admin)),
         (
             "journal",
             format!(

@@ -21,6 +21,8 @@ use crate::telemetry::{ExchangeEvent, Metrics, Traces};
 /// that none is lost with a task that did not come to it.
 struct Told {
     event: ExchangeEvent,
+    /// Whether the log is for machines.
+    json: bool,
     metrics: Arc<Metrics>,
     journal: Tap,
     traces: Traces,
@@ -28,7 +30,10 @@ struct Told {
 
 impl Drop for Told {
     fn drop(&mut self) {
-        self.event.log();
+        match self.json {
+            true => self.event.log(),
+            false => self.event.log_line(),
+        }
         self.metrics.record(&self.event);
         self.journal.end(&self.event);
         self.traces.record(&self.event);
@@ -68,9 +73,11 @@ impl Data {
                 drop(told);
             }
         });
+        let json = config.log.json;
         let tap = move |event: ExchangeEvent| {
             let told = Told {
                 event,
+                json,
                 metrics: Arc::clone(&counted),
                 journal: noted.clone(),
                 traces: traces.clone(),

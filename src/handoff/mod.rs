@@ -11,3 +11,4 @@ pub mod record;
 pub mod seal;
 pub mod sentinel;
 pub mod tool;
+pub mod untooled;

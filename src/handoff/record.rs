@@ -14,6 +14,32 @@ pub type Principal = String;
 /// The principal where no clients are configured.
 pub const LOCAL: &str = "local";
 
+/// Who began a handoff.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The model, by calling the tool.
+    #[default]
+    Model,
+}
+
+impl Origin {
+    /// Every origin.
+    pub const ALL: [Self; 1] = [Self::Model];
+
+    /// The name used in records, logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+        }
+    }
+
+    /// The origin of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|origin| origin.name() == name)
+    }
+}
+
 /// A handoff that fired: written before its sentinel's first byte is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
@@ -40,6 +66,9 @@ pub struct Handoff {
     pub created_ms: u64,
     /// Size in bytes of the agent's request in which it fired.
     pub history_bytes: u64,
+    /// Who began it.
+    #[serde(default)]
+    pub origin: Origin,
     /// Put away by a person: still resumable by its sentinel, no longer listed as open.
     pub archived: bool,
 }

@@ -4,6 +4,7 @@ use super::diff::State;
 use super::exchange::{Exchange, Leg};
 use super::row::LegChange;
 use crate::handoff::plan::Why;
+use crate::handoff::untooled::Untooled;
 
 /// The sentences, in the order in which things happened.
 pub(super) fn notes(exchange: &Exchange) -> Vec<String> {
@@ -15,6 +16,9 @@ pub(super) fn notes(exchange: &Exchange) -> Vec<String> {
             "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole."
                 .to_owned(),
         );
+    }
+    if let Some(why) = row.event.untooled.as_deref().and_then(Untooled::named) {
+        out.push(format!("No tool was offered: {} ({}).", why.about(), why.name()));
     }
     for leg in &exchange.legs {
         let label = if many {

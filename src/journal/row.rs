@@ -45,12 +45,14 @@ pub struct Row {
 pub struct Event {
     /// Status sent to the agent.
     pub status: u16,
-    /// `complete`, `cancelled`, `truncated`, `upstream_error`, `refused`; empty while under way.
+    /// `complete`, `cancelled`, `truncated`, `upstream_error`, `in_band_error`, `refused`; empty while under way.
     pub outcome: String,
     /// Whether the response was a stream.
     pub streamed: bool,
     /// Whether the tool was offered.
     pub tooled: bool,
+    /// Why not: a name of [`crate::handoff::untooled`].
+    pub untooled: Option<String>,
     /// The handoff that it was pinned to.
     pub pinned: Option<String>,
     /// Whether the conversation was pinned before and this transcript holds no sentinel.
@@ -125,6 +127,7 @@ impl Event {
             outcome: event.outcome.name().to_owned(),
             streamed: event.streamed,
             tooled: event.tooled,
+            untooled: event.untooled.map(|why| why.name().to_owned()),
             pinned: event.pinned.clone(),
             unpinned: event.unpinned,
             fired: event.fired.clone(),

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 
 use super::note::{Begun, Copied, Note};
 use crate::handoff::plan::Change;
-use crate::telemetry::ExchangeEvent;
+use crate::telemetry::{ExchangeEvent, HandoffEvent};
 use crate::wire::{Stop, Usage};
 
 /// Notes that may wait; an exchange makes about six.
@@ -52,6 +52,8 @@ pub enum Live {
         /// Milliseconds since the Unix epoch.
         at_ms: u64,
     },
+    /// A handoff has fired; its exchange goes on.
+    Handoff(Box<HandoffEvent>),
     /// An exchange has ended, and can be read whole.
     Ended {
         /// Its id.
@@ -168,6 +170,15 @@ impl Tap {
             event: Box::new(event.clone()),
             partial,
         });
+    }
+
+    /// A handoff has fired: whoever watches hears of it now, and the journal keeps it with its exchange.
+    pub fn handoff(&self, event: &HandoffEvent) {
+        let live = self.0.as_ref().map(|shared| &shared.live);
+        if let Some(live) = live.filter(|live| live.receiver_count() > 0) {
+            // Whoever watched may just have gone.
+            let _ = live.send(Live::Handoff(Box::new(event.clone())));
+        }
     }
 
     /// Copies that were dropped because the queue was full, or could not be written.

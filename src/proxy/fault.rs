@@ -4,6 +4,7 @@
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 
+use super::download::StreamFault;
 use super::out::OutBody;
 use crate::wire::WireId;
 
@@ -89,6 +90,8 @@ codes! {
     SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
     /// The connection ended before a response began.
     CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
+    /// The answer's coding or framing is broken, before anything of it was sent on.
+    UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and look at what stands between this proxy and upstream";
 }
 
 /// A row, with what is known about this one case.
@@ -109,6 +112,18 @@ impl From<Code> for Fault {
             detail: None,
             retry_after: None,
         }
+    }
+}
+
+impl From<StreamFault> for Fault {
+    /// An answer that failed before anything of it was sent on.
+    fn from(fault: StreamFault) -> Self {
+        let code = match fault {
+            StreamFault::Silent(_) => Code::SILENT,
+            StreamFault::Closed(_) => Code::CLOSED,
+            StreamFault::TooLong(_) | StreamFault::Undecodable(_) => Code::UNREADABLE,
+        };
+        Self::because(code, fault.to_string())
     }
 }
 

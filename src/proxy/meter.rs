@@ -59,6 +59,11 @@ impl ExchangeMeter {
         }
     }
 
+    /// Reads what was written into the event so far.
+    pub fn read<T>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> Option<T> {
+        self.0.lock().event.as_ref().map(read)
+    }
+
     /// The agent's whole request is in: `bytes` of it, decoded.
     pub fn request_read(&self, bytes: u64) {
         let _ = self.0.read.set(Instant::now());

@@ -66,6 +66,7 @@ use self::upstream::{Place, Upstreams};
 use crate::config::Config;
 use crate::handoff::sentinel::SealKey;
 use crate::handoff::tool;
+use crate::handoff::untooled::Untooled;
 use crate::journal::{Gather, Recording, Tap};
 use crate::json;
 use crate::redact;
@@ -205,7 +206,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
     let recording = app.journal.exchange(&id);
     let mut permit = app.exchanges.clone().try_acquire_owned().ok();
     let shape = route.shape();
-    let mut response = match admit(&app, &parts, route, permit.is_some()) {
+    let response = match admit(&app, &parts, route, permit.is_some()) {
         Ok(Admitted { client, place, route }) => {
             let ctx = RequestContext {
                 id: id.clone(),
@@ -230,10 +231,21 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
             refuse(&meter, shape, &fault)
         }
     };
+    let (head, body) = response.into_parts();
+    let mut response = match body.begun().await {
+        Ok(body) => Response::from_parts(head, body),
+        Err(fault) => refuse(&meter, shape, &fault.into()),
+    };
     if let Ok(id) = HeaderValue::try_from(id) {
         response
             .headers_mut()
             .insert(HeaderName::from_static("x-baton-exchange"), id);
+    }
+    if let Some(why) = meter.read(|e| e.untooled).flatten() {
+        response.headers_mut().insert(
+            HeaderName::from_static("x-baton-untooled"),
+            HeaderValue::from_static(why.name()),
+        );
     }
     meter.note(|e| e.status = response.status().as_u16());
     let shown = match recording.is_on() {
@@ -250,11 +262,13 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Paced) -> Response<Out
     if let Some(sealed) = sealed {
         sealed.say(&ctx);
     }
-    let readable = ctx.call.carries_transcript()
-        && ctx.method == Method::POST
-        && sealed.is_none()
-        && Coding::of(&ctx.headers) != Coding::Opaque;
-    if !readable {
+    let asks = ctx.call.carries_transcript() && ctx.method == Method::POST;
+    let unread = match sealed {
+        Some(_) => Some(Untooled::Signed),
+        None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(Untooled::UnreadCoding),
+    };
+    if !asks || unread.is_some() {
+        ctx.meter.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored::run(&app, ctx, body)).await;
     }
     match body::collect(&ctx.headers, body, app.config.limits.body_bytes, &app.bodies).await {

@@ -1,8 +1,10 @@
 //! The body of a response to the agent. It is polled by the server and polls its source directly: no task and
 //! no channel in between. Dropping it drops the upstream connection with it.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -22,9 +24,15 @@ pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Sen
 /// What the agent gets.
 pub struct OutBody {
     source: Source,
+    /// What was polled before the head went out; `Some(None)`: the end.
+    ahead: Option<Option<Frame<Bytes>>>,
     guard: Option<Guard>,
     handed_over: Option<Box<dyn FnOnce() + Send>>,
 }
+
+/// How long a response's head waits for the first piece of its body. What is broken is mostly so from its first byte
+/// on, and that comes with the head; without one of them there is still a status to tell it by.
+const FIRST_PIECE: Duration = Duration::from_millis(250);
 
 enum Source {
     Whole(Option<Bytes>),
@@ -51,6 +59,7 @@ impl OutBody {
     fn of(source: Source) -> Self {
         Self {
             source,
+            ahead: None,
             guard: None,
             handed_over: None,
         }
@@ -63,6 +72,20 @@ impl OutBody {
             handed_over: Some(Box::new(then)),
             ..self
         }
+    }
+
+    /// The same, with its first piece there, or soon; the fault where there will be none.
+    pub(super) async fn begun(mut self) -> Result<Self, StreamFault> {
+        if self.is_end_stream() || matches!(self.source, Source::Whole(_)) {
+            return Ok(self);
+        }
+        let first = poll_fn(|cx| self.poll_source(cx));
+        match tokio::time::timeout(FIRST_PIECE, first).await {
+            Ok(Some(Err(fault))) => return Err(fault),
+            Ok(polled) => self.ahead = Some(polled.and_then(Result::ok)),
+            Err(_) => {}
+        }
+        Ok(self)
     }
 
     /// Counts into `meter`, copies into `shown` and holds `permit` until the body is dropped.
@@ -87,6 +110,9 @@ impl OutBody {
     }
 
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        if let Some(ahead) = self.ahead.take() {
+            return Poll::Ready(ahead.map(Ok));
+        }
         match &mut self.source {
             Source::Whole(bytes) => {
                 let mut piece = bytes.take();
@@ -126,6 +152,9 @@ impl Body for OutBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        if let Some(ahead) = &self.ahead {
+            return ahead.is_none();
+        }
         match &self.source {
             Source::Whole(bytes) => bytes.is_none(),
             Source::Upstream(body) => body.is_end_stream(),
@@ -134,11 +163,22 @@ impl Body for OutBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
+        let rest = match &self.source {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Source::Upstream(body) => body.size_hint(),
             Source::Stream(body) => body.size_hint(),
+        };
+        let ahead = self.ahead.as_ref().and_then(Option::as_ref);
+        let Some(ahead) = ahead.and_then(Frame::data_ref) else {
+            return rest;
+        };
+        let ahead = ahead.len() as u64;
+        let mut all = SizeHint::new();
+        all.set_lower(rest.lower() + ahead);
+        if let Some(upper) = rest.upper() {
+            all.set_upper(upper + ahead);
         }
+        all
     }
 }
 

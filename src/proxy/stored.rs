@@ -1,14 +1,17 @@
 //! Responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and what hangs below): the agent knows a
 //! response of several legs by its first leg's id, upstream keeps the last one under another.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use memchr::memmem;
 
+use super::download::StreamFault;
+use super::fault::{Code, Fault};
 use super::out::OutBody;
 use super::pace::Paced;
 use super::{App, RequestContext, headers, relay};
+use crate::store::StoreError;
 use crate::wire::WireId;
 
 /// A target with upstream's own id in it, and both ids.
@@ -20,13 +23,21 @@ struct Mapped {
 
 /// Relays a request that carries no transcript.
 pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Response<OutBody> {
-    let Some(mapped) = mapped(app, &ctx).await else {
-        return relay::run(ctx, body).await;
+    let mapped = match mapped(app, &ctx).await {
+        Ok(Some(mapped)) => mapped,
+        Ok(None) => return relay::run(ctx, body).await,
+        Err(error) => {
+            // Under the agent's id upstream has another response, or none: the one that was read or deleted would be
+            // the wrong one.
+            tracing::error!(exchange = ctx.id, %error, "a stored response cannot be asked for");
+            let why = "nor the id that upstream knows the response by be found";
+            return ctx.refuse(Fault::because(Code::STORE, why));
+        }
     };
     ctx.target.clone_from(&mapped.target);
     let limit = app.config.limits.body_bytes;
     let plain = ctx.method == Method::GET || ctx.method == Method::DELETE;
-    let response = relay::run(ctx, body).await;
+    let response = relay::run(ctx.clone(), body).await;
     let (parts, body) = response.into_parts();
     if !plain
         || headers::is_stream(&parts.headers)
@@ -34,40 +45,45 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Resp
     {
         return Response::from_parts(parts, body);
     }
-    match http_body_util::Limited::new(body, limit).collect().await {
+    match collected(body, limit).await {
         Ok(all) => {
-            let text = renamed(&all.to_bytes(), &mapped.upstream, &mapped.shown);
+            let text = renamed(&all, &mapped.upstream, &mapped.shown);
             let mut out = Response::new(OutBody::whole(text));
             *out.status_mut() = parts.status;
             *out.headers_mut() = headers::back(&parts.headers, true);
             out
         }
-        Err(error) => {
-            tracing::warn!(%error, "a stored response broke off");
-            super::fault::Fault::because(super::fault::Code::CLOSED, error.to_string())
-                .response(WireId::OpenaiResponses)
-        }
+        Err(fault) => ctx.refuse(fault.into()),
     }
 }
 
-async fn mapped(app: &App, ctx: &RequestContext) -> Option<Mapped> {
-    if ctx.wire != Some(WireId::OpenaiResponses) {
-        return None;
+async fn collected(mut body: OutBody, limit: usize) -> Result<Bytes, StreamFault> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await.transpose()? {
+        let piece = frame.into_data().unwrap_or_default();
+        if all.len() + piece.len() > limit {
+            return Err(StreamFault::TooLong(limit));
+        }
+        all.extend_from_slice(&piece);
     }
-    let (before, id, behind) = split(&ctx.target)?;
-    let found = app
-        .sessions
-        .store()
-        .response_id(&ctx.principal, id)
-        .await
-        .ok()
-        .flatten()?;
+    Ok(all.freeze())
+}
+
+async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
+    if ctx.wire != Some(WireId::OpenaiResponses) {
+        return Ok(None);
+    }
+    let Some((before, id, behind)) = split(&ctx.target) else {
+        return Ok(None);
+    };
+    let found = app.sessions.store().response_id(&ctx.principal, id).await?;
     // One that ended with its handoff is what upstream knows it as.
-    (!found.starts_with("handoff:")).then(|| Mapped {
+    let found = found.filter(|found| !found.starts_with("handoff:"));
+    Ok(found.map(|found| Mapped {
         target: format!("{before}{found}{behind}"),
         shown: id.to_owned(),
-        upstream: found.clone(),
-    })
+        upstream: found,
+    }))
 }
 
 /// A target around the response id in it.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
-use crate::handoff::record::{self, Place};
+use crate::handoff::record::{self, Origin, Place};
 use crate::wire::WireId;
 
 /// A handoff with every field filled.
@@ -24,6 +24,7 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         model: Some("model-1".into()),
         created_ms,
         history_bytes: 123_456,
+        origin: Origin::Model,
         archived: false,
     }
 }

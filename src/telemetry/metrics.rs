@@ -11,9 +11,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use super::ExchangeEvent;
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
+use super::{ExchangeEvent, HandoffEvent};
+use crate::handoff::record::Origin;
 use crate::wire::WireId;
 
 /// Buckets as the OpenTelemetry GenAI conventions advise for token counts.
@@ -38,6 +39,18 @@ const ADDED_BUCKETS: [f64; 12] = [
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByWire {
     wire: &'static str,
+}
+
+/// Sizes of prompts and requests, from a line to the whole of a large context.
+const BYTE_BUCKETS: [f64; 12] = [
+    256.0, 1024.0, 4096.0, 16384.0, 65536.0, 131072.0, 262144.0, 524288.0, 1048576.0, 2097152.0, 4194304.0,
+    16777216.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOrigin {
+    wire: &'static str,
+    origin: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -87,7 +100,10 @@ pub struct Metrics {
     journal_dropped: Counter,
     count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
-    handoffs: WireCounter,
+    handoffs: Family<ByOrigin, Counter>,
+    handoff_prompt: Histograms<ByOrigin>,
+    handoff_before: Histograms<ByOrigin>,
+    handoff_after: Histograms<ByOrigin>,
     legs: WireCounter,
     leg_retries: WireCounter,
     pinned_requests: WireCounter,
@@ -125,6 +141,9 @@ impl Metrics {
             count_dropped: OnceLock::new(),
             traces_dropped: Counter::default(),
             handoffs: Family::default(),
+            handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
+            handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
+            handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             legs: Family::default(),
             leg_retries: Family::default(),
             pinned_requests: Family::default(),
@@ -187,8 +206,31 @@ impl Metrics {
             "Exchanges whose spans were not taken by the queue or the collector",
             self.traces_dropped.clone(),
         );
+        r.register(
+            "baton_handoffs",
+            "Handoffs that fired, by who began them",
+            self.handoffs.clone(),
+        );
+        for (name, help, sizes) in [
+            (
+                "baton_handoff_prompt_bytes",
+                "Carry-over prompts",
+                &self.handoff_prompt,
+            ),
+            (
+                "baton_handoff_before_bytes",
+                "Upstream requests in which a handoff fired",
+                &self.handoff_before,
+            ),
+            (
+                "baton_handoff_after_bytes",
+                "Upstream requests right behind a handoff",
+                &self.handoff_after,
+            ),
+        ] {
+            r.register(name, help, sizes.clone());
+        }
         for (name, help, counter) in [
-            ("baton_handoffs", "Handoffs that fired", &self.handoffs),
             ("baton_legs", "Upstream requests", &self.legs),
             (
                 "baton_leg_retries",
@@ -244,7 +286,6 @@ impl Metrics {
         });
         exchanges.inc();
         for (counter, amount) in [
-            (&series.handoffs, event.fired.len() as u64),
             (&series.legs, event.sent_bytes.len() as u64),
             (&series.leg_retries, u64::from(event.retries)),
             (&series.pinned_requests, u64::from(event.pinned.is_some())),
@@ -258,17 +299,38 @@ impl Metrics {
             counter.inc_by(amount);
         }
         series.added.observe(event.added.as_secs_f64());
+        for handoff in &event.handoffs {
+            self.record_handoff(handoff);
+        }
         if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
             self.record_model(event, wire, model);
         }
     }
 
+    /// Rare, so that its series are looked up each time.
+    fn record_handoff(&self, handoff: &HandoffEvent) {
+        let (wire, origin) = (handoff.wire, handoff.origin);
+        let label = ByOrigin { wire, origin };
+        self.handoffs.get_or_create(&label).inc();
+        for (sizes, bytes) in [
+            (&self.handoff_prompt, handoff.prompt_bytes),
+            (&self.handoff_before, handoff.before_bytes),
+            (&self.handoff_after, handoff.after_bytes),
+        ] {
+            sizes.get_or_create(&label).observe(bytes as f64);
+        }
+    }
+
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
+        // There from the wire's first exchange on: a counter that begins with its first handoff would not show that one.
+        for origin in Origin::ALL.map(Origin::name) {
+            let wire = label(wire);
+            drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
+        }
         let by_wire = ByWire { wire: label(wire) };
         let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);
         WireSeries {
             outcomes: Outcomes::default(),
-            handoffs: counter(&self.handoffs),
             legs: counter(&self.legs),
             leg_retries: counter(&self.leg_retries),
             pinned_requests: counter(&self.pinned_requests),
@@ -413,7 +475,19 @@ mod tests {
         ExchangeEvent {
             wire: Some(WireId::Anthropic),
             model: Some(model.into()),
-            fired: vec!["a".into()],
+            handoffs: vec![HandoffEvent {
+                id: "a".into(),
+                exchange: "x".into(),
+                conversation: "c".into(),
+                origin: "model",
+                reason: None,
+                wire: "anthropic",
+                model: None,
+                at_ms: 0,
+                prompt_bytes: 300,
+                before_bytes: 400_000,
+                after_bytes: 9_000,
+            }],
             sent_bytes: vec![7, 3],
             status: 200,
             first_byte: Some(Duration::from_millis(300)),
@@ -448,6 +522,9 @@ mod tests {
             "baton_journal_dropped counter",
             "baton_traces_dropped counter",
             "baton_handoffs counter",
+            "baton_handoff_prompt_bytes histogram",
+            "baton_handoff_before_bytes histogram",
+            "baton_handoff_after_bytes histogram",
             "baton_legs counter",
             "baton_leg_retries counter",
             "baton_pinned_requests counter",
@@ -461,7 +538,8 @@ mod tests {
         assert_eq!(types, expected);
         for line in [
             "baton_exchanges_total{wire=\"anthropic\",outcome=\"complete\"} 1",
-            "baton_handoffs_total{wire=\"anthropic\"} 1",
+            "baton_handoffs_total{wire=\"anthropic\",origin=\"model\"} 1",
+            "baton_handoff_after_bytes_sum{wire=\"anthropic\",origin=\"model\"} 9000.0",
             "baton_legs_total{wire=\"anthropic\"} 2",
             "baton_sent_bytes_total{wire=\"anthropic\"} 10",
             "baton_tokens_total{wire=\"anthropic\",kind=\"cache_read\"} 2",

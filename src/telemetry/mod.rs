@@ -3,6 +3,8 @@
 //! Knows names of fields and metrics, which are API and asserted by tests: OpenTelemetry's GenAI names where they
 //! exist, `baton.*` and `baton_*` otherwise. Knows nothing of requests, stores or streams.
 
+mod handoff;
+mod line;
 mod metrics;
 mod models;
 mod otlp;
@@ -10,13 +12,15 @@ mod plain;
 mod series;
 mod setup;
 
+pub use handoff::HandoffEvent;
 pub use metrics::Metrics;
 pub use otlp::Traces;
 pub use setup::start;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::wire::WireId;
+use crate::handoff::untooled::Untooled;
+use crate::wire::{Stop, WireId};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,11 +46,21 @@ pub enum Outcome {
     Truncated,
     /// Upstream answered with an error status, relayed.
     UpstreamError,
+    /// Upstream answered with a status of success and told an error in the body: an event of the stream, or the reply.
+    InBandError,
     /// An error of our own was answered.
     Refused,
 }
 
 impl Outcome {
+    /// That of a response that was sent to its end, whose last leg ended like this.
+    pub fn of_end(stop: Stop) -> Self {
+        match stop {
+            Stop::Error => Self::InBandError,
+            _ => Self::Complete,
+        }
+    }
+
     /// The name used in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -54,6 +68,7 @@ impl Outcome {
             Self::Cancelled => "cancelled",
             Self::Truncated => "truncated",
             Self::UpstreamError => "upstream_error",
+            Self::InBandError => "in_band_error",
             Self::Refused => "refused",
         }
     }
@@ -78,6 +93,8 @@ pub struct ExchangeEvent {
     pub pinned: Option<String>,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
+    /// The same, with what is counted of each.
+    pub handoffs: Vec<HandoffEvent>,
     /// Whether the conversation has an active handoff of which the transcript holds no sentinel.
     pub unpinned: bool,
     /// Calls of our tool that were answered with an error, or dropped.
@@ -86,6 +103,8 @@ pub struct ExchangeEvent {
     pub broken_up: u32,
     /// Whether the tool was offered.
     pub tooled: bool,
+    /// Why not, where the request carries a transcript.
+    pub untooled: Option<Untooled>,
     /// Whether the response was a stream.
     pub streamed: bool,
     /// Status sent to the agent.
@@ -126,10 +145,12 @@ impl ExchangeEvent {
             conversation: None,
             pinned: None,
             fired: Vec::new(),
+            handoffs: Vec::new(),
             unpinned: false,
             refused_calls: 0,
             broken_up: 0,
             tooled: false,
+            untooled: None,
             streamed: false,
             status: 0,
             received_bytes: 0,
@@ -178,6 +199,7 @@ impl ExchangeEvent {
             baton.outcome = self.outcome.name(),
             baton.streamed = self.streamed,
             baton.tooled = self.tooled,
+            baton.untooled = self.untooled.map(Untooled::name),
             baton.pinned = self.pinned,
             baton.unpinned = self.unpinned.then_some(true),
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
@@ -278,6 +300,7 @@ mod tests {
             pinned: Some("p".into()),
             fired: vec!["f".into(), "g".into()],
             unpinned: true,
+            untooled: Some(Untooled::Summary),
             tokens: vec![tokens, tokens],
             first_byte: Some(Duration::from_micros(1500)),
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
@@ -286,7 +309,7 @@ mod tests {
         let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-            baton.tooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
+            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
             baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";

@@ -36,7 +36,6 @@ impl<T> Default for PerWire<T> {
 /// What is counted by wire.
 pub(super) struct WireSeries {
     pub(super) outcomes: Outcomes,
-    pub(super) handoffs: Counter,
     pub(super) legs: Counter,
     pub(super) leg_retries: Counter,
     pub(super) pinned_requests: Counter,
@@ -51,7 +50,7 @@ pub(super) struct WireSeries {
 
 /// A counter for each outcome; one that never came is not shown.
 #[derive(Default)]
-pub(super) struct Outcomes([OnceLock<Counter>; 5]);
+pub(super) struct Outcomes([OnceLock<Counter>; 6]);
 
 impl Outcomes {
     pub(super) fn get(&self, outcome: Outcome, make: impl FnOnce() -> Counter) -> &Counter {
@@ -61,6 +60,7 @@ impl Outcomes {
             Outcome::Truncated => 2,
             Outcome::UpstreamError => 3,
             Outcome::Refused => 4,
+            Outcome::InBandError => 5,
         };
         self.0[i].get_or_init(make)
     }

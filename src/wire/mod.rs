@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handoff::record::HiddenPair;
 use crate::handoff::sentinel;
-use crate::json::Span;
+use crate::json::{self, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
 
@@ -294,6 +294,20 @@ pub trait Wire: Send + Sync + 'static {
     fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
         reply
     }
+}
+
+/// Whether a reply in one piece is an error, or tells of one: all APIs have it in a member of the same name, which
+/// may be there and null.
+pub fn tells_error(body: &[u8]) -> bool {
+    let whole = json::whole(body).ok();
+    whole.and_then(|whole| error_in(body, whole)).is_some()
+}
+
+/// The error that the object `whole` tells.
+pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
+    let object = data.get(whole.start) == Some(&b'{');
+    let error = json::get(data, whole, "error").filter(|_| object)?;
+    (!matches!(error.of(data), b"null" | b"false" | b"\"\"" | b"{}")).then_some(error)
 }
 
 /// What is looked for in a response.

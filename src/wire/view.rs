@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
+use crate::handoff::untooled::Untooled;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
 
@@ -178,16 +179,37 @@ const MOST_TOOLS: usize = 127;
 impl View {
     /// Whether this request, taken alone, is one of an agent's loop and may get the tool.
     pub fn eligible(&self) -> bool {
-        let f = &self.facts;
-        let roomy = self
-            .tools
-            .is_some_and(|t| t.client && !t.taken && t.count < MOST_TOOLS);
-        roomy && f.choice == Choice::Auto && !(f.structured || f.many || f.cramped || f.held || f.summary)
+        self.unfit_for_tool().is_none()
     }
 
     /// Whether the tool could be added at all.
     pub fn has_room_for_tool(&self) -> bool {
-        self.tools.is_some_and(|t| t.client && !t.taken) && !self.facts.held && !self.facts.many
+        self.no_room_for_tool().is_none()
+    }
+
+    /// Why this request, taken alone, should not get the tool.
+    pub fn unfit_for_tool(&self) -> Option<Untooled> {
+        let f = &self.facts;
+        let full = self.tools.is_some_and(|t| t.count >= MOST_TOOLS);
+        self.no_room_for_tool()
+            .or(full.then_some(Untooled::TooManyTools))
+            .or((f.choice != Choice::Auto).then_some(Untooled::ToolChoice))
+            .or(f.structured.then_some(Untooled::StructuredOutput))
+            .or(f.cramped.then_some(Untooled::SmallOutput))
+            .or(f.summary.then_some(Untooled::Summary))
+    }
+
+    /// Why the tool cannot be added at all.
+    pub fn no_room_for_tool(&self) -> Option<Untooled> {
+        match self.tools {
+            Some(tools) if tools.taken => Some(Untooled::NameTaken),
+            Some(tools) if tools.client => match &self.facts {
+                facts if facts.held => Some(Untooled::ProviderHeld),
+                facts if facts.many => Some(Untooled::ManyChoices),
+                _ => None,
+            },
+            _ => Some(Untooled::NoClientTools),
+        }
     }
 }
 

@@ -300,11 +300,11 @@ fn has(value: &Value, names: &str) {
     }
 }
 
-const ROW: &str = "id conversation at_ms wire route model status outcome streamed tooled pinned unpinned fired legs retries \
+const ROW: &str = "id conversation at_ms wire route model status outcome streamed tooled untooled pinned unpinned fired legs retries \
     refused_calls broken_up received_bytes sent_bytes response_bytes received_messages sent_messages tokens first_byte_ms \
     total_ms added_ms changes";
 const HANDOFF: &str =
-    "id conversation at_ms wire model parent reason prompt_bytes first_line archived resume_line";
+    "id conversation at_ms wire model parent origin reason prompt_bytes first_line archived resume_line";
 const CONVERSATION: &str =
     "key title wire model exchanges handoffs first_ms last_ms received_bytes sent_bytes saved_tokens";
 
@@ -588,5 +588,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         "exchange received legs shown",
     );
     assert!(said(dir.path(), &["show", short, "--har"]).contains("\"startedDateTime\""));
-    assert!(said(dir.path(), &["status", "--line"]).starts_with("baton: 1 exchanges, 0 handoffs"));
+    assert!(
+        said(dir.path(), &["status", "--line"]).starts_with("baton: not running, 1 exchanges, 0 handoffs")
+    );
 }

@@ -85,6 +85,7 @@ const OUTCOMES = {
   cancelled: "the agent left",
   truncated: "cut off upstream",
   upstream_error: "error upstream",
+  in_band_error: "error in the answer",
   refused: "refused by baton",
 };
 

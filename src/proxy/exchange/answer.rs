@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, response::Parts};
-use http_body_util::{BodyExt, Limited};
 
 use super::prepare::{Prepared, body_hash};
 use super::whole::Asked;
@@ -13,6 +12,7 @@ use crate::config::Mode;
 use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HandoffId};
 use crate::handoff::sentinel;
+use crate::handoff::untooled::Untooled;
 use crate::journal::{Begun, Transcript};
 use crate::merge::Circumstances;
 use crate::proxy::body::Collected;
@@ -27,9 +27,6 @@ use crate::splice;
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
 use crate::wire::{Framing, LegReport, Watch, WireId};
-
-/// Bytes of an error answer that are read to see whether it is about the prefix.
-const ERROR_BODY: usize = 256 << 10;
 
 /// One agent request and everything its legs share.
 #[derive(Clone)]
@@ -85,6 +82,7 @@ impl Exchange {
             e.model.clone_from(&prepared.reading.view.facts.model);
             e.pinned = self.pinned_id();
             e.tooled = prepared.tooled;
+            e.untooled = prepared.untooled;
             e.unpinned = prepared.unpinned;
         });
         self.ctx.recording.begin(|| self.begun());
@@ -166,13 +164,11 @@ impl Exchange {
 
     /// A repeated request: what follows the handoff, opened by its sentinel.
     pub(super) async fn go_on(self, id: HandoffId) -> Response<OutBody> {
-        let found = self
-            .app
-            .sessions
-            .handoff(&self.ctx.principal, id)
-            .await
-            .ok()
-            .flatten();
+        let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
+        let found = found.unwrap_or_else(|error| {
+            tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");
+            None
+        });
         let Some(handoff) = found else {
             return Box::pin(self.begin()).await;
         };
@@ -281,20 +277,17 @@ impl Exchange {
     async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
         let (parts, body) = response.into_parts();
         let read = match self.readable(&parts, body) {
-            Ok(body) => Limited::new(body, ERROR_BODY)
-                .collect()
-                .await
-                .map(|b| b.to_bytes()),
+            Ok(body) => body.whole(self.app.config.limits.body_bytes).await,
             Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
         };
-        let Ok(text) = read else {
-            self.ctx.meter.decide(Outcome::Truncated);
-            return shaped(parts.status, &parts.headers, OutBody::whole(Bytes::new()));
+        let text = match read {
+            Ok(text) => text,
+            Err(fault) => return self.ctx.refuse(fault.into()),
         };
         let tooled = !self.prepared.tooled;
         let may = self.prepared.active.is_none()
             && self.prepared.reading.view.has_room_for_tool()
-            && !(tooled && self.prepared.forbidden);
+            && !(tooled && self.prepared.forbidden.is_some());
         if may && self.prepared.wire.is_prefix_mismatch(&text) {
             tracing::warn!(
                 exchange = self.ctx.id,
@@ -314,7 +307,10 @@ impl Exchange {
                 {
                     tracing::error!(%error, "what worked could not be written down");
                 }
-                self.ctx.meter.note(|e| e.tooled = tooled);
+                self.ctx.meter.note(|e| {
+                    e.tooled = tooled;
+                    e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
+                });
                 self.tooled = tooled;
                 return self.take(response, again).response().await;
             }

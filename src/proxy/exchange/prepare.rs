@@ -13,6 +13,7 @@ use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite}
 use crate::handoff::preamble;
 use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::handoff::sentinel::Sealed;
+use crate::handoff::untooled::Untooled;
 use crate::json;
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
@@ -45,8 +46,10 @@ pub(super) struct Prepared {
     pub(super) pairs: Vec<HiddenPair>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
+    /// Why not.
+    pub(super) untooled: Option<Untooled>,
     /// The tool is ruled out, by the config or for this request.
-    pub(super) forbidden: bool,
+    pub(super) forbidden: Option<Untooled>,
     /// A summary, or another request beside the conversation: no handoff fires in its answer.
     pub(super) side_call: bool,
     /// Upstream's own id of the response that the request goes on from, where the agent knows another.
@@ -175,6 +178,7 @@ pub(super) async fn prepare(
         active,
         pairs: Vec::new(),
         tooled: false,
+        untooled: None,
         forbidden: forbidden(app, ctx),
         side_call: false,
         previous,
@@ -182,7 +186,8 @@ pub(super) async fn prepare(
     };
     prepared.side_call = prepared.reading.view.facts.summary || summary_class(ctx);
     prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
-    prepared.tooled = tooled(app, ctx, &prepared).await;
+    prepared.untooled = untooled(app, ctx, &prepared).await;
+    prepared.tooled = prepared.untooled.is_none();
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
         app.sessions
             .follow(live, prepared.active.as_ref().map(|a| a.id), now_ms());
@@ -192,10 +197,17 @@ pub(super) async fn prepare(
 
 fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?)?;
-    let text = body.text.as_ref()?;
+    let unread = |why| ctx.meter.note(|e| e.untooled = Some(why));
+    let Some(text) = &body.text else {
+        unread(Untooled::UnreadCoding);
+        return None;
+    };
     match Reading::skimmed(wire, text, wire_call(ctx.call), &body.skim) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
-        Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => None,
+        Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => {
+            unread(Untooled::NameTaken);
+            None
+        }
         Ok(mut reading) => {
             // Some wires say in the path what others say in the body.
             let facts = &mut reading.view.facts;
@@ -206,6 +218,11 @@ fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Re
             Some((wire, reading))
         }
         Err(why) => {
+            unread(match why {
+                Unread::NotJson(_) => Untooled::UnreadJson,
+                Unread::OtherShape => Untooled::UnreadShape,
+                Unread::RepeatedKey => Untooled::UnreadRepeatedKey,
+            });
             let why = match why {
                 Unread::NotJson(at) => format!("not JSON at byte {at}"),
                 Unread::OtherShape => "JSON of another shape".to_owned(),
@@ -406,40 +423,51 @@ fn belongs(prepared: &Prepared, live: &Live, pair: &HiddenPair) -> bool {
     pair.conversation == live.key() || prepared.wire.proves(&prepared.reading.view, sibling)
 }
 
-/// Whether the request gets the tool. The conversation's decision, made once and kept.
-async fn tooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
+/// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
+async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
     let view = &prepared.reading.view;
-    if prepared.forbidden || !view.has_room_for_tool() {
-        return false;
+    if let Some(why) = prepared.forbidden.or(view.no_room_for_tool()) {
+        return Some(why);
     }
     if ctx.call == Route::Compact {
-        return false;
+        return Some(Untooled::Summary);
     }
-    let Some(live) = &prepared.live else { return false };
-    let eligible = view.eligible() && !prepared.side_call;
-    let recorded = live.tooled();
-    let decision = match recorded {
-        _ if prepared.active.is_some() => true,
-        Some(true) => return eligible || view.under_way(),
-        Some(false) => eligible && !prepared.wire.bound(view),
-        None if !eligible => return false,
-        None => !view.under_way() || !prepared.wire.bound(view) || !prepared.pairs.is_empty(),
+    let Some(live) = &prepared.live else {
+        return Some(Untooled::StoreDown);
+    };
+    let unfit = view.unfit_for_tool();
+    let unfit = unfit.or(prepared.side_call.then_some(Untooled::Summary));
+    let decision = match live.tooled() {
+        _ if prepared.active.is_some() => None,
+        Some(true) => return unfit.filter(|_| !view.under_way()),
+        Some(false) => unfit.or(prepared.wire.bound(view).then_some(Untooled::BoundHistory)),
+        None if unfit.is_some() => return unfit,
+        None => {
+            let bound = view.under_way() && prepared.wire.bound(view) && prepared.pairs.is_empty();
+            bound.then_some(Untooled::BoundHistory)
+        }
     };
     if is_model_call(ctx.call)
-        && let Err(error) = app.sessions.decide_tooled(live, decision, now_ms()).await
+        && let Err(error) = app
+            .sessions
+            .decide_tooled(live, decision.is_none(), now_ms())
+            .await
     {
         // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
         tracing::error!(%error, "no tool, since that it was given cannot be written down");
-        return prepared.active.is_some();
+        return prepared.active.is_none().then_some(Untooled::StoreDown);
     }
     decision
 }
 
-/// Whether nobody may be offered the tool, or not in this request.
-fn forbidden(app: &App, ctx: &RequestContext) -> bool {
+/// Why nobody may be offered the tool, or not in this request.
+fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
     let header = headers::value(&ctx.headers, "x-baton-handoff");
-    app.config.handoff.inject == Inject::Never
-        || header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"))
+    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    let never = app.config.handoff.inject == Inject::Never;
+    never
+        .then_some(Untooled::OffByConfig)
+        .or(off.then_some(Untooled::OffByHeader))
 }
 
 /// Claude Code's own word for a side call, where it is told to send it.

@@ -4,9 +4,11 @@ use uuid::Uuid;
 
 use super::answer::Exchange;
 use super::now_ms;
-use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
+use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Origin, Place};
 use crate::merge::{Refused, place_beside};
+use crate::splice;
 use crate::store::StoreError;
+use crate::telemetry::HandoffEvent;
 use crate::wire::{Ending, LegReport};
 
 /// Marks a response behind which nothing of upstream's stands, but a handoff.
@@ -39,20 +41,30 @@ impl Exchange {
             model: self.prepared.reading.view.facts.model.clone(),
             created_ms: now,
             history_bytes: self.text.len() as u64,
+            origin: Origin::Model,
             archived: false,
         };
         self.app.sessions.fire(live, handoff.clone(), now).await?;
         live.remember_repeat(self.hash(), handoff.id, &self.answer, now);
-        let (id, conversation) = (handoff.id.to_string(), handoff.conversation.clone());
-        tracing::info!(
-            handoff = id,
-            conversation,
-            reason = handoff.reason,
-            bytes = handoff.prompt.len(),
-            "handoff"
-        );
-        self.ctx.meter.note(|e| e.fired.push(id));
+        self.tell(&handoff);
         Ok(handoff)
+    }
+
+    /// Tells of a handoff that is written.
+    fn tell(&self, handoff: &Handoff) {
+        let before = self.ctx.meter.read(|e| e.sent_bytes.last().copied());
+        let before = before.flatten().unwrap_or_default();
+        let after = splice::len(&self.fresh(&handoff.head).rope) as u64;
+        let event = HandoffEvent::of(handoff, &self.ctx.id, before, after);
+        match self.app.config.log.json {
+            true => event.log(),
+            false => event.log_line(),
+        }
+        self.app.journal.handoff(&event);
+        self.ctx.meter.note(|e| {
+            e.fired.push(event.id.clone());
+            e.handoffs.push(event);
+        });
     }
 
     /// Writes the pairs of a mixed batch, each beside its sibling.

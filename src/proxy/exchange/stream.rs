@@ -377,6 +377,12 @@ impl Driver {
         if report.ended || report.stop.natural() {
             return self.leg_ended();
         }
+        if report.stop == Stop::Error {
+            // The agent was told, and nothing comes behind it.
+            self.exchange.count(report);
+            self.phase = Phase::Done;
+            return;
+        }
         if self.merge.withholding() || self.now.legs > 1 {
             // Ending here in silence would look complete to some agents.
             self.phase = Phase::Broken(StreamFault::Closed(
@@ -410,8 +416,9 @@ impl Driver {
 
     /// The last piece is on its way: agents may leave before they are told that there is no more.
     fn ended(&mut self) {
-        self.exchange.ctx.meter.decide(Outcome::Complete);
-        if self.merge.report().stop != Stop::Error {
+        let outcome = Outcome::of_end(self.merge.report().stop);
+        self.exchange.ctx.meter.decide(outcome);
+        if outcome == Outcome::Complete {
             self.exchange.forget();
         }
     }
@@ -473,7 +480,6 @@ impl Body for Driver {
                 Phase::Broken(fault) => {
                     let fault = fault.clone();
                     tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
-                    self.exchange.ctx.meter.decide(Outcome::Truncated);
                     self.phase = Phase::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }

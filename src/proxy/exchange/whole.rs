@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
-use http_body_util::{BodyExt, Limited};
 
 use super::answer::Exchange;
 use super::shaped;
@@ -14,10 +13,11 @@ use crate::handoff::record::Handoff;
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, Verdict, judge};
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::fault::{Code, Fault};
+use crate::proxy::fault::Fault;
 use crate::proxy::out::OutBody;
 use crate::store::StoreError;
-use crate::wire::{Ending, Leg, LegReport, Spoken};
+use crate::telemetry::Outcome;
+use crate::wire::{self, Ending, Leg, LegReport, Spoken, Stop};
 
 /// What an answer to an agent that asked for no stream is made of.
 pub(super) struct Asked {
@@ -43,6 +43,9 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
     };
+    if wire::tells_error(&body) {
+        exchange.ctx.meter.decide(Outcome::InBandError);
+    }
     let Some(report) = exchange.prepared.wire.reply(&body, exchange.watch()) else {
         return shaped(parts.status, &parts.headers, OutBody::whole(body));
     };
@@ -75,6 +78,9 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
     {
         last.then = Some(NOTHING_SAID.to_owned());
     }
+    if over && course.legs.last().is_some_and(|l| l.report.stop == Stop::Error) {
+        course.exchange.ctx.meter.decide(Outcome::InBandError);
+    }
     course.write_id(ending).await;
     let joined = OutBody::whole(course.joined(ending, opening.as_deref()));
     let noted = course.exchange.may_repeat().cloned();
@@ -87,10 +93,7 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
 
 async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
     let limit = exchange.app.config.limits.body_bytes;
-    match Limited::new(body, limit).collect().await {
-        Ok(all) => Ok(all.to_bytes()),
-        Err(error) => Err(Fault::because(Code::CLOSED, error.to_string())),
-    }
+    body.whole(limit).await.map_err(Fault::from)
 }
 
 /// The legs of one reply.
@@ -200,9 +203,19 @@ impl Course {
     async fn next(&self) -> Option<(Bytes, LegReport)> {
         let leg = self.exchange.leg(self.head.as_deref(), &self.more);
         let (_, body) = self.exchange.persist(&leg, false).await?;
-        let body = collect(&self.exchange, body).await.ok()?;
-        let report = self.exchange.prepared.wire.reply(&body, self.exchange.watch())?;
-        Some((body, report))
+        let id = &self.exchange.ctx.id;
+        let body = match collect(&self.exchange, body).await {
+            Ok(body) => body,
+            Err(fault) => {
+                tracing::error!(exchange = id, fault = fault.message(), "leg broke off");
+                return None;
+            }
+        };
+        let report = self.exchange.prepared.wire.reply(&body, self.exchange.watch());
+        if report.is_none() {
+            tracing::error!(exchange = id, "leg answered with what is no reply of this API");
+        }
+        Some((body, report?))
     }
 
     fn lost(&self) -> Ending {

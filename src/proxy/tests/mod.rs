@@ -1,5 +1,6 @@
 //! The rim against scripted upstreams, over real sockets.
 
+mod answers;
 mod bodies;
 mod bounds;
 mod gates;

@@ -6,20 +6,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Place};
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Origin, Place};
 use crate::store::{HandoffFilter, foreign};
 use crate::wire::WireId;
 
 /// Columns of a handoff but its head, in the order that `read_handoff` takes them.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
-                       history_bytes, reason, prompt";
+                       history_bytes, reason, prompt, origin";
 
 /// Writes a handoff. `archived` is a person's word on the record, not the proxy's: a second write leaves it.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
-          (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, reason, prompt, head)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+          (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
+            prompt, head)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
-          history_bytes = ?9, reason = ?10, prompt = ?11, head = ?12
+          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13
         WHERE principal = ?2";
 
 /// Writes a hidden pair. Written again, it keeps the date of its last use.
@@ -51,6 +52,7 @@ pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()
         h.parent.as_ref().map(Uuid::as_bytes),
         h.model,
         int(h.history_bytes),
+        h.origin.name(),
         h.reason,
         h.prompt,
         h.head,
@@ -68,7 +70,7 @@ pub(super) fn handoff(
     let read = |row: &Row<'_>| {
         let handoff = read_handoff(row)?;
         Ok(Handoff {
-            head: row.get(11)?,
+            head: row.get(12)?,
             ..handoff
         })
     };
@@ -254,6 +256,8 @@ pub(super) fn sibling(pair: &HiddenPair) -> Option<&str> {
 fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     let wire: String = row.get(3)?;
     let unknown = || rusqlite::Error::FromSqlConversionFailure(3, Type::Text, "unknown wire".into());
+    let strange = || rusqlite::Error::FromSqlConversionFailure(11, Type::Text, "unknown origin".into());
+    let origin: String = row.get(11)?;
     let parent: Option<[u8; 16]> = row.get(6)?;
     Ok(Handoff {
         id: Uuid::from_bytes(row.get(0)?),
@@ -267,6 +271,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         history_bytes: uint(row.get(8)?),
         reason: row.get(9)?,
         prompt: row.get(10)?,
+        origin: Origin::named(&origin).ok_or_else(strange)?,
         head: String::new(),
     })
 }

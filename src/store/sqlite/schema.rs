@@ -49,6 +49,17 @@ const STEPS: &[&str] = &["
         principal TEXT NOT NULL, shown TEXT NOT NULL, upstream TEXT NOT NULL, touched_ms INTEGER NOT NULL,
         PRIMARY KEY (principal, shown)
     ) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE with_origin (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
+        history_bytes INTEGER NOT NULL, origin TEXT NOT NULL, reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO with_origin SELECT id, principal, conversation, wire, created_ms, archived, parent, model,
+        history_bytes, 'model', reason, prompt, head FROM handoffs;
+    DROP TABLE handoffs;
+    ALTER TABLE with_origin RENAME TO handoffs;
+    CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
 "];
 
 /// Opens the file for writing: made, with mode 0600, and brought to the newest version as needed.

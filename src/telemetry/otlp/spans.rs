@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::super::{ExchangeEvent, Outcome, Tokens, metrics, shortened};
+use crate::handoff::untooled::Untooled;
 use crate::wire::WireId;
 
 /// The span of an exchange, and one for each leg.
@@ -163,6 +164,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.put("baton.outcome", event.outcome.name());
     a.put("baton.streamed", event.streamed);
     a.put("baton.tooled", event.tooled);
+    a.text("baton.untooled", event.untooled.map(Untooled::name));
     a.text("baton.pinned", event.pinned.as_deref());
     a.put("baton.unpinned", event.unpinned);
     if !event.fired.is_empty() {

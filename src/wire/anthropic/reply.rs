@@ -26,9 +26,11 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
+    // Whatever else stands in its place, nothing can be put into it.
+    let content = content.filter(|c| text[c.start] == b'[')?;
     let mut breaker = Breaker::default();
     for [kind, id, name, input, said] in
-        json::pick_each(text, content?, ["type", "id", "name", "input", "text"])
+        json::pick_each(text, content, ["type", "id", "name", "input", "text"])
     {
         let kind = string(kind).unwrap_or_default();
         if let Some(said) = said.filter(|s| kind == "text" && s.len() >= 2) {

@@ -8,7 +8,7 @@ use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, TOOL_NAME, Watch, sse};
+use crate::wire::{Ending, TOOL_NAME, Watch, error_in, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {
@@ -76,8 +76,12 @@ fn event(data: &[u8]) -> (Event, &[u8]) {
 
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        let (event, kind) = event(data);
+        let (event, mut kind) = event(data);
         self.spelling.forget();
+        // Gateways tell errors in shapes of their own.
+        if kind.is_empty() && error_in(data, Span::new(json::blank(data, 0), data.len())).is_some() {
+            kind = b"error";
+        }
         match kind {
             b"message_start" => self.message_start(raw, data, &event, out),
             b"content_block_start" => self.block_start(raw, data, &event, out),

@@ -64,7 +64,8 @@ impl Chunk {
         }
         chunk.candidate = chunk
             .get(data, "candidates")
-            .and_then(|c| part::list(data, c).into_iter().next());
+            .and_then(|c| part::list(data, c).into_iter().next())
+            .filter(|c| data[c.start] == b'{');
         if let Some(candidate) = chunk.candidate {
             chunk.content = json::get(data, candidate, "content").filter(|c| data[c.start] == b'{');
             chunk.parts = chunk.content.and_then(|c| json::get(data, c, "parts"));

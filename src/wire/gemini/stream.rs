@@ -15,7 +15,7 @@ use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::PartKind;
-use crate::wire::{Ending, Framing, Watch, sse};
+use crate::wire::{Ending, Framing, Watch, error_in, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {
@@ -76,7 +76,7 @@ impl Dialect for Stream {
         } else {
             "\n\n"
         };
-        if chunk.get(data, "error").is_some() {
+        if error_in(data, chunk.root).is_some() {
             self.report.stop = Stop::Error;
             if self.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be tried again.

@@ -11,7 +11,7 @@ use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::view;
-use crate::wire::{Ending, Framing, Watch, sse};
+use crate::wire::{Ending, Framing, Watch, error_in, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {
@@ -127,7 +127,7 @@ impl Dialect for Stream {
             out.push(raw.clone());
             return;
         };
-        if json::get(data, line.root, "error").is_some() {
+        if error_in(data, line.root).is_some() {
             self.report.stop = Stop::Error;
             if self.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be tried again.

@@ -39,7 +39,7 @@ impl Chunk {
                 b"id" => chunk.named = value.len() > 2 && data[at] == b'"',
                 b"choices" => choices = value,
                 b"usage" if data[at] == b'{' => chunk.usage = Some(value),
-                b"error" => chunk.error = value.of(data) != b"null",
+                b"error" => chunk.error = !matches!(value.of(data), b"null" | b"false" | b"\"\"" | b"{}"),
                 _ => {}
             }
             chunk.members.push((key, value));

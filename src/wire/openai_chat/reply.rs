@@ -29,6 +29,8 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     if choices.len() > 1 {
         return Some(report);
     }
+    // Whatever else stands in its place, nothing can be put into it.
+    json::get(text, choice, "message").filter(|m| text[m.start] == b'{')?;
     for call in calls(text, choice) {
         let id = json::get_string(text, call, "id")
             .unwrap_or_default()

@@ -14,7 +14,8 @@ use crate::wire::{Ending, Leg, Spoken, View, Watch, sse};
 
 pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let response = json::whole(body).ok()?;
-    json::get(body, response, "output")?;
+    // Whatever else stands in its place, nothing can be put into it.
+    json::get(body, response, "output").filter(|o| body[o.start] == b'[')?;
     let mut report = LegReport {
         id: json::get_string(body, response, "id")?.into_owned(),
         usage: usage::of(body, response)

@@ -12,7 +12,7 @@ use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, View, Watch, sse};
+use crate::wire::{Ending, View, Watch, error_in, sse};
 
 /// What some servers send behind the last event.
 const DONE: &[u8] = b"[DONE]";
@@ -90,7 +90,11 @@ impl Dialect for Stream {
             }
             return;
         }
-        let (event, kind) = event(data);
+        let (event, mut kind) = event(data);
+        // Gateways tell errors in shapes of their own.
+        if kind.is_empty() && error_in(data, echo::whole(data)).is_some() {
+            kind = b"error";
+        }
         let opens = matches!(
             kind,
             b"response.created" | b"response.queued" | b"response.in_progress"

@@ -1,0 +1,139 @@
+//! Whether a proxy serves from a state directory, and where: it holds a lock as long as it lives, and a file beside
+//! it says the rest. A lock goes with its process, however that ends, so a file without one is what a killed process
+//! left, and no number of a process that came later can be taken for it.
+
+use std::fs::{self, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{make_dir, private_file};
+
+/// The file that is locked. Nothing stands in it.
+const LOCK: &str = "serving.lock";
+
+/// The file that says where.
+const FILE: &str = "serving.json";
+
+/// Tries to get the lock, and the pause between two: who asks holds it for a moment, too.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A proxy that serves. The names are API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Process {
+    /// Its process id.
+    pub(super) pid: u32,
+    /// URL of the data listener.
+    pub(super) data: String,
+    /// URL of the admin listener.
+    pub(super) admin: String,
+    /// Its version.
+    pub(super) version: String,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub(super) started_ms: u64,
+}
+
+/// Held while the process serves.
+pub(super) struct Claim {
+    dir: PathBuf,
+    _lock: fs::File,
+}
+
+impl Claim {
+    /// Says in `dir` that this process serves; `None` where another one does.
+    pub(super) fn of(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
+        make_dir(dir).map_err(io::Error::other)?;
+        let lock = private_file().create(true).truncate(false).open(dir.join(LOCK))?;
+        if !locked(&lock)? {
+            return Ok(None);
+        }
+        let text = serde_json::to_vec(process)?;
+        // Whoever reads finds all of it, or what was there before.
+        let temp = dir.join(format!("{FILE}.new"));
+        let mut file = private_file().create(true).truncate(true).open(&temp)?;
+        io::Write::write_all(&mut file, &text)?;
+        fs::rename(&temp, dir.join(FILE))?;
+        Ok(Some(Self {
+            dir: dir.to_owned(),
+            _lock: lock,
+        }))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The lock goes behind it. Where the folder is gone, so is the file.
+        let _ = fs::remove_file(self.dir.join(FILE));
+    }
+}
+
+fn locked(lock: &fs::File) -> io::Result<bool> {
+    for _ in 0..TRIES {
+        match lock.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// What is known of a state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// This one serves. `None`: it has not said where yet.
+    Running(Option<Process>),
+    /// None does; this one ended without a word.
+    Stale(Process),
+    /// None does.
+    Nobody,
+}
+
+/// Looks at a state directory and leaves it as it is.
+pub(super) fn find(dir: &Path) -> Found {
+    let said = || {
+        let text = fs::read(dir.join(FILE)).ok()?;
+        serde_json::from_slice::<Process>(&text).ok()
+    };
+    let Ok(lock) = fs::File::open(dir.join(LOCK)) else {
+        return said().map_or(Found::Nobody, Found::Stale);
+    };
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Found::Running(said()),
+        // Where files cannot be locked nobody holds one.
+        Ok(()) | Err(TryLockError::Error(_)) => said().map_or(Found::Nobody, Found::Stale),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_is_told_from_who_was_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("state");
+        assert_eq!(find(&dir), Found::Nobody);
+        let process = Process {
+            pid: 7,
+            data: "http://127.0.0.1:1".into(),
+            admin: "http://127.0.0.1:2".into(),
+            version: "0".into(),
+            started_ms: 3,
+        };
+        let claim = Claim::of(&dir, &process).unwrap().unwrap();
+        assert_eq!(find(&dir), Found::Running(Some(process.clone())));
+        assert!(Claim::of(&dir, &process).unwrap().is_none(), "one at a time");
+        drop(claim);
+        assert_eq!(find(&dir), Found::Nobody);
+        // As a killed process leaves it.
+        fs::write(dir.join(FILE), serde_json::to_vec(&process).unwrap()).unwrap();
+        assert_eq!(find(&dir), Found::Stale(process.clone()));
+        let claim = Claim::of(&dir, &process).unwrap();
+        assert!(claim.is_some() && matches!(find(&dir), Found::Running(_)));
+    }
+}

@@ -1,0 +1,212 @@
+//! Log lines for people: short, and of one shape. All fields are in the log of format `json`.
+
+use super::{ExchangeEvent, HandoffEvent, Outcome};
+use crate::handoff::untooled::Untooled;
+
+/// Most characters of a line, with the time and the level in front of it: two lines of a terminal.
+#[cfg(test)]
+const LINE: usize = 160;
+
+/// Most characters of what is said.
+const SAID: usize = 118;
+
+/// Most characters of a path, of a model's name, and of a reason.
+const PATH: usize = 32;
+const MODEL: usize = 24;
+const REASON: usize = 40;
+
+impl ExchangeEvent {
+    /// Writes the one log line of an exchange for people.
+    pub fn log_line(&self) {
+        tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
+    }
+
+    fn line(&self) -> String {
+        let route = match self.route.split_once(' ') {
+            Some(("POST", path)) => cut(path, PATH),
+            _ => cut(&self.route, PATH),
+        };
+        let mut line = format!("{} {} {route}", brief(&self.id), self.status);
+        if let Some(model) = &self.model {
+            line += &format!(" {}", cut(model, MODEL));
+        }
+        let sent = self.sent_bytes.last();
+        line += &match sent {
+            Some(sent) if *sent != self.received_bytes => {
+                format!(" {} > {}", size(self.received_bytes), size(*sent))
+            }
+            _ => format!(" {}", size(self.received_bytes)),
+        };
+        line += &format!(" {:.0} ms", self.total.as_secs_f64() * 1000.0);
+        for said in self.said() {
+            line += &format!(", {said}");
+        }
+        line
+    }
+
+    /// What is worth a word, the most important first.
+    fn said(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.outcome != Outcome::Complete {
+            said.push(self.outcome.name().to_owned());
+        }
+        if let Some(id) = self.fired.last() {
+            said.push(format!("handed off {}", brief(id)));
+        }
+        if self.unpinned {
+            said.push("unpinned".to_owned());
+        }
+        if let Some(id) = &self.pinned {
+            said.push(format!("pinned {}", brief(id)));
+        }
+        if let Some(why) = self.untooled.filter(|why| *why != Untooled::NoClientTools) {
+            said.push(format!("no tool: {}", why.name()));
+        }
+        if self.sent_bytes.len() > 1 {
+            said.push(format!("{} legs", self.sent_bytes.len()));
+        }
+        said
+    }
+}
+
+impl HandoffEvent {
+    /// Writes its log line for people.
+    pub fn log_line(&self) {
+        tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
+    }
+
+    fn line(&self) -> String {
+        let (before, after) = (size(self.before_bytes), size(self.after_bytes));
+        let mut line = format!(
+            "handoff {} by {} in {}: {before} > {after}, prompt {}",
+            brief(&self.id),
+            self.origin,
+            cut(&self.conversation, 8),
+            size(self.prompt_bytes)
+        );
+        if let Some(reason) = &self.reason {
+            line += &format!(": {}", cut(reason, REASON));
+        }
+        line
+    }
+}
+
+/// As much of an id as `baton show` and `baton handoffs show` need.
+fn brief(id: &str) -> String {
+    cut(id.get(..13).unwrap_or(id), 13)
+}
+
+/// Text of anybody's in one line of at most `most` characters, without what acts on a terminal.
+fn cut(text: &str, most: usize) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut kept: String = text.chars().take(most).map(plain).collect();
+    if text.chars().nth(most).is_some() {
+        kept.pop();
+        kept.push('…');
+    }
+    kept
+}
+
+/// `512 B`, `34 KiB`, `3.4 MiB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pretty_assertions::assert_eq;
+
+    use super::super::plain::PlainFields;
+    use super::super::tests::Lines;
+    use super::*;
+
+    const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+
+    fn event() -> ExchangeEvent {
+        ExchangeEvent {
+            status: 200,
+            model: Some("claude-opus-5-5".into()),
+            received_bytes: 320_000,
+            sent_bytes: vec![320_100, 14_500],
+            total: Duration::from_micros(2_310_499),
+            fired: vec![ID.into()],
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        }
+    }
+
+    fn logged(log: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .fmt_fields(PlainFields)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, log);
+        lines.text()
+    }
+
+    #[test]
+    fn an_exchange_is_a_line_that_is_read_at_a_glance() {
+        assert_eq!(
+            event().line(),
+            "0199a3c2-7d1e 200 /v1/messages claude-opus-5-5 312 KiB > 14 KiB 2310 ms, handed off 0199a3c2-7d1e, 2 legs"
+        );
+        let quiet = ExchangeEvent {
+            status: 404,
+            outcome: Outcome::UpstreamError,
+            ..ExchangeEvent::new(ID, "openai", "GET /v1/models")
+        };
+        assert_eq!(
+            quiet.line(),
+            "0199a3c2-7d1e 404 GET /v1/models 0 B 0 ms, upstream_error"
+        );
+    }
+
+    #[test]
+    fn a_line_is_never_longer_and_never_two() {
+        let long = "grün\n\u{1b}[31m ".repeat(1000);
+        let events = [
+            event(),
+            ExchangeEvent {
+                model: Some(long.clone()),
+                pinned: Some(ID.into()),
+                unpinned: true,
+                untooled: Some(Untooled::UnreadRepeatedKey),
+                outcome: Outcome::InBandError,
+                received_bytes: u64::MAX,
+                sent_bytes: vec![u64::MAX - 1; 9999],
+                total: Duration::from_secs(1 << 40),
+                ..ExchangeEvent::new(&long, &long, format!("POST {long}"))
+            },
+        ];
+        for event in events {
+            let text = logged(|| event.log_line());
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(text.trim_end().chars().count() <= LINE, "{text}");
+            assert!(!text.contains('\u{1b}'));
+        }
+        let handoff = HandoffEvent {
+            id: ID.into(),
+            exchange: ID.into(),
+            conversation: long.clone(),
+            origin: "model",
+            reason: Some(long),
+            wire: "openai_responses",
+            model: None,
+            at_ms: 0,
+            prompt_bytes: u64::MAX,
+            before_bytes: u64::MAX,
+            after_bytes: u64::MAX,
+        };
+        let text = logged(|| handoff.log_line());
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.trim_end().chars().count() <= LINE, "{text}");
+    }
+}

@@ -1,0 +1,220 @@
+//! Answers in which any one value is of another kind than the API has it: what the agent gets is JSON all the same,
+//! and a leg is never joined to what it is not.
+
+use std::path::PathBuf;
+
+use baton_proxy::handoff::plan::Reading;
+use baton_proxy::merge::StreamMerge;
+use baton_proxy::wire::{self, Call, Ending, Leg, Spoken, Watch, Wire, WireId};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+const WATCH: Watch = Watch {
+    hide: true,
+    held_bytes: 1 << 20,
+};
+
+const ENDINGS: [Ending; 4] = [
+    Ending::Own,
+    Ending::WithoutCall,
+    Ending::Stopped { next_input: 7 },
+    Ending::Lost { next_input: 7 },
+];
+
+fn golden(wire: &dyn Wire, name: &str) -> Bytes {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    std::fs::read(folder.join(wire.id().name()).join(name))
+        .unwrap()
+        .into()
+}
+
+/// A model's words that look like ours, so that an answer is never passed on unread.
+fn with_mark(text: &[u8]) -> String {
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let marked = text.replace("The survey", "[[handoff-resume:x The survey");
+    assert_ne!(text, marked);
+    marked
+}
+
+/// The value with each of its nodes replaced by each of some odd ones.
+fn odd(value: &Value) -> Vec<Value> {
+    let odd = [json!(7), json!("x"), json!([7]), json!({"a": 7}), Value::Null];
+    let mut places = Vec::new();
+    walk(value, String::new(), &mut places);
+    let mut all = Vec::new();
+    for place in places {
+        for other in &odd {
+            let mut changed = value.clone();
+            *changed.pointer_mut(&place).unwrap() = other.clone();
+            all.push(changed);
+        }
+    }
+    all
+}
+
+fn walk(value: &Value, place: String, places: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                walk(value, format!("{place}/{key}"), places);
+            }
+        }
+        Value::Array(elements) => {
+            for (i, value) in elements.iter().enumerate() {
+                walk(value, format!("{place}/{i}"), places);
+            }
+        }
+        _ => {}
+    }
+    places.push(place);
+}
+
+fn leg(wire: &dyn Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
+    Some(Leg {
+        report: wire.reply(body, WATCH)?,
+        body: body.clone(),
+        then: then.map(str::to_owned),
+    })
+}
+
+/// What went wrong, the first of each kind of change.
+fn judge(wrong: &[String]) {
+    let some: Vec<_> = wrong.iter().take(8).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), some.join("\n"));
+}
+
+fn replies_stay_json(wire: &dyn Wire) {
+    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Call::Generate);
+    let view = request.unwrap().view;
+    let good = golden(wire, "04_leg2.json");
+    let base = with_mark(&golden(wire, "02_response_handoff.json"));
+    let mut wrong = Vec::new();
+    for (n, body) in odd(&serde_json::from_str(&base).unwrap()).into_iter().enumerate() {
+        let body = Bytes::from(body.to_string());
+        let Some(first) = leg(wire, &body, Some("told")) else {
+            continue;
+        };
+        let mut check = |made: &[u8], what: &str| {
+            if serde_json::from_slice::<Value>(made).is_err() {
+                let text = String::from_utf8_lossy(made);
+                wrong.push(format!("{what}: {body:?}\n{text}"));
+            }
+        };
+        let alone = Leg {
+            then: None,
+            ..first.clone()
+        };
+        let other = leg(wire, &good, None).unwrap();
+        let before = Leg {
+            then: Some("told".into()),
+            ..other.clone()
+        };
+        let chains = [
+            vec![alone.clone()],
+            vec![first.clone()],
+            vec![first, other],
+            vec![before, alone],
+        ];
+        for (legs, i) in chains.iter().zip(n..) {
+            for ending in [ENDINGS[i % 4], ENDINGS[(i + 1) % 4]] {
+                let opening = (i % 8 < 4).then_some("opening");
+                check(&wire.join(legs, opening, ending), "joined");
+            }
+        }
+        check(&wire.as_asked(&view, body.clone()), "as asked");
+        if let Some(more) = wire.ask_again(&Spoken::Reply(body.clone()), &[]) {
+            check(
+                format!("[{}]", more.trim_end_matches(',')).as_bytes(),
+                "told again",
+            );
+        }
+    }
+    judge(&wrong);
+}
+
+/// A reply whose message is none is not taken for one: there is nothing to join.
+#[test]
+fn a_reply_without_a_message_is_relayed() {
+    let message = |value: Value| json!({"id": "x", "choices": [{"index": 0, "message": value, "finish_reason": "stop"}], "x": "handoff-"});
+    for value in [json!("words"), json!(7), json!(["words"])] {
+        let body = Bytes::from(message(value).to_string());
+        assert!(wire::openai_chat::OpenaiChat.reply(&body, WATCH).is_none());
+    }
+    let reply = |content: Value| json!({"id": "x", "type": "message", "content": content, "stop_reason": "end_turn", "x": "handoff-"});
+    for value in [json!("words"), json!(7), json!({"type": "text"})] {
+        let body = Bytes::from(reply(value).to_string());
+        assert!(wire::anthropic::Anthropic.reply(&body, WATCH).is_none());
+    }
+    let output = json!({"id": "x", "output": 7, "x": "handoff-"}).to_string();
+    let responses = wire::openai_responses::OpenaiResponses;
+    assert!(responses.reply(&Bytes::from(output), WATCH).is_none());
+}
+
+/// The stream's frames, each with what ends it.
+fn frames(wire: &dyn Wire, name: &str) -> Vec<String> {
+    let lines = wire.id() == WireId::Ollama;
+    let (kind, end) = if lines { ("ndjson", "\n") } else { ("sse", "\n\n") };
+    let text = String::from_utf8(golden(wire, &format!("{name}.{kind}")).to_vec()).unwrap();
+    text.split_inclusive(end).map(str::to_owned).collect()
+}
+
+/// Front, JSON and end of a frame.
+fn parts(frame: &str) -> Option<(&str, Value, &str)> {
+    let at = frame.find('{')?;
+    let value = serde_json::from_str(frame[at..].trim_end()).ok()?;
+    Some((&frame[..at], value, &frame[frame.trim_end().len()..]))
+}
+
+fn streams_stay_json(wire: &dyn Wire) {
+    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Call::Generate).unwrap();
+    let (first, second) = (frames(wire, "03_leg1"), frames(wire, "04_leg2").concat());
+    let mut wrong = Vec::new();
+    for i in 0..first.len() {
+        let Some((front, value, end)) = parts(&first[i]) else {
+            continue;
+        };
+        for (n, changed) in odd(&value).into_iter().enumerate() {
+            let mut stream = first.clone();
+            stream[i] = format!("{front}{changed}{end}");
+            let mut merge = StreamMerge::new(wire.dialect(&request.view, WATCH), 1 << 20, true);
+            let mut out = Vec::new();
+            merge.feed(stream.concat().into(), &mut out);
+            merge.finish_leg(&mut out);
+            merge.say("told", &mut out);
+            if n % 2 == 0 {
+                merge.next_leg();
+                merge.feed(second.clone().into(), &mut out);
+                merge.finish_leg(&mut out);
+            }
+            merge.close(ENDINGS[n % 4], &mut out);
+            let text = String::from_utf8(out.concat()).unwrap();
+            for line in text.lines() {
+                let data = line.strip_prefix("data: ").unwrap_or(line);
+                if data.starts_with('{') && serde_json::from_str::<Value>(data).is_err() {
+                    wrong.push(format!("{changed}\n{line}"));
+                }
+            }
+        }
+    }
+    judge(&wrong);
+}
+
+macro_rules! on_every_wire {
+    ($($wire:ident $id:ident),*) => {
+        $(mod $wire {
+            use baton_proxy::wire::{WireId, wire};
+
+            #[test]
+            fn replies_stay_json() {
+                super::replies_stay_json(wire(WireId::$id).unwrap());
+            }
+
+            #[test]
+            fn streams_stay_json() {
+                super::streams_stay_json(wire(WireId::$id).unwrap());
+            }
+        })*
+    };
+}
+
+on_every_wire!(anthropic Anthropic, openai_chat OpenaiChat, openai_responses OpenaiResponses, gemini Gemini, ollama Ollama);

@@ -1,0 +1,169 @@
+//! What `baton serve` says to the person who started it, and what others can know of it.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Command;
+
+use baton_proxy::strict::{Options, Reply, Seen, Strict};
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{Program, config_for};
+use crate::harness::scene::{PROMPT, handoff, history, texts};
+use crate::harness::{AgentSide, client, post, temp};
+
+fn model(seen: &Seen) -> Reply {
+    match texts(seen.messages()) == [format!("u: {PROMPT}")] {
+        true => Reply::text("Fresh."),
+        false => handoff(),
+    }
+}
+
+/// What a command prints.
+fn said(config: &Path, state: &Path, words: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.args(words).arg("--config").arg(config);
+    let out = command.arg("--state-dir").arg(state).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn signal(program: &Program, name: &str) {
+    let id = program.child.id().to_string();
+    assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn the_greeting_ends_with_the_line_to_paste_and_the_log_is_short() {
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let mut program = Program::start_logging(&config, &state);
+    let mut paste = String::new();
+    program.said.read_line(&mut paste).unwrap();
+    assert_eq!(
+        paste.trim_end(),
+        format!("ANTHROPIC_BASE_URL={} claude", program.data)
+    );
+    let url = format!("{}{}", program.data, Anthropic.path());
+    let body = Anthropic.body(&history(), true).to_string();
+    let heard = post(&url, Anthropic.headers(), body.into()).await;
+    assert!(heard.text().contains("Fresh."), "{}", heard.text());
+    signal(&program, "-TERM");
+    program.child.wait().unwrap();
+    let log: Vec<_> = BufReader::new(program.child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .collect();
+    let exchanges: Vec<_> = log.iter().filter(|line| line.contains("/v1/messages")).collect();
+    assert_eq!(exchanges.len(), 1, "{log:#?}");
+    let exchange = heard.header("x-baton-exchange").unwrap();
+    assert!(
+        exchanges[0].contains(&exchange[..13]) && exchanges[0].contains(" 200 "),
+        "{log:#?}"
+    );
+    assert!(
+        exchanges[0].contains("handed off") && exchanges[0].contains("2 legs"),
+        "{log:#?}"
+    );
+    let fired: Vec<_> = log.iter().filter(|line| line.contains(" by model ")).collect();
+    assert_eq!(fired.len(), 1, "{log:#?}");
+    assert!(
+        fired[0].contains("INFO") && fired[0].ends_with(": done"),
+        "{log:#?}"
+    );
+    assert!(log.iter().all(|line| line.chars().count() <= 160), "{log:#?}");
+}
+
+#[tokio::test]
+async fn a_handoff_is_an_event_of_its_own() {
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let program = Program::start(&config, &state);
+    let events = format!("{}/api/events", program.admin).parse().unwrap();
+    let mut events = client().get(events).await.unwrap().into_body();
+    events.frame().await.unwrap().unwrap();
+    let url = format!("{}{}", program.data, Anthropic.path());
+    let body = Anthropic.body(&history(), true).to_string();
+    let heard = post(&url, Anthropic.headers(), body.into()).await;
+    assert!(heard.text().contains("Fresh."), "{}", heard.text());
+    let event = loop {
+        let frame = events.frame().await.unwrap().unwrap().into_data().unwrap();
+        let text = String::from_utf8(frame.to_vec()).unwrap();
+        if let Some(data) = text.strip_prefix("event: handoff\ndata: ") {
+            break serde_json::from_str::<Value>(data).unwrap();
+        }
+    };
+    let latest: Value =
+        serde_json::from_str(&said(&config, &state, &["handoffs", "latest", "--json"])).unwrap();
+    assert_eq!(event["id"], latest["id"]);
+    assert_eq!(event["conversation"], latest["conversation"]);
+    assert_eq!(
+        (&event["origin"], &latest["origin"]),
+        (&"model".into(), &"model".into())
+    );
+    assert_eq!(event["reason"], "done");
+    assert_eq!(event["prompt_bytes"], PROMPT.len());
+    let sizes: Vec<_> = provider.requests().iter().map(|seen| seen.raw.len()).collect();
+    assert_eq!(
+        (&event["before_bytes"], &event["after_bytes"]),
+        (&sizes[0].into(), &sizes[1].into())
+    );
+    assert_eq!(event["exchange"], heard.header("x-baton-exchange").unwrap());
+    let api = program.admin("/api/handoffs").await.json();
+    assert_eq!(api["handoffs"][0]["origin"], "model");
+    let counted = "baton_handoffs_total{wire=\"anthropic\",origin=\"model\"} 1";
+    let mut metrics = String::new();
+    for _ in 0..200 {
+        metrics = program.admin("/metrics").await.text();
+        if metrics.contains(counted) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let after = format!(
+        "baton_handoff_after_bytes_sum{{wire=\"anthropic\",origin=\"model\"}} {}.0",
+        sizes[1]
+    );
+    assert!(metrics.contains(counted) && metrics.contains(&after), "{metrics}");
+}
+
+#[tokio::test]
+async fn status_knows_whether_a_proxy_runs_and_where() {
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let status = || serde_json::from_str::<Value>(&said(&config, &state, &["status", "--json"])).unwrap();
+    assert_eq!(
+        (&status()["running"], &status()["stale"]),
+        (&Value::Null, &Value::Null)
+    );
+    let mut program = Program::start(&config, &state);
+    let running = status()["running"].clone();
+    assert_eq!(running["pid"], program.child.id());
+    assert_eq!(running["data"], program.data);
+    assert_eq!(running["admin"], program.admin);
+    let line = said(&config, &state, &["status", "--line"]);
+    assert!(
+        line.starts_with(&format!("baton: running at {}, ", program.data)),
+        "{line}"
+    );
+    assert!(said(&config, &state, &["status"]).contains(&format!("agents at      {}\n", program.data)));
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    assert_eq!(status()["running"], Value::Null);
+    assert_eq!(status()["stale"]["pid"], program.child.id());
+    assert!(said(&config, &state, &["status"]).contains("ended without a word"));
+    let mut next = Program::start(&config, &state);
+    assert_eq!(status()["running"]["pid"], next.child.id());
+    assert_eq!(status()["stale"], Value::Null);
+    signal(&next, "-TERM");
+    next.child.wait().unwrap();
+    assert_eq!(
+        (&status()["running"], &status()["stale"]),
+        (&Value::Null, &Value::Null)
+    );
+}

@@ -1,0 +1,136 @@
+//! A request that does not get the tool says why: on the response, in its event, and so in log, journal and page.
+
+use std::sync::atomic::Ordering;
+
+use baton_proxy::config::{Config, Inject};
+use baton_proxy::handoff::untooled::Untooled;
+use baton_proxy::strict::Reply;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::scene::{Flaky, Scene, history, user};
+use crate::harness::{AgentSide, memory};
+
+type Headers = &'static [(&'static str, &'static str)];
+
+/// The header, and what the event says.
+async fn told(scene: &Scene, path: &str, more: Headers, body: String) -> (Option<String>, Option<Untooled>) {
+    let before = scene.baton.events(0).await.len();
+    let headers = [Anthropic.headers(), more].concat();
+    let heard = scene.baton.post(path, &headers, body.into()).await;
+    let event = scene.baton.events(before + 1).await.pop().unwrap();
+    assert_eq!(event.tooled, event.untooled.is_none(), "{event:?}");
+    (
+        heard.header("x-baton-untooled").map(str::to_owned),
+        event.untooled,
+    )
+}
+
+async fn is_told(scene: &Scene, path: &str, more: Headers, body: String, why: Untooled) {
+    let found = told(scene, path, more, body.clone()).await;
+    assert_eq!(found, (Some(why.name().to_owned()), Some(why)), "{body}");
+}
+
+async fn scene(change: impl FnOnce(&mut Config)) -> Scene {
+    let replies = (0..40).map(|_| Reply::text("Yes."));
+    Scene::with(replies, memory(), change).await
+}
+
+#[tokio::test]
+async fn every_reason_is_told_and_a_request_with_the_tool_has_none() {
+    let scene = scene(|_| {}).await;
+    let path = Anthropic.path();
+    let good = Anthropic.body(&history(), true);
+    let found = told(&scene, path, &[], good.to_string()).await;
+    assert_eq!(found, (None, None));
+    let with = |key: &str, value: Value| {
+        // Of a conversation of its own: a decision is kept.
+        let mut body = Anthropic.body(&[user(&format!("{key} {value}"))], true);
+        body[key] = value;
+        body.to_string()
+    };
+    let tool = |name: &str| json!({"name": name, "input_schema": {"type": "object"}});
+    let many: Vec<_> = (0..127).map(|n| tool(&format!("t{n}"))).collect();
+    let schema = json!({"format": {"type": "json_schema", "schema": {"type": "object"}}});
+    let signed = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "c2ln"}, {"type": "text", "text": "y"}]},
+        {"role": "user", "content": "z"}]);
+    let off: Headers = &[("x-baton-handoff", "off")];
+    let class: Headers = &[("x-claude-code-request-class", "compaction")];
+    let digest: Headers = &[("content-digest", "sha-256=:x:")];
+    let coded: Headers = &[("content-encoding", "x-own")];
+    let broken: Headers = &[("content-encoding", "gzip")];
+    let whole = good.to_string();
+    let table = [
+        (&[][..], with("tools", json!([])), Untooled::NoClientTools),
+        (&[], with("tools", many.into()), Untooled::TooManyTools),
+        (
+            &[],
+            with("tools", json!([tool("session_handoff")])),
+            Untooled::NameTaken,
+        ),
+        (
+            &[],
+            with("tool_choice", json!({"type": "any"})),
+            Untooled::ToolChoice,
+        ),
+        (&[], with("output_config", schema), Untooled::StructuredOutput),
+        (&[], with("max_tokens", json!(500)), Untooled::SmallOutput),
+        (&[], with("thread", json!("t1")), Untooled::ProviderHeld),
+        (&[], with("messages", signed), Untooled::BoundHistory),
+        (class, with("x", json!(1)), Untooled::Summary),
+        (off, with("x", json!(2)), Untooled::OffByHeader),
+        (digest, whole.clone(), Untooled::Signed),
+        (coded, whole.clone(), Untooled::UnreadCoding),
+        (broken, whole.clone(), Untooled::UnreadCoding),
+        (&[], "{".to_owned(), Untooled::UnreadJson),
+        (&[], "[]".to_owned(), Untooled::UnreadShape),
+        (
+            &[],
+            whole.replacen('{', "{\"messages\":[],", 1),
+            Untooled::UnreadRepeatedKey,
+        ),
+    ];
+    for (headers, body, why) in table {
+        is_told(&scene, path, headers, body, why).await;
+    }
+    let chat = json!({"model": "m", "n": 2, "messages": history(), "tools": [{"type": "function",
+        "function": {"name": "t", "parameters": {"type": "object"}}}]});
+    let responses = json!({"model": "m", "input": "x", "background": true, "tools": [{"type": "function",
+        "name": "t", "parameters": {"type": "object"}}]});
+    is_told(
+        &scene,
+        "/v1/chat/completions",
+        &[],
+        chat.to_string(),
+        Untooled::ManyChoices,
+    )
+    .await;
+    is_told(
+        &scene,
+        "/v1/responses",
+        &[],
+        responses.to_string(),
+        Untooled::ProviderHeld,
+    )
+    .await;
+    // What carries no transcript has no tool to miss.
+    let heard = scene.baton.post("/v1/files", &[], "x".into()).await;
+    assert_eq!(heard.header("x-baton-untooled"), None);
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_and_a_config_that_says_never_are_told() {
+    let never = scene(|config| config.handoff.inject = Inject::Never).await;
+    let body = Anthropic.body(&history(), true).to_string();
+    is_told(&never, Anthropic.path(), &[], body.clone(), Untooled::OffByConfig).await;
+    let store = Flaky::new(memory());
+    let replies = [Reply::text("Yes."), Reply::text("Yes.")];
+    let scene = Scene::with(replies, store.clone(), |_| {}).await;
+    store.no_writes.store(true, Ordering::SeqCst);
+    is_told(&scene, Anthropic.path(), &[], body.clone(), Untooled::StoreDown).await;
+    store.no_reads.store(true, Ordering::SeqCst);
+    let other = Anthropic.body(&[user("another")], true).to_string();
+    is_told(&scene, Anthropic.path(), &[], other, Untooled::StoreDown).await;
+}
