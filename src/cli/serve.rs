@@ -22,7 +22,7 @@ use crate::admin::{self, AdminState, Inspector};
 use crate::config::{Config, Flags};
 use crate::handoff::sentinel::SealKey;
 use crate::journal::{self, Tap};
-use crate::proxy::server;
+use crate::proxy::{descriptors, server};
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics, Traces};
 
@@ -49,20 +49,26 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
         state_dir: args.state_dir.clone(),
         log_level: args.log_level.clone(),
     };
-    let config = load_or_fail(args.config.as_ref(), &flags)?;
+    let mut config = load_or_fail(args.config.as_ref(), &flags)?;
     telemetry::start(&config.log).map_err(|error| Failure::new(Exit::SOFTWARE, error))?;
+    descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(serve(config, out))
 }
 
-async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
+async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
     // Before anything is printed: who reads the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let (store, seal) = open_state(&config)?;
     let swept = Arc::clone(&store);
     let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
+    let listener = TcpListener::bind(config.admin.listen).await;
+    let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
+    let admin_addr = listener.local_addr()?;
+    // What a browser on the data listener is told.
+    config.admin.listen = admin_addr;
     let journal = open_journal(&config);
     let dropped = journal.clone();
     metrics.count_dropped_by(move || dropped.dropped());
@@ -77,9 +83,6 @@ async fn serve(config: Config, out: &mut Out) -> Result<(), Failure> {
         traces.clone(),
     );
     let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
-    let listener = TcpListener::bind(config.admin.listen).await;
-    let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
-    let admin_addr = listener.local_addr()?;
 
     let draining = Arc::new(AtomicBool::new(false));
     let state = Arc::new(AdminState {

@@ -45,6 +45,8 @@ pub(super) const CLIENTS: &str = "clients";
 const TOKEN_CHARS: usize = 16;
 /// The seal is HMAC-SHA256: a key of at least its 32 bytes.
 const SEAL_KEY_CHARS: usize = 32;
+/// Idle connections kept for each upstream: as many as there are agents at work at once, usually.
+const UPSTREAM_IDLE: usize = 64;
 /// A tag of one or two letters would match a person's own words.
 const TAG_CHARS: usize = 3;
 
@@ -205,6 +207,9 @@ pub(super) const SECTIONS: &[Section] = &[
             key("exchanges", |d, v, _| {
                 put(&mut d.config.limits.exchanges, v.count(1, 1_000_000))
             }),
+            key("connections", |d, v, _| {
+                put(&mut d.config.limits.connections, v.count(1, 1_000_000))
+            }),
         ],
     },
 ];
@@ -338,6 +343,8 @@ pub(super) fn blank() -> Draft {
                 held_bytes: 0,
                 shelf_bytes: 0,
                 exchanges: 0,
+                connections: 0,
+                upstream_idle: UPSTREAM_IDLE,
             },
         },
         tls_cert: None,

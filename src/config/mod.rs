@@ -229,6 +229,11 @@ pub struct Limits {
     pub shelf_bytes: usize,
     /// Exchanges under way at once.
     pub exchanges: usize,
+    /// Connections of agents at once.
+    pub connections: usize,
+    /// Idle connections kept for each upstream. No key: as many as there are agents at work at once, usually, and fewer
+    /// where descriptors are few.
+    pub upstream_idle: usize,
 }
 
 /// Text that is never logged: its `Debug` and `Display` show dots.

@@ -28,12 +28,16 @@ pub(super) enum ConnectFault {
     Tcp(String),
     Tls(String),
     Timeout,
+    /// No descriptor is left for it, which says nothing of upstream.
+    Descriptors(String),
 }
 
 impl std::fmt::Display for ConnectFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Dns(cause) | Self::Tcp(cause) | Self::Tls(cause) => f.write_str(cause),
+            Self::Dns(cause) | Self::Tcp(cause) | Self::Tls(cause) | Self::Descriptors(cause) => {
+                f.write_str(cause)
+            }
             Self::Timeout => f.write_str("timeout"),
         }
     }
@@ -100,11 +104,18 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
             .is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
     };
     match error.to_string().as_str() {
+        _ if chain(error).any(out_of_descriptors) => ConnectFault::Descriptors(cause),
         "dns error" => ConnectFault::Dns(cause),
         _ if chain(error).any(timed_out) => ConnectFault::Timeout,
         text if secure && !text.starts_with("tcp ") => ConnectFault::Tls(cause),
         _ => ConnectFault::Tcp(cause),
     }
+}
+
+/// `EMFILE` and `ENFILE`, which have these numbers on every Unix.
+fn out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
+    let number = error.downcast_ref().and_then(io::Error::raw_os_error);
+    cfg!(unix) && matches!(number, Some(23 | 24))
 }
 
 /// An error and its causes.

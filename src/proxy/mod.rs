@@ -13,6 +13,7 @@ mod clients;
 pub mod coding;
 mod connect;
 mod decode;
+pub mod descriptors;
 pub mod download;
 pub mod exchange;
 pub mod fault;
@@ -34,6 +35,7 @@ mod stored;
 mod target;
 pub mod upload;
 pub mod upstream;
+mod welcome;
 
 #[cfg(test)]
 mod testing;
@@ -199,6 +201,9 @@ impl RequestContext {
 /// ends the exchange where it stands.
 pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBody> {
     let (parts, body) = request.into_parts();
+    if welcome::is_for(&parts) && app.guard.host(&parts).is_ok() {
+        return welcome::page(&parts, app.config.server.tls.is_some(), app.config.admin.listen);
+    }
     let body = Paced::new(body, app.config.limits.body_rate);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);

@@ -50,6 +50,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Pings on HTTP/2, by which an agent that has vanished is noticed.
 const H2_PING: Duration = Duration::from_secs(30);
 
+/// From this part of all connections on a new one is closed behind its answer: idle ones of some agents must not keep
+/// others out.
+const CROWDED: (usize, usize) = (3, 4);
+
 /// After a failed accept (out of file descriptors, mostly): time for connections to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -62,6 +66,10 @@ pub struct Bound {
     addr: SocketAddr,
     tls: Option<TlsAcceptor>,
     http: Arc<Http>,
+    /// What is spoken while there are many connections.
+    crowded: Arc<Http>,
+    /// Most connections at once.
+    most: usize,
     drain: Duration,
 }
 
@@ -82,16 +90,31 @@ pub fn bind(config: &Config) -> io::Result<Bound> {
     };
     let listener = std::net::TcpListener::bind(config.server.listen)?;
     listener.set_nonblocking(true)?;
+    let http = Http::new(&config.limits);
     Ok(Bound {
         addr: listener.local_addr()?,
         listener: TcpListener::from_std(listener)?,
         tls,
-        http: Arc::new(Http::new(&config.limits)),
+        crowded: Arc::new(http.without_keep_alive()),
+        http: Arc::new(http),
+        most: config.limits.connections,
         drain: config.server.drain,
     })
 }
 
 impl Http {
+    /// The same, but that a connection ends with its answer where it can.
+    fn without_keep_alive(&self) -> Self {
+        let (mut one, mut any) = (self.one.clone(), self.any.clone());
+        one.keep_alive(false);
+        any.http1().keep_alive(false);
+        Self {
+            one,
+            any,
+            head: self.head,
+        }
+    }
+
     fn new(limits: &Limits) -> Self {
         let header_bytes = limits.header_bytes;
         let mut one = http1::Builder::new();
@@ -150,10 +173,15 @@ impl Bound {
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
-                accepted = self.listener.accept() => match accepted {
+                accepted = self.listener.accept(), if connections.len() < self.most => match accepted {
                     Ok((stream, _)) => {
+                        let (some, of) = CROWDED;
+                        let http = match connections.len() < self.most * some / of {
+                            true => &self.http,
+                            false => &self.crowded,
+                        };
                         let connection =
-                            self.connection(stream, app.clone(), graceful.watcher(), closing.clone());
+                            self.connection(stream, http.clone(), app.clone(), graceful.watcher(), closing.clone());
                         connections.spawn(connection);
                     }
                     Err(error) => {
@@ -182,11 +210,12 @@ impl Bound {
     fn connection(
         &self,
         stream: TcpStream,
+        http: Arc<Http>,
         app: Arc<App>,
         watcher: Watcher,
         closing: watch::Receiver<()>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let (tls, http) = (self.tls.clone(), self.http.clone());
+        let tls = self.tls.clone();
         async move {
             // Events of a stream are small and must not wait for each other.
             let _ = stream.set_nodelay(true);

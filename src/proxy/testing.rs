@@ -82,6 +82,8 @@ pub(crate) fn config(base_url: &str) -> Config {
             held_bytes: 1 << 20,
             shelf_bytes: 1 << 20,
             exchanges: 16,
+            connections: 256,
+            upstream_idle: 16,
         },
     }
 }

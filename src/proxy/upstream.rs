@@ -13,19 +13,17 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
+use super::OVERLOAD_RETRY_SECS;
 use super::connect::{ConnectFault, Connector, Served, chain};
 use super::download::UpstreamBody;
 use super::fault::{Code, Fault};
 use super::meter::Progress;
 use super::pace::Paced;
 use super::upload::{AgentGone, RopeBody, SendBody};
-use crate::config::{Config, Upstream};
+use crate::config::{Config, Limits, Upstream};
 
 /// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
 const POOL_IDLE: Duration = Duration::from_secs(50);
-
-/// Idle connections kept for each upstream: as many as there are agents at work at once, usually.
-const POOL_SIZE: usize = 64;
 
 /// hyper refuses smaller buffers.
 pub(super) const SMALLEST_BUFFER: usize = 8192;
@@ -38,7 +36,7 @@ impl Upstreams {
     /// A client for each. Opens no connection yet.
     pub fn new(config: &Config) -> io::Result<Self> {
         let places = config.upstreams.iter().map(|(name, upstream)| {
-            let place = Place::new(name, upstream, config.limits.header_bytes)?;
+            let place = Place::new(name, upstream, &config.limits)?;
             Ok((name.clone(), Arc::new(place)))
         });
         places.collect::<io::Result<_>>().map(Self)
@@ -76,17 +74,21 @@ pub struct UpstreamFault {
 
 impl From<UpstreamFault> for Fault {
     fn from(fault: UpstreamFault) -> Self {
-        Self::because(fault.code, fault.detail)
+        let retry_after = (fault.code == Code::OVERLOADED).then_some(OVERLOAD_RETRY_SECS);
+        Self {
+            retry_after,
+            ..Self::because(fault.code, fault.detail)
+        }
     }
 }
 
 impl Place {
-    fn new(name: &str, config: &Upstream, header_bytes: usize) -> io::Result<Self> {
+    fn new(name: &str, config: &Upstream, limits: &Limits) -> io::Result<Self> {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_SIZE)
+            .pool_max_idle_per_host(limits.upstream_idle)
             .pool_timer(TokioTimer::new())
-            .http1_max_buf_size(header_bytes.max(SMALLEST_BUFFER))
+            .http1_max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER))
             .build(Connector::new(config.connect)?);
         Ok(Self {
             name: name.to_owned(),
@@ -223,6 +225,7 @@ fn classify(error: &ClientError) -> UpstreamFault {
             ConnectFault::Tcp(_) => Code::UNREACHABLE,
             ConnectFault::Tls(_) => Code::TLS,
             ConnectFault::Timeout => Code::CONNECT_TIMEOUT,
+            ConnectFault::Descriptors(_) => Code::OVERLOADED,
         };
         return fault(code, true);
     }

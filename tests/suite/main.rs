@@ -7,6 +7,7 @@ mod conversations;
 mod counts;
 mod crash;
 mod dashboard;
+mod descriptors;
 mod failures;
 mod golden;
 mod harness;

@@ -147,3 +147,33 @@ async fn shutdown_lets_open_streams_end_within_the_drain_time() {
     (&mut proxy.running).await.unwrap();
     proxy.events(1).await;
 }
+
+#[tokio::test]
+async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
+    let upstream = Script::start(vec![Act::Answer(crate::proxy::testing::ok("{}"))]).await;
+    let mut config = config(&upstream.url);
+    config.limits.connections = 4;
+    config.limits.head_time = Duration::from_secs(20);
+    let proxy = Proxy::start(config);
+    let request = b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut piece = [0; 1024];
+    let mut kept = Vec::new();
+    for at in 0..8 {
+        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+        agent.write_all(request).await.unwrap();
+        let n = agent.read(&mut piece).await.unwrap();
+        let got = String::from_utf8_lossy(&piece[..n]).into_owned();
+        assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+        assert_eq!(got.contains("connection: close"), at >= 3, "{at}: {got}");
+        kept.push(agent);
+    }
+    // The last place is somebody's who says nothing: who comes then waits until it is free.
+    let silent = TcpStream::connect(proxy.addr).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    agent.write_all(request).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(200), agent.read(&mut piece)).await;
+    assert!(early.is_err(), "there is no place");
+    drop(silent);
+    assert!(agent.read(&mut piece).await.unwrap() > 0);
+}

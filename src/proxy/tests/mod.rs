@@ -9,3 +9,4 @@ mod refusals;
 mod relayed;
 mod shelved;
 mod slow;
+mod welcome;

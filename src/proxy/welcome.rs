@@ -1,0 +1,84 @@
+//! What a person sees who opens the data listener in a browser: what this is, what to point at it, where to look.
+
+use std::net::SocketAddr;
+
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Response, header};
+
+use super::out::OutBody;
+
+/// Text alone: nothing is loaded, run, sent or framed.
+const HEADERS: &[(HeaderName, &str)] = &[
+    (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// Whether a person asks. Agents and SDKs accept JSON, or anything.
+pub(super) fn is_for(parts: &Parts) -> bool {
+    let accepts_html = |value: &HeaderValue| {
+        value
+            .to_str()
+            .is_ok_and(|v| v.to_ascii_lowercase().contains("text/html"))
+    };
+    (parts.method == Method::GET || parts.method == Method::HEAD)
+        && parts.uri.path() == "/"
+        && parts.headers.get_all(header::ACCEPT).iter().any(accepts_html)
+}
+
+/// The page. `inspector` is the admin listener's address.
+pub(super) fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<OutBody> {
+    let host = match parts.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => parts
+            .headers
+            .get(header::HOST)
+            .and_then(|h| h.to_str().ok())
+            .unwrap_or("localhost"),
+    };
+    let scheme = if tls { "https" } else { "http" };
+    let text = text(&escaped(&format!("{scheme}://{host}")), inspector);
+    let mut response = Response::new(OutBody::whole(text));
+    for (name, value) in HEADERS {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn text(base: &str, inspector: SocketAddr) -> String {
+    let seen = match inspector.ip().is_unspecified() {
+        true => format!("port {} of this machine", inspector.port()),
+        false => format!("<a href=\"http://{inspector}/\">http://{inspector}/</a>"),
+    };
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>baton</title>\n\
+         <h1>baton</h1>\n\
+         <p>This is a proxy for the APIs of language models. It is for coding agents, not for browsers: point an agent's base URL here.</p>\n\
+         <pre>ANTHROPIC_BASE_URL={base}\nOPENAI_BASE_URL={base}/v1\nGOOGLE_GEMINI_BASE_URL={base}</pre>\n\
+         <p>What went through it is shown by the inspector: {seen}</p>\n</html>\n"
+    )
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
