@@ -217,9 +217,13 @@ async fn message(inspector: &Inspector, id: &str, asked: &Asked) -> Told {
         .number("i")?
         .ok_or_else(|| Unanswered::Bad("i is missing".to_owned()))?;
     let wanted = id.to_owned();
-    let found = read(inspector, move |q| q.message(&wanted, side, i))
-        .await?
-        .flatten();
+    let envelope = asked.text("of").as_deref() == Some("envelope");
+    let found = read(inspector, move |q| match envelope {
+        true => q.envelope_row(&wanted, side, i),
+        false => q.message(&wanted, side, i),
+    })
+    .await?
+    .flatten();
     shown(&found.ok_or(Unanswered::NotFound("there is no such message in the journal"))?)
 }
 
@@ -252,8 +256,8 @@ async fn search(inspector: &Inspector, asked: &Asked) -> Told {
         return Err(Unanswered::Bad("q is missing".to_owned()));
     };
     let limit = asked.limit()?;
-    let hits = read(inspector, move |q| q.search(&wanted, limit)).await?;
-    shown(&json!({"hits": hits.unwrap_or_default()}))
+    let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
+    shown(&found.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Inspector;
 use super::api::{Asked, Told, Unanswered, shown};
-use crate::handoff::record::Handoff;
+use crate::handoff::record::{Handoff, telling_line};
 use crate::store::{HandoffFilter, StoreError};
 
 /// Generations of a lineage that are followed.
@@ -33,11 +33,6 @@ pub(super) struct Short {
 
 impl Short {
     fn of(handoff: &Handoff) -> Self {
-        let line = handoff
-            .prompt
-            .lines()
-            .map(str::trim)
-            .find(|line| !line.is_empty());
         Self {
             id: handoff.id.to_string(),
             conversation: handoff.conversation.clone(),
@@ -48,7 +43,7 @@ impl Short {
             origin: handoff.origin.name(),
             reason: handoff.reason.clone(),
             prompt_bytes: handoff.prompt.len(),
-            first_line: line.unwrap_or_default().chars().take(LINE).collect(),
+            first_line: telling_line(&handoff.prompt).chars().take(LINE).collect(),
             archived: handoff.archived,
             resume_line: format!("[[handoff-resume:{}]]", handoff.id),
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -39,6 +39,7 @@ const ROUTES: [(&str, Page, bool); 3] = [
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// On every answer: nothing is cached, framed, sniffed, or loaded from elsewhere; nothing but our own files is a
@@ -82,7 +83,9 @@ async fn found<B>(
         return boxed(only_read());
     }
     if let Some((_, page, _)) = route {
-        return boxed(show(state, *page).await);
+        let accept = request.headers().get_all(ACCEPT);
+        let open_metrics = asks_for_open_metrics(accept.iter().filter_map(|value| value.to_str().ok()));
+        return boxed(show(state, *page, open_metrics).await);
     }
     match (path.strip_prefix("/api/"), &state.inspector) {
         (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
@@ -115,7 +118,25 @@ fn only_read() -> Answer {
     answer
 }
 
-async fn show(state: &AdminState, page: Page) -> Answer {
+/// Whether a scraper would rather have OpenMetrics than the text format, which everything reads. Weights as RFC 9110,
+/// 12.5.1 has them; of two alike OpenMetrics wins, since whoever names it means it.
+fn asks_for_open_metrics<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
+    let (mut open, mut plain) = (0.0, 0.0);
+    for range in accept.flat_map(|value| value.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse::<f32>().ok());
+        let weight = weight.unwrap_or(1.0);
+        match kind.as_str() {
+            "application/openmetrics-text" => open = weight.max(open),
+            "text/plain" | "text/*" => plain = weight.max(plain),
+            _ => {}
+        }
+    }
+    open > 0.0 && open >= plain
+}
+
+async fn show(state: &AdminState, page: Page, open_metrics: bool) -> Answer {
     match page {
         Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
         Page::Ready => match (state.ready)().await {
@@ -128,7 +149,12 @@ async fn show(state: &AdminState, page: Page) -> Answer {
             }
         },
         Page::Metrics => match state.metrics.text() {
-            Ok(text) => respond(StatusCode::OK, OPEN_METRICS, text),
+            Ok(text) if open_metrics => respond(StatusCode::OK, OPEN_METRICS, text),
+            Ok(text) => respond(
+                StatusCode::OK,
+                PROMETHEUS,
+                crate::telemetry::prometheus::plain(&text),
+            ),
             Err(_) => error(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "metrics",

@@ -69,7 +69,23 @@ async fn pages_answer_and_the_rest_is_json() {
     assert_eq!(running.status("GET /readyz", LOCAL).await, "200");
     assert!(running.ask("GET /", LOCAL).await.contains("baton"));
     let metrics = running.ask("GET /metrics", LOCAL).await;
-    assert!(metrics.contains("openmetrics-text") && metrics.contains("baton_open_exchanges 0"));
+    assert!(metrics.contains("baton_open_exchanges 0"));
+    assert!(metrics.contains("content-type: text/plain; version=0.0.4") && !metrics.contains("# EOF"));
+    for (accept, open) in [
+        ("application/openmetrics-text; version=1.0.0", true),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+            true,
+        ),
+        ("text/plain;q=0.9, application/openmetrics-text;q=0.1", false),
+        ("application/openmetrics-text;q=0", false),
+        ("text/html, */*", false),
+    ] {
+        let headers = format!("{LOCAL}accept: {accept}\r\n");
+        let metrics = running.ask("GET /metrics", &headers).await;
+        assert_eq!(metrics.contains("openmetrics-text"), open, "{accept}");
+        assert_eq!(metrics.contains("# EOF"), open, "{accept}");
+    }
     let missing = running.ask("GET /nope", LOCAL).await;
     assert!(missing.starts_with("HTTP/1.1 404") && missing.contains("\"code\":\"not_found\""));
     assert_eq!(running.status("POST /metrics", LOCAL).await, "405");

@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
 use crate::config::{Config, StoreKind};
-use crate::handoff::record::Handoff;
+use crate::handoff::record::{Handoff, telling_line};
 use crate::store::{self, HandoffFilter, SharedStore, StoreError};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
@@ -246,9 +246,18 @@ fn rows(handoffs: &[Handoff], now_ms: u64, width: Option<usize>) -> Vec<String> 
         + 2;
     let room = width.map(|width| width.saturating_sub(taken).max(PROMPT_COLUMNS));
     for (row, handoff) in rows.iter_mut().skip(1).zip(handoffs) {
-        row.push(first_line(&handoff.prompt, room));
+        row.push(first_line(&named(handoff), room));
     }
     table(&rows)
+}
+
+/// What a handoff is called in a list: its prompt's first line that says something, and why it was made.
+pub(super) fn named(handoff: &Handoff) -> String {
+    let line = telling_line(&handoff.prompt);
+    match &handoff.reason {
+        Some(reason) => format!("{}: {line}", reason.trim()),
+        None => line.to_owned(),
+    }
 }
 
 /// All of one handoff. Whatever the model or the agent wrote is made visible.
@@ -312,9 +321,12 @@ mod tests {
     #[test]
     fn a_list_shows_where_each_prompt_begins() {
         let lines = rows(&[handoff(A)], 7_200_000, None);
-        assert_eq!(lines[1], format!("{A}  2h   2.0 KiB  22 B    claude  # Task two"));
+        assert_eq!(
+            lines[1],
+            format!("{A}  2h   2.0 KiB  22 B    claude  done\\u{{7}}: \\u{{1b}}[2JDo it.")
+        );
         assert!(lines[0].starts_with("ID    "));
-        assert!(rows(&[handoff(A)], 0, Some(10))[1].ends_with("# Task two"));
+        assert!(rows(&[handoff(A)], 0, Some(10))[1].ends_with("done\\u{7}: \\u{1b}[2…"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use super::args::LogArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
-use super::output::{Out, first_line, size, visible};
+use super::output::{Out, first_line, short, size, visible};
 use crate::journal::{Filter, JournalError, Query, Row, date_time};
 
 /// How often a followed journal is looked at: soon enough for a person, rarely enough for a battery.
@@ -42,7 +42,8 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
         let mut rows = query.list(&filter).map_err(unread)?;
         rows.reverse();
         if !args.json {
-            out.line(format_args!("{}", heading()))?;
+            let layout = Layout::fitting(out.width());
+            out.line(format_args!("{}", heading(&layout, out.width())))?;
         }
         for row in &rows {
             print(row, args.json, out)?;
@@ -113,29 +114,92 @@ fn full_key(query: &Query, beginning: &str) -> Result<String, Failure> {
 }
 
 fn print(row: &Row, json: bool, out: &mut Out) -> Result<(), Failure> {
+    let width = out.width();
     match json {
         true => out.json_line(row)?,
-        false => out.line(format_args!("{}", line(row)))?,
+        false => out.line(format_args!("{}", line(row, &Layout::fitting(width), width)))?,
     }
     Ok(())
 }
 
-/// Columns have fixed widths: a followed list cannot know what comes.
-fn columns(cells: [&str; 10]) -> String {
-    let [time, id, wire, model, messages, mark, bytes, legs, tokens, ms] = cells;
-    let line = format!(
-        "{time:<15}  {id:<36}  {wire:<16}  {model:<24}  {messages:>11}  {mark:<2} {bytes:>21}  {legs:>4}  {tokens:>15}  {ms:>7}"
-    );
-    line.trim_end().to_owned()
+const TIME: usize = 0;
+const ID: usize = 1;
+const WIRE: usize = 2;
+const MODEL: usize = 3;
+const MESSAGES: usize = 4;
+const BYTES: usize = 6;
+const LEGS: usize = 7;
+
+/// Columns with their widths, and whether numbers stand in them. Widths are fixed: a followed list cannot know what
+/// comes.
+const COLUMNS: [(&str, usize, bool); 10] = [
+    ("TIME", 15, false),
+    ("EXCHANGE", 36, false),
+    ("WIRE", 16, false),
+    ("MODEL", 24, false),
+    ("MESSAGES", 11, true),
+    ("", 2, false),
+    ("BYTES", 21, true),
+    ("LEGS", 4, true),
+    ("TOKENS", 17, true),
+    ("MS", 7, true),
+];
+
+/// What is given up where a terminal is too narrow, in this order: a column gets a new width, 0 takes it out. The first
+/// 13 characters of an id are its time in milliseconds, by which `baton show` finds it.
+const GIVEN_UP: [(usize, usize); 10] = [
+    (ID, 13),
+    (WIRE, 9),
+    (MODEL, 16),
+    (LEGS, 0),
+    (WIRE, 0),
+    (TIME, 8),
+    (BYTES, 0),
+    (MODEL, 10),
+    (MESSAGES, 0),
+    (MODEL, 0),
+];
+
+/// Widths of the columns, 0 for those that are not shown.
+struct Layout([usize; COLUMNS.len()]);
+
+impl Layout {
+    /// As much as fits into so many columns of a terminal; all of it where there is none.
+    fn fitting(width: Option<usize>) -> Self {
+        let mut layout = Self(COLUMNS.map(|(_, width, _)| width));
+        for (column, narrow) in GIVEN_UP {
+            if width.is_none_or(|width| layout.width() <= width) {
+                break;
+            }
+            layout.0[column] = narrow;
+        }
+        layout
+    }
+
+    fn width(&self) -> usize {
+        let shown = self.0.iter().filter(|width| **width > 0);
+        shown.map(|width| width + 2).sum::<usize>() - 2
+    }
+
+    fn row(&self, cells: [&str; COLUMNS.len()]) -> String {
+        let shown = (0..COLUMNS.len()).filter(|i| self.0[*i] > 0);
+        let padded = shown.map(|i| {
+            let width = self.0[i];
+            let cell = first_line(cells[i], Some(width));
+            match COLUMNS[i].2 {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    }
 }
 
-fn heading() -> String {
-    columns([
-        "TIME", "EXCHANGE", "WIRE", "MODEL", "MESSAGES", "", "BYTES", "LEGS", "TOKENS", "MS",
-    ])
+fn heading(layout: &Layout, width: Option<usize>) -> String {
+    first_line(&layout.row(COLUMNS.map(|(name, ..)| name)), width)
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, layout: &Layout, width: Option<usize>) -> String {
     let event = &row.event;
     let time = date_time(row.at_ms);
     let count = |n: Option<&u64>| n.map_or_else(|| "-".to_owned(), ToString::to_string);
@@ -145,36 +209,33 @@ fn line(row: &Row) -> String {
         .last()
         .map_or_else(|| "-".to_owned(), |n| size(*n));
     let bytes = format!("{} → {sent}", size(event.received_bytes));
-    let input: u64 = event
-        .tokens
-        .iter()
-        .map(|t| t.input + t.cache_read + t.cache_write)
-        .sum();
-    let output: u64 = event.tokens.iter().map(|t| t.output).sum();
-    let tokens = match event.tokens.is_empty() {
-        true => "-".to_owned(),
-        false => format!("{input} + {output}"),
-    };
-    let wire = row.wire.as_deref().unwrap_or("-");
-    let model = first_line(
-        row.model.as_deref().or(row.route.as_deref()).unwrap_or("-"),
-        Some(24),
+    let tokens = row.tokens_sum.map_or_else(
+        || "-".to_owned(),
+        |sum| format!("{} + {}", short(sum.all_input()), short(sum.output)),
     );
-    let legs = event.legs.to_string();
-    let ms = format!("{:.0}", event.total_ms);
-    let plain = columns([
-        &format!("{} {}Z", &time[5..10], &time[11..19]),
-        &row.id,
-        wire,
-        &model,
+    let at = match layout.0[TIME] {
+        8 => time[11..19].to_owned(),
+        _ => format!("{} {}Z", &time[5..10], &time[11..19]),
+    };
+    let plain = layout.row([
+        &at,
+        &row.id[..row.id.len().min(layout.0[ID])],
+        row.wire.as_deref().unwrap_or("-"),
+        row.model.as_deref().or(row.route.as_deref()).unwrap_or("-"),
         &messages,
         mark(row),
         &bytes,
-        &legs,
+        &event.legs.to_string(),
         &tokens,
-        &ms,
+        &format!("{:.0}", event.total_ms),
     ]);
-    painted(row, plain + &trouble(row))
+    let trouble = trouble(row);
+    let plain = match width {
+        // What went wrong is worth more than the numbers that it takes the place of.
+        Some(width) => first_line(&plain, Some(width.saturating_sub(trouble.chars().count()))),
+        None => plain,
+    };
+    painted(row, plain + &trouble)
 }
 
 fn mark(row: &Row) -> &'static str {
@@ -191,11 +252,24 @@ fn trouble(row: &Row) -> String {
     let what = match row.event.outcome.as_str() {
         _ if row.open => "under way".to_owned(),
         "complete" if row.partial => "partial".to_owned(),
-        "complete" => return String::new(),
+        "complete" => match refused_legs(row) {
+            legs if legs.is_empty() => return String::new(),
+            legs => format!("legs answered {legs}"),
+        },
         "" => "lost".to_owned(),
         other => format!("{other} {}", row.event.status),
     };
     format!("  {what}")
+}
+
+/// The statuses of the legs that failed and were asked again.
+fn refused_legs(row: &Row) -> String {
+    let failed = row
+        .statuses
+        .iter()
+        .filter(|status| status.is_none_or(|status| status >= 400));
+    let words = failed.map(|status| status.map_or_else(|| "nothing".to_owned(), |status| status.to_string()));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn painted(row: &Row, line: String) -> String {
@@ -220,6 +294,17 @@ mod tests {
     use super::*;
     use crate::journal::{Event, LegTokens};
 
+    const TOKENS: LegTokens = LegTokens {
+        input: 10,
+        cache_read: 403_600_000,
+        cache_write: 0,
+        output: 7,
+    };
+
+    fn all(row: &Row) -> String {
+        line(row, &Layout::fitting(None), None)
+    }
+
     fn row() -> Row {
         Row {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".into(),
@@ -236,17 +321,15 @@ mod tests {
                 legs: 2,
                 received_bytes: 300 << 10,
                 sent_bytes: vec![301 << 10, 4096],
-                tokens: vec![LegTokens {
-                    input: 10,
-                    cache_read: 5,
-                    cache_write: 0,
-                    output: 7,
-                }],
+                tokens: vec![Some(TOKENS)],
                 total_ms: 1234.6,
                 ..Event::default()
             },
             received_messages: 41,
             sent_messages: vec![41, 1],
+            statuses: vec![Some(200), Some(200)],
+            tokens_sum: Some(TOKENS),
+            unsent_tokens: 0,
             changes: Vec::new(),
             partial: false,
             open: false,
@@ -255,22 +338,48 @@ mod tests {
 
     #[test]
     fn a_line_tells_what_happened_and_nothing_acts() {
-        let shown = line(&row());
+        let shown = all(&row());
         let plain: String = anstream::adapter::strip_str(&shown).to_string();
         assert!(!plain.contains('\u{1b}'));
         let words: Vec<_> = plain.split_whitespace().collect();
         assert_eq!(words[..2], ["11-23", "23:59:59Z"]);
         assert!(plain.contains("41 → 1") && plain.contains(">>") && plain.contains("300 KiB → 4.0 KiB"));
-        assert!(plain.contains("15 + 7") && plain.ends_with("1235"));
-        assert_eq!(heading().split_whitespace().count(), 9);
+        assert!(plain.contains("403.6 M + 7") && plain.ends_with("1235"));
+        assert_eq!(
+            heading(&Layout::fitting(None), None).split_whitespace().count(),
+            9
+        );
     }
 
     #[test]
     fn what_went_wrong_is_said() {
         let mut bad = row();
         bad.event.outcome = "truncated".into();
-        assert!(line(&bad).contains("truncated 200"));
+        assert!(all(&bad).contains("truncated 200"));
+        let mut retried = row();
+        retried.statuses = vec![Some(200), Some(429), None, Some(200)];
+        assert!(all(&retried).ends_with("legs answered 429, nothing"));
         bad.open = true;
-        assert!(line(&bad).contains("under way"));
+        assert!(all(&bad).contains("under way"));
+    }
+
+    #[test]
+    fn a_line_fits_the_terminal() {
+        let mut bad = row();
+        bad.event.fired.clear();
+        bad.event.outcome = "upstream_error".into();
+        bad.model = Some("a-model-with-a-long-name ".repeat(9));
+        for width in 40..220 {
+            let layout = Layout::fitting(Some(width));
+            for row in [&row(), &bad] {
+                let shown = line(row, &layout, Some(width));
+                let plain: String = anstream::adapter::strip_str(&shown).to_string();
+                assert!(plain.chars().count() <= width, "{width}: {plain}");
+                assert!(width < 80 || plain.contains("0199a3c2-7d1e"), "{plain}");
+            }
+            assert!(heading(&layout, Some(width)).chars().count() <= width);
+        }
+        let narrow = line(&bad, &Layout::fitting(Some(80)), Some(80));
+        assert!(narrow.contains("upstream_error 200"), "{narrow}");
     }
 }

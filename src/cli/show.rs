@@ -6,8 +6,8 @@ use super::args::ShowExchangeArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
-use super::output::{Out, first_line, size, visible};
-use crate::journal::{Exchange, Leg, Message, Query, Side, State, date_time};
+use super::output::{Out, first_line, plural, short, size, visible};
+use crate::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
 
 /// Kept messages in a row beyond which only the first and the last are shown.
 const FEW: usize = 4;
@@ -30,6 +30,15 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
     let what = &args.what;
     // Legs are counted from 1 for people, and from 0 in the file.
     let leg = args.leg.map(|leg| leg - 1);
+    if let Some(leg) = leg {
+        let legs = query
+            .row(&id)
+            .map_err(unread)?
+            .map_or(0, |row| row.statuses.len());
+        if leg as usize >= legs {
+            return Err(no_leg(leg + 1, legs));
+        }
+    }
     if what.har {
         let har = query.har(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
         return Ok(out.json(&har)?);
@@ -75,6 +84,17 @@ fn gone(id: &str) -> Failure {
     Failure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
 }
 
+fn no_leg(leg: u32, legs: usize) -> Failure {
+    let message = match legs {
+        0 => format!("there is no leg {leg}: the journal has none of this exchange"),
+        _ => format!(
+            "there is no leg {leg}: the exchange has {}",
+            plural(legs as u64, "leg")
+        ),
+    };
+    Failure::new(Exit::NO_INPUT, message)
+}
+
 /// The whole story in lines.
 fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
@@ -94,13 +114,22 @@ fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<Stri
         out.push(format!("  conversation {}", first_line(conversation, None)));
     }
     out.push(format!(
-        "  received {} messages, {}; answered {} in {:.0} ms ({:.1} ms added)",
-        row.received_messages,
+        "  received {}, {}; answered {} in {:.0} ms ({:.1} ms added)",
+        plural(row.received_messages, "message"),
         size(row.event.received_bytes),
         size(exchange.shown.bytes),
         row.event.total_ms,
         row.event.added_ms,
     ));
+    if let Some(sum) = &row.tokens_sum {
+        out.push(format!("  tokens: {}", tokens(*sum)));
+    }
+    if row.unsent_tokens > 0 {
+        out.push(format!(
+            "  estimated input not sent: {} tokens",
+            short(row.unsent_tokens)
+        ));
+    }
     out.extend(
         exchange
             .notes
@@ -120,19 +149,27 @@ fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String
     let sent = exchange.exchange.event.sent_bytes.get(leg.n as usize);
     let stop = leg.response.stop.as_deref().unwrap_or("-");
     let mut out = vec![format!(
-        "{bold}leg {}{bold:#}  sent {} messages, {}; answered {} (stop: {})",
+        "{bold}leg {}{bold:#}  sent {}, {}; {} {} (stop: {})",
         leg.n + 1,
-        leg.sent.messages.len(),
+        plural(leg.sent.messages.len() as u64, "message"),
         size(sent.copied().unwrap_or_default()),
+        leg.response.status.map_or_else(
+            || "not answered".to_owned(),
+            |status| format!("answered {status},")
+        ),
         size(leg.response.bytes),
         first_line(stop, None),
     )];
+    if let Some(Some(counted)) = exchange.exchange.event.tokens.get(leg.n as usize) {
+        out.push(format!("  tokens: {}", tokens(*counted)));
+    }
     let room = width.map_or(LINE, |width| width.saturating_sub(MARGIN).max(20));
-    let story = merged(
+    let mut story = beside(&exchange.received.envelope, &leg.sent.envelope);
+    story.extend(merged(
         &exchange.received.messages,
         &leg.received_states,
         &leg.sent.messages,
-    );
+    ));
     let mut at = 0;
     while at < story.len() {
         let mark = story[at].mark;
@@ -226,10 +263,48 @@ fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) ->
     out
 }
 
+/// The system prompt and the tools, which stand beside the messages.
+fn beside<'a>(received: &'a [Message], sent: &'a [Message]) -> Vec<Line<'a>> {
+    let gone = received
+        .iter()
+        .filter(|m| m.state == State::Cut)
+        .map(|message| Line {
+            mark: Mark::Gone,
+            message,
+            why: Some("left out"),
+        });
+    let come = sent.iter().map(|message| Line {
+        mark: if message.state == State::Kept {
+            Mark::Kept
+        } else {
+            Mark::Come
+        },
+        message,
+        why: match message.state {
+            State::Changed => Some("changed"),
+            _ => message.why.map(why),
+        },
+    });
+    gone.chain(come).collect()
+}
+
+/// Tokens in words; the three parts of the input add up to all of it.
+fn tokens(t: LegTokens) -> String {
+    format!(
+        "{} in ({} new, {} from cache, {} into cache), {} out",
+        short(t.all_input()),
+        short(t.input),
+        short(t.cache_read),
+        short(t.cache_write),
+        short(t.output)
+    )
+}
+
 fn why(why: crate::handoff::plan::Why) -> &'static str {
     use crate::handoff::plan::Why;
     match why {
         Why::Cut => "carry-over",
+        Why::Preamble => "preamble",
         Why::Pair => "hidden call put back",
         Why::GivenBack => "given back as written",
         Why::Tool => "tool",

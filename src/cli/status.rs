@@ -6,7 +6,7 @@ use super::args::StatusArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
-use super::output::{Out, age, first_line, size};
+use super::output::{Out, age, first_line, short, size};
 use super::running::{self, Found, Process};
 use crate::config::StoreKind;
 use crate::handoff::record::Handoff;
@@ -28,7 +28,7 @@ struct Status {
     last_exchange: Option<Row>,
     handoffs: usize,
     last_handoff: Option<String>,
-    saved_tokens: u64,
+    unsent_tokens: u64,
     #[serde(skip)]
     newest: Option<Handoff>,
 }
@@ -50,7 +50,7 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         };
         last = query.list(&newest).map_err(unread)?.pop();
         let all = query.conversations(None, 0).map_err(unread)?;
-        saved = all.iter().map(|c| c.saved_tokens).sum();
+        saved = all.iter().map(|c| c.unsent_tokens).sum();
     }
     let (running, stale) = match running::find(&config.state_dir) {
         Found::Running(process) => (process, None),
@@ -68,7 +68,7 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         last_exchange: last,
         handoffs: handoffs.len(),
         last_handoff: handoffs.first().map(|h| h.id.to_string()),
-        saved_tokens: saved,
+        unsent_tokens: saved,
         newest: handoffs.into_iter().next(),
     };
     match (args.json, args.line) {
@@ -104,8 +104,10 @@ fn line(status: &Status) -> String {
         None => "not running".to_owned(),
     };
     format!(
-        "baton: {running}, {} exchanges, {} handoffs, {} tokens saved, last {last}",
-        status.journal.exchanges, status.handoffs, status.saved_tokens
+        "baton: {running}, {} exchanges, {} handoffs, about {} input tokens not sent, last {last}",
+        status.journal.exchanges,
+        status.handoffs,
+        short(status.unsent_tokens)
     )
 }
 
@@ -129,7 +131,7 @@ fn rows(status: &Status) -> Vec<String> {
                 "{}, {}  {}",
                 ago(h.created_ms, now),
                 h.id,
-                first_line(&h.prompt, Some(60))
+                first_line(&super::handoffs::named(h), Some(60))
             )
         },
     );
@@ -170,7 +172,10 @@ fn rows(status: &Status) -> Vec<String> {
         ("last exchange", last),
         ("handoffs", status.handoffs.to_string()),
         ("last handoff", handoff),
-        ("saved", format!("about {} input tokens", status.saved_tokens)),
+        (
+            "input not sent",
+            format!("about {} tokens (estimated)", short(status.unsent_tokens)),
+        ),
     ]
     .iter()
     .map(|(name, value)| format!("{name:<14} {value}"))

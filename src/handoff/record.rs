@@ -73,6 +73,24 @@ pub struct Handoff {
     pub archived: bool,
 }
 
+/// The first line of a carry-over prompt that tells one from another: not a heading, which all of them begin with, unless
+/// there is nothing else. Without marks of Markdown.
+pub fn telling_line(prompt: &str) -> &str {
+    let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
+    let mut lines = prompt.lines().map(str::trim).filter(shown);
+    let is_heading = |line: &str| {
+        line.starts_with('#') || line.ends_with(':') || line.starts_with("**") && line.ends_with("**")
+    };
+    let first = lines.next().unwrap_or_default();
+    let telling = match is_heading(first) {
+        true => lines.find(|line| !is_heading(line)).unwrap_or(first),
+        false => first,
+    };
+    telling
+        .trim_start_matches(['#', '>', '-', '*', ' '])
+        .trim_end_matches('*')
+}
+
 /// What the model is told in the result of a hidden call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -175,4 +193,26 @@ pub struct Conversation {
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
     pub updated_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::telling_line;
+
+    #[test]
+    fn a_handoff_is_named_by_what_it_says() {
+        for (prompt, line) in [
+            (
+                "# Goal\n\nTake linkshort off its file.\n",
+                "Take linkshort off its file.",
+            ),
+            ("**Goal**\n- Port the tests", "Port the tests"),
+            ("Goal:\nMend it", "Mend it"),
+            ("Goal: mend it\nmore", "Goal: mend it"),
+            ("---\n## Only a heading", "Only a heading"),
+            ("", ""),
+        ] {
+            assert_eq!(telling_line(prompt), line, "{prompt}");
+        }
+    }
 }

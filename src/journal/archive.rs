@@ -12,12 +12,10 @@ use serde::Serialize;
 
 use super::gist;
 use super::headers::{Kept, Models};
-use super::note::{Begun, Copied, Note};
+use super::note::{Begun, Copied, Note, SentLeg};
 use super::pool::{Listed, Pool, Seen, Text, Written};
-use super::row::Event;
+use super::row::{Event, unsent_tokens};
 use super::slip::{LegSlip, Slip, call_name, stop_name};
-use crate::handoff::plan::Change;
-use crate::limits::BYTES_PER_TOKEN;
 use crate::redact::Redactor;
 use crate::splice;
 use crate::telemetry::ExchangeEvent;
@@ -92,20 +90,14 @@ impl Archive {
     pub(super) fn write(&mut self, note: Note) -> rusqlite::Result<()> {
         match note {
             Note::Begin(begun) => self.begin(*begun),
-            Note::Sent {
-                id,
-                leg,
-                at_ms,
-                rope,
-                changes,
-            } => self.sent(&id, leg, at_ms, rope, &changes),
+            Note::Sent { id, leg, at_ms, sent } => self.sent(&id, leg, at_ms, *sent),
             Note::Answered {
                 id,
                 leg,
-                status,
-                headers,
-            } => self.answered(&id, leg, status, &headers),
-            Note::Received { id, leg, body } => self.received(&id, leg, body),
+                at_ms,
+                answer,
+            } => self.answered(&id, leg, at_ms, answer),
+            Note::Received { id, leg, at_ms, body } => self.received(&id, leg, at_ms, body),
             Note::Counted { id, leg, usage, stop } => {
                 self.counted(&id, leg, usage, stop);
                 Ok(())
@@ -283,22 +275,21 @@ impl Archive {
         self.models.keep(&mut self.pool, &self.conn, headers, seen)
     }
 
-    fn sent(
-        &mut self,
-        id: &str,
-        leg: u32,
-        at_ms: u64,
-        rope: Vec<Bytes>,
-        changes: &[Change],
-    ) -> rusqlite::Result<()> {
+    fn sent(&mut self, id: &str, leg: u32, at_ms: u64, leg_sent: SentLeg) -> rusqlite::Result<()> {
+        let SentLeg {
+            url,
+            headers,
+            rope,
+            changes,
+        } = leg_sent;
+        let Some(seen) = self.seen(id, "sent") else {
+            return Ok(());
+        };
+        let sent_headers = self.headers(&headers, seen)?;
         let Some(open) = self.open.get(id) else {
             return Ok(());
         };
         let (wire, call) = (open.wire, open.call);
-        let seen = Seen {
-            exchange: open.slip.seq,
-            side: "sent",
-        };
         let bytes = splice::len(&rope);
         let slices = match &open.received {
             Some(received) => self.pool.spliced(&self.conn, received, &rope, seen)?,
@@ -319,6 +310,8 @@ impl Archive {
             bytes,
             sent,
             changes,
+            url: Some(url),
+            sent_headers,
             changed: true,
             ..LegSlip::default()
         });
@@ -339,16 +332,31 @@ impl Archive {
         }
     }
 
-    fn answered(&mut self, id: &str, leg: u32, status: u16, headers: &HeaderMap) -> rusqlite::Result<()> {
+    fn answered(
+        &mut self,
+        id: &str,
+        leg: u32,
+        at_ms: u64,
+        answer: Option<(u16, HeaderMap)>,
+    ) -> rusqlite::Result<()> {
         let Some(seen) = self.seen(id, "response") else {
             return Ok(());
         };
-        let headers = self.headers(headers, seen)?;
-        self.change_leg(id, leg, |leg| (leg.status, leg.headers) = (Some(status), headers));
+        let Some((status, headers)) = answer else {
+            self.change_leg(id, leg, |leg| {
+                leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms))
+            });
+            return Ok(());
+        };
+        let headers = self.headers(&headers, seen)?;
+        self.change_leg(id, leg, |leg| {
+            (leg.status, leg.headers) = (Some(status), headers);
+            leg.answered_ms = Some(at_ms.saturating_sub(leg.at_ms));
+        });
         Ok(())
     }
 
-    fn received(&mut self, id: &str, leg: u32, body: Copied) -> rusqlite::Result<()> {
+    fn received(&mut self, id: &str, leg: u32, at_ms: u64, body: Copied) -> rusqlite::Result<()> {
         let Some(seen) = self.seen(id, "response") else {
             return Ok(());
         };
@@ -357,6 +365,7 @@ impl Archive {
         let piece = self.pool.blob(&self.conn, &text, text_kind(&text), seen)?;
         self.change_leg(id, leg, |leg| {
             (leg.response, leg.response_bytes, leg.response_cut) = (piece, text.len(), cut);
+            leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms));
         });
         Ok(())
     }
@@ -396,8 +405,6 @@ impl Archive {
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
         self.last.1 += 1;
         let ended = Some(self.last.1);
-        let first = event.sent_bytes.first().copied().unwrap_or(event.received_bytes);
-        let saved = event.received_bytes.saturating_sub(first) / BYTES_PER_TOKEN;
         let late = |slip: &mut Slip| {
             slip.ended = ended;
             slip.received_bytes = event.received_bytes;
@@ -406,9 +413,10 @@ impl Archive {
             slip.partial = partial;
             slip.event = Some(json(&Event::of(event)));
         };
-        if let Some(Open { slip, .. }) = self.change(&event.id) {
+        if let Some(Open { slip, legs, call, .. }) = self.change(&event.id) {
             late(slip);
-            slip.saved_tokens = saved;
+            let sent = legs.iter().map(|leg| (leg.bytes as u64, leg.status));
+            slip.saved_tokens = unsent_tokens(*call, event.received_bytes, sent);
             return Ok(());
         }
         let mut slip = Slip {

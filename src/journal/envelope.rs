@@ -1,40 +1,224 @@
-//! What differs between two requests outside of their messages. Pure.
+//! A request outside of its messages: the system prompt and the tools as rows of their own, and what differs between
+//! two requests. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::exchange::EnvelopeChange;
+use std::collections::HashMap;
+
+use super::diff::State;
+use super::exchange::{EnvelopeChange, Message};
+use super::gist::{self, ShownPart};
+use crate::handoff::plan::Why;
 use crate::json::{self, Span};
 use crate::wire;
 
+/// Members that hold a system prompt, by wire: Anthropic, Responses, Gemini in both of its spellings.
+const SYSTEM: [&str; 4] = [
+    "system",
+    "instructions",
+    "systemInstruction",
+    "system_instruction",
+];
+
+/// Lists of functions inside an element of Gemini's `tools`.
+const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
+
+/// Members that hold the schema of a tool's arguments.
+const SCHEMAS: [&str; 4] = [
+    "input_schema",
+    "parameters",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+];
+
+/// The system prompt or a tool.
+struct Entry {
+    role: &'static str,
+    name: String,
+    span: Span,
+}
+
+fn members(text: &[u8]) -> Vec<(String, Span)> {
+    let whole = json::whole(text).unwrap_or_default();
+    let all = json::members(text, whole).into_iter();
+    all.map(|(key, value)| (String::from_utf8_lossy(key.of(text)).into_owned(), value))
+        .collect()
+}
+
+/// What the model reads of a request beside its messages, in the order in which it stands there.
+fn entries(text: &[u8]) -> Vec<Entry> {
+    let mut out = Vec::new();
+    for (key, value) in members(text) {
+        if SYSTEM.contains(&key.as_str()) && value.of(text) != b"null" {
+            let (role, name) = ("system", key);
+            out.push(Entry {
+                role,
+                name,
+                span: value,
+            });
+        } else if key == "tools" {
+            let tools = json::elements(text, value).into_iter();
+            out.extend(tools.flat_map(|tool| declared(text, tool)).map(|span| Entry {
+                role: "tools",
+                name: tool_name(text, span),
+                span,
+            }));
+        }
+    }
+    // The system prompt is what the model reads first, wherever it stands.
+    out.sort_by_key(|entry| entry.role != "system");
+    out
+}
+
+/// The functions of an element of `tools`; the element itself, where it is one.
+fn declared(text: &[u8], tool: Span) -> Vec<Span> {
+    let lists = DECLARATIONS.iter().filter_map(|key| json::get(text, tool, key));
+    let all: Vec<Span> = lists.flat_map(|list| json::elements(text, list)).collect();
+    match all.is_empty() {
+        true => vec![tool],
+        false => all,
+    }
+}
+
+/// The object that has a tool's name and description: Chat has it in `function`.
+fn function(text: &[u8], tool: Span) -> Span {
+    json::get(text, tool, "function")
+        .filter(|inner| text[inner.start] == b'{')
+        .unwrap_or(tool)
+}
+
+fn tool_name(text: &[u8], tool: Span) -> String {
+    let name = json::get_string(text, function(text, tool), "name");
+    let name = name.or_else(|| json::get_string(text, tool, "type"));
+    // A tool of the provider's own may be known by its only member.
+    let only = || {
+        json::members(text, tool)
+            .first()
+            .map(|(key, _)| String::from_utf8_lossy(key.of(text)))
+    };
+    name.or_else(only)
+        .map(|name| name.to_string())
+        .unwrap_or_default()
+}
+
+fn description(text: &[u8], tool: Span) -> Option<String> {
+    let text = json::get_string(text, function(text, tool), "description")?;
+    Some(text.to_string())
+}
+
+/// The rows of a request by itself.
+pub(super) fn rows(text: &[u8]) -> Vec<Message> {
+    let row = |(i, entry): (usize, &Entry)| Message {
+        i,
+        piece: 0,
+        role: entry.role.to_owned(),
+        kind: if entry.role == "tools" { "tools" } else { "text" }.to_owned(),
+        bytes: entry.span.len() as u64,
+        first_line: first_line(text, entry),
+        state: State::Kept,
+        why: None,
+    };
+    entries(text).iter().enumerate().map(row).collect()
+}
+
+fn first_line(text: &[u8], entry: &Entry) -> String {
+    match entry.role {
+        "tools" => {
+            let told = description(text, entry.span).unwrap_or_default();
+            gist::cut(&format!("{}  {}", entry.name, told.trim()))
+        }
+        _ => gist::cut(&gist::telling_line(text, entry.span)),
+    }
+}
+
+/// The rows of two requests, each with what became of it.
+pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Message>) {
+    let (before, after) = (entries(received), entries(sent));
+    let (mut theirs, mut ours) = (rows(received), rows(sent));
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for (i, entry) in before.iter().enumerate() {
+        places.entry((entry.role, &entry.name)).or_insert(i);
+    }
+    let mut met = vec![false; before.len()];
+    for (entry, row) in after.iter().zip(&mut ours) {
+        match places.get(&(entry.role, entry.name.as_str())) {
+            Some(&i) if !std::mem::replace(&mut met[i], true) => {
+                if before[i].span.of(received) != entry.span.of(sent) {
+                    row.state = State::Changed;
+                    theirs[i].state = State::Changed;
+                }
+            }
+            _ => {
+                row.state = State::New;
+                row.why = (entry.name == wire::TOOL_NAME).then_some(Why::Tool);
+            }
+        }
+    }
+    for (row, _) in theirs.iter_mut().zip(met).filter(|(_, met)| !met) {
+        row.state = State::Cut;
+    }
+    (theirs, ours)
+}
+
+/// A row in full: a tool's description as text, then its schema.
+pub(super) fn parts(text: &[u8], i: usize) -> Option<(&'static str, Vec<ShownPart>)> {
+    let all = entries(text);
+    let entry = all.get(i)?;
+    if entry.role == "system" {
+        return Some((entry.role, system_parts(text, entry.span)));
+    }
+    let inner = function(text, entry.span);
+    let schema = SCHEMAS.iter().find_map(|key| json::get(text, inner, key));
+    let mut parts: Vec<ShownPart> = description(text, entry.span)
+        .map(|told| ShownPart::text("text", told))
+        .into_iter()
+        .collect();
+    let rest = schema.filter(|_| !parts.is_empty()).unwrap_or(entry.span);
+    parts.push(ShownPart::json("tools", rest.of(text)));
+    Some((entry.role, parts))
+}
+
+fn system_parts(text: &[u8], value: Span) -> Vec<ShownPart> {
+    if let Some(string) = json::string(text, value) {
+        return vec![ShownPart::text("text", string.into_owned())];
+    }
+    let list = json::get(text, value, "parts").unwrap_or(value);
+    let blocks = json::elements(text, list).into_iter();
+    let shown = blocks.map(|block| match json::get_string(text, block, "text") {
+        Some(string) => ShownPart::text("text", string.into_owned()),
+        None => ShownPart::json("other", block.of(text)),
+    });
+    let shown: Vec<_> = shown.collect();
+    match shown.is_empty() {
+        true => vec![ShownPart::json("other", value.of(text))],
+        false => shown,
+    }
+}
+
 /// The members that were added, removed or changed, each in words.
 pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
-    let members = |text: &[u8]| {
-        let whole = json::whole(text).unwrap_or_default();
-        let all = json::members(text, whole).into_iter();
-        all.map(|(key, value)| (String::from_utf8_lossy(key.of(text)).into_owned(), value))
-            .collect::<Vec<_>>()
-    };
     let (before, after) = (members(received), members(sent));
-    let find = |all: &[(String, Span)], key: &str| all.iter().find(|(k, _)| k == key).map(|(_, v)| *v);
+    // The first of a name, as before; a request may have very many.
+    let by_name = |all: &[(String, Span)]| -> HashMap<String, Span> { all.iter().rev().cloned().collect() };
+    let (old_values, new_values) = (by_name(&before), by_name(&after));
     let mut out = Vec::new();
     for (key, value) in &after {
-        let what = match find(&before, key) {
+        let what = match old_values.get(key) {
             None => "added".to_owned(),
             Some(old) if old.of(received) == value.of(sent) => continue,
-            Some(old) => told(received, old, sent, *value),
+            Some(old) => told(received, *old, sent, *value),
         };
         out.push(EnvelopeChange {
             key: key.clone(),
             what,
         });
     }
-    let gone = before.iter().filter(|(key, _)| find(&after, key).is_none());
+    let gone = before.iter().filter(|(key, _)| !new_values.contains_key(key));
     out.extend(gone.map(|(key, _)| EnvelopeChange {
         key: key.clone(),
         what: "removed".to_owned(),
     }));
     out
 }
-
 fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
     let (before, after) = (
         json::elements(received, old).len(),

@@ -11,6 +11,7 @@ use super::explain;
 use super::gist::{self, ShownPart};
 use super::headers::{self, Kept};
 use super::query::{Query, Side};
+use super::reasons;
 use super::row::Row;
 use super::schema::JournalError;
 use crate::handoff::plan::{Change, Why};
@@ -42,11 +43,13 @@ pub struct Headers {
     pub response: Vec<(String, String)>,
 }
 
-/// The messages of one side.
+/// What the agent sent.
 #[derive(Debug, Default, Serialize)]
 pub struct Messages {
     /// In order.
     pub messages: Vec<Message>,
+    /// The system prompt and the tools, where they stand beside the messages.
+    pub envelope: Vec<Message>,
 }
 
 /// A message in short.
@@ -77,10 +80,16 @@ pub struct Leg {
     pub n: u32,
     /// When it went out.
     pub at_ms: u64,
+    /// Milliseconds until upstream's head was there; none without an answer, and in journals of older versions.
+    pub answered_ms: Option<u64>,
+    /// Milliseconds until the end of upstream's body, or until there was no answer.
+    pub ended_ms: Option<u64>,
     /// Its request.
     pub sent: Sent,
     /// What became of each of the agent's messages in this leg.
     pub received_states: Vec<State>,
+    /// The reasons.
+    pub received_whys: Vec<Option<Why>>,
     /// Its response.
     pub response: Response,
 }
@@ -88,8 +97,14 @@ pub struct Leg {
 /// A leg's request.
 #[derive(Debug, Serialize)]
 pub struct Sent {
+    /// Where to, without a query.
+    pub url: Option<String>,
+    /// Its headers, redacted.
+    pub headers: Vec<(String, String)>,
     /// Its messages.
     pub messages: Vec<Message>,
+    /// The system prompt and the tools, where they stand beside the messages.
+    pub envelope: Vec<Message>,
     /// What differs outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,
 }
@@ -139,22 +154,28 @@ pub struct FullMessage {
 }
 
 /// What the file says of an exchange beside its row.
-struct Stored {
-    seq: i64,
-    body: [i64; 3],
+pub(super) struct Stored {
+    pub(super) seq: i64,
+    pub(super) body: [i64; 3],
     headers: Kept,
-    shown: i64,
+    pub(super) shown: i64,
     shown_cut: bool,
     shown_headers: Kept,
 }
 
-struct StoredLeg {
-    n: u32,
+pub(super) struct StoredLeg {
+    pub(super) n: u32,
     at_ms: u64,
-    body: [i64; 3],
+    pub(super) body: [i64; 3],
     changes: Vec<Change>,
     response: Response,
     headers: Kept,
+    url: Option<String>,
+    sent_headers: Kept,
+    answered_ms: Option<u64>,
+    ended_ms: Option<u64>,
+    /// The piece of its answer.
+    pub(super) answer: i64,
 }
 
 impl Query {
@@ -166,7 +187,10 @@ impl Query {
         let (Some(row), Some(stored)) = (self.row(id)?, self.stored(id)?) else {
             return Ok(None);
         };
-        let mut received = self.messages(stored.body[1])?;
+        let mut received = Messages {
+            messages: self.messages(stored.body[1])?,
+            envelope: envelope::rows(&self.envelope(stored.body)?),
+        };
         let mut legs = Vec::new();
         for leg in self.legs(stored.seq)? {
             let leg = self.leg(leg, &stored, &mut received, legs.is_empty())?;
@@ -178,7 +202,7 @@ impl Query {
         };
         let mut exchange = Exchange {
             headers,
-            received: Messages { messages: received },
+            received,
             legs,
             shown: Body {
                 bytes: self.size(stored.shown)?,
@@ -196,16 +220,8 @@ impl Query {
     /// # Errors
     /// The journal cannot be read.
     pub fn message(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
-        let (Some(row), Some(stored)) = (self.row(id)?, self.stored(id)?) else {
+        let (Some(row), Some([_, list, _])) = (self.row(id)?, self.sent_body(id, side)?) else {
             return Ok(None);
-        };
-        let list = match side {
-            Side::Received => stored.body[1],
-            Side::Sent(n) => match self.legs(stored.seq)?.into_iter().find(|leg| leg.n == n) {
-                Some(leg) => leg.body[1],
-                None => return Ok(None),
-            },
-            Side::Response(_) | Side::Shown => return Ok(None),
         };
         let wire = row.wire.as_deref().and_then(WireId::named).and_then(wire::wire);
         let messages = self.messages(list)?;
@@ -224,7 +240,7 @@ impl Query {
         &self,
         leg: StoredLeg,
         stored: &Stored,
-        received: &mut [Message],
+        received: &mut Messages,
         first: bool,
     ) -> Result<Leg, JournalError> {
         let mut sent = self.messages(leg.body[1])?;
@@ -233,26 +249,37 @@ impl Query {
             let text = self.text(piece).unwrap_or_default();
             String::from_utf8_lossy(&text).into_owned()
         };
-        let (theirs, ours) = compare(&items(received), &items(&sent), &whys, &text);
-        mark(&mut sent, &ours);
+        let ours = items(&sent);
+        let (theirs, mut fates) = compare(&items(&received.messages), &ours, &whys, &text);
+        reasons::name(&ours, &whys, &mut fates);
+        mark(&mut sent, &fates);
+        let ours = self.envelope(leg.body)?;
+        let (their_envelope, our_envelope) = envelope::compare(&self.envelope(stored.body)?, &ours);
         if first {
-            mark(received, &theirs);
+            mark(&mut received.messages, &theirs);
+            received.envelope = their_envelope;
         }
         let mut response = leg.response;
         response.headers = self.headers(&leg.headers)?;
         Ok(Leg {
             n: leg.n,
             at_ms: leg.at_ms,
+            answered_ms: leg.answered_ms,
+            ended_ms: leg.ended_ms,
             sent: Sent {
+                url: leg.url,
+                headers: self.headers(&leg.sent_headers)?,
                 messages: sent,
+                envelope: our_envelope,
                 envelope_changes: self.envelope_changes(stored.body, leg.body)?,
             },
-            received_states: theirs.into_iter().map(|(state, _)| state).collect(),
+            received_states: theirs.iter().map(|(state, _)| *state).collect(),
+            received_whys: theirs.into_iter().map(|(_, why)| why).collect(),
             response,
         })
     }
 
-    fn stored(&self, id: &str) -> Result<Option<Stored>, JournalError> {
+    pub(super) fn stored(&self, id: &str) -> Result<Option<Stored>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, head, list, tail, headers, shown, shown_cut, shown_headers, headers_own,
              shown_headers_own FROM exchanges WHERE id = ?1",
@@ -276,10 +303,10 @@ impl Query {
         Ok(found.optional()?)
     }
 
-    fn legs(&self, seq: i64) -> Result<Vec<StoredLeg>, JournalError> {
+    pub(super) fn legs(&self, seq: i64) -> Result<Vec<StoredLeg>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT n, at_ms, head, list, tail, changes, status, response_bytes, stop, usage, response_cut, headers,
-             headers_own FROM legs WHERE exchange = ?1 ORDER BY n",
+             headers_own, url, sent_headers, sent_headers_own, answered_ms, ended_ms, response FROM legs WHERE exchange = ?1 ORDER BY n",
         )?;
         let legs = ask.query_map(params![seq], |row| {
             let changes: String = row.get(5)?;
@@ -301,13 +328,21 @@ impl Query {
                     model: row.get(11)?,
                     own: row.get(12)?,
                 },
+                url: row.get(13)?,
+                sent_headers: Kept {
+                    model: row.get(14)?,
+                    own: row.get(15)?,
+                },
+                answered_ms: row.get(16)?,
+                ended_ms: row.get(17)?,
+                answer: row.get(18)?,
             })
         })?;
         Ok(legs.collect::<Result<_, _>>()?)
     }
 
     /// The messages of a list, in short and without their texts.
-    fn messages(&self, list: i64) -> Result<Vec<Message>, JournalError> {
+    pub(super) fn messages(&self, list: i64) -> Result<Vec<Message>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE chain (parent, piece, depth) AS (
                 SELECT parent, piece, 0 FROM nodes WHERE id = ?1
@@ -358,13 +393,48 @@ impl Query {
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());
         }
-        let text = |[head, _, tail]: [i64; 3]| {
-            let mut text = Vec::new();
-            self.join(head, &mut text)?;
-            self.join(tail, &mut text)?;
-            Ok::<_, JournalError>(text)
+        Ok(envelope::differences(
+            &self.envelope(ours)?,
+            &self.envelope(sent)?,
+        ))
+    }
+
+    /// A request without its messages.
+    pub(super) fn envelope(&self, [head, _, tail]: [i64; 3]) -> Result<Vec<u8>, JournalError> {
+        let mut text = Vec::new();
+        self.join(head, &mut text)?;
+        self.join(tail, &mut text)?;
+        Ok(text)
+    }
+
+    /// The system prompt or a tool of a request, in full.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn envelope_row(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
+        let Some(body) = self.sent_body(id, side)? else {
+            return Ok(None);
         };
-        Ok(envelope::differences(&text(ours)?, &text(sent)?))
+        let found = envelope::parts(&self.envelope(body)?, i);
+        Ok(found.map(|(role, parts)| FullMessage {
+            role: role.to_owned(),
+            parts,
+        }))
+    }
+
+    /// The pieces of a request.
+    fn sent_body(&self, id: &str, side: Side) -> Result<Option<[i64; 3]>, JournalError> {
+        let Some(stored) = self.stored(id)? else {
+            return Ok(None);
+        };
+        Ok(match side {
+            Side::Received => Some(stored.body),
+            Side::Sent(n) => {
+                let mut legs = self.legs(stored.seq)?.into_iter();
+                legs.find(|leg| leg.n == n).map(|leg| leg.body)
+            }
+            Side::Response(_) | Side::Shown => None,
+        })
     }
 }
 

@@ -1,86 +1,164 @@
-//! Each edit in a plain sentence.
+//! Each edit and each event in a plain sentence. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::State;
-use super::exchange::{Exchange, Leg};
+use super::exchange::{Exchange, Leg, Message};
 use super::row::LegChange;
+use super::units::{plural, size};
 use crate::handoff::plan::Why;
 use crate::handoff::untooled::Untooled;
 
 /// The sentences, in the order in which things happened.
 pub(super) fn notes(exchange: &Exchange) -> Vec<String> {
-    let row = &exchange.exchange;
-    let many = exchange.legs.len() > 1;
+    let event = &exchange.exchange.event;
     let mut out = Vec::new();
-    if row.event.unpinned {
+    if event.unpinned {
         out.push(
             "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole."
                 .to_owned(),
         );
     }
-    if let Some(why) = row.event.untooled.as_deref().and_then(Untooled::named) {
+    if let Some(why) = event.untooled.as_deref().and_then(Untooled::named) {
         out.push(format!("No tool was offered: {} ({}).", why.about(), why.name()));
     }
-    for leg in &exchange.legs {
-        let label = if many {
-            format!("Leg {}: ", leg.n + 1)
-        } else {
-            String::new()
+    let mut fired = event.fired.as_slice();
+    let mut failed = false;
+    for (i, leg) in exchange.legs.iter().enumerate() {
+        let next = exchange.legs.get(i + 1);
+        let label = match exchange.legs.len() {
+            1 => String::new(),
+            _ => format!("Leg {}: ", leg.n + 1),
         };
-        let changes = row.changes.iter().filter(|change| change.leg == leg.n);
-        out.extend(changes.map(|change| format!("{label}{}", sentence(exchange, leg, change))));
+        out.extend(edits(exchange, leg).map(|text| format!("{label}{text}")));
+        if let Some(text) = failure(exchange, leg, next.is_some()) {
+            failed = true;
+            out.push(format!("{label}{text}"));
+        }
+        if let Some((first, rest)) = fired.split_first()
+            && next.is_some_and(|next| cut_at(exchange, next).as_deref() == Some(first))
+        {
+            out.push(format!("{label}{}", handed_over(first)));
+            fired = rest;
+        }
     }
-    for id in &row.event.fired {
-        out.push(format!(
-            "The model called session_handoff; handoff {id} was written, its sentinel shown in place of the call."
-        ));
-    }
-    if row.event.refused_calls > 0 {
-        out.push(format!(
-            "{} handoff call(s) were answered with an error; the agent saw none of it.",
-            row.event.refused_calls
-        ));
-    }
-    if row.event.broken_up > 0 {
-        out.push(format!(
-            "{} text(s) of the model looked like a sentinel and were broken up on their way to the agent.",
-            row.event.broken_up
-        ));
-    }
-    if row.event.retries > 0 {
-        out.push(format!(
-            "A later leg was tried again {} time(s).",
-            row.event.retries
-        ));
-    }
-    if row.partial {
-        out.push("Part of this exchange is missing here: it went by faster than it could be written, or the process ended.".to_owned());
-    }
+    out.extend(fired.iter().map(|id| handed_over(id)));
+    out.extend(counted(exchange, failed));
     out
 }
 
+fn handed_over(id: &str) -> String {
+    format!(
+        "The model called session_handoff; handoff {id} was written, its sentinel shown in place of the call."
+    )
+}
+
+/// The handoff at which a leg was cut.
+fn cut_at(exchange: &Exchange, leg: &Leg) -> Option<String> {
+    let mut changes = exchange.exchange.changes.iter();
+    let cut = changes.find(|change| change.leg == leg.n && change.why == Why::Cut)?;
+    cut.handoff.map(|id| id.to_string())
+}
+
+fn edits<'a>(exchange: &'a Exchange, leg: &'a Leg) -> impl Iterator<Item = String> + 'a {
+    let of_leg = move |change: &&LegChange| change.leg == leg.n;
+    let changes = exchange.exchange.changes.iter().filter(of_leg);
+    changes.map(move |change| sentence(exchange, leg, change))
+}
+
+/// What went wrong with a leg.
+fn failure(exchange: &Exchange, leg: &Leg, again: bool) -> Option<String> {
+    let asked_again = if again { ", and was asked again" } else { "" };
+    match leg.response.status {
+        Some(status) if status >= 400 => Some(format!("Upstream answered {status}{asked_again}.")),
+        None if !exchange.exchange.open && leg.ended_ms.is_some() => {
+            Some(format!("Upstream gave no answer{asked_again}."))
+        }
+        Some(_) if leg.response.stop.as_deref() == Some("error") => {
+            Some(format!("Upstream broke off with an error{asked_again}."))
+        }
+        _ => None,
+    }
+}
+
+/// What is only known of the whole exchange.
+fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
+    let row = &exchange.exchange;
+    let event = &row.event;
+    let (refused, broken_up) = (u64::from(event.refused_calls), u64::from(event.broken_up));
+    let was = |n: u64| if n == 1 { "was" } else { "were" };
+    let refused = (refused > 0).then(|| {
+        let calls = plural(refused, "handoff call");
+        format!(
+            "{calls} {} answered with an error; the agent saw none of it.",
+            was(refused)
+        )
+    });
+    let broken_up = (broken_up > 0).then(|| {
+        let texts = plural(broken_up, "text");
+        format!(
+            "{texts} of the model looked like a sentinel and {} broken up on the way to the agent.",
+            was(broken_up)
+        )
+    });
+    let retries = u64::from(event.retries);
+    let retries =
+        (retries > 0 && !failed).then(|| format!("A later leg was tried again {}.", plural(retries, "time")));
+    let partial = row.partial.then(|| {
+        "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
+            .to_owned()
+    });
+    [refused, broken_up, retries, partial].into_iter().flatten()
+}
+
+fn total<'a>(messages: impl Iterator<Item = &'a Message>) -> (usize, u64) {
+    messages.fold((0, 0), |(n, bytes), message| (n + 1, bytes + message.bytes))
+}
+
+fn cut(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
+    let received = exchange.received.messages.iter().zip(&leg.received_states);
+    let all = leg.received_states.len();
+    let (gone, bytes) = total(
+        received
+            .filter(|(_, state)| **state == State::Cut)
+            .map(|(message, _)| message),
+    );
+    let because = |why| leg.sent.messages.iter().filter(move |m| m.why == Some(why));
+    let (_, prompt) = total(because(Why::Cut).filter(|m| m.state == State::New));
+    let (kept, kept_bytes) = total(because(Why::Preamble));
+    let at = match (&change.handoff, &exchange.exchange.event.pinned, leg.n) {
+        (Some(id), ..) => format!(" at handoff {id}"),
+        (None, Some(id), 0) => format!(" at handoff {id}"),
+        _ => String::new(),
+    };
+    let preamble = match kept {
+        0 => String::new(),
+        n => format!(
+            " The preamble stayed ({}, {}).",
+            plural(n as u64, "message"),
+            size(kept_bytes)
+        ),
+    };
+    format!(
+        "The transcript was cut{at}: {gone} of {} ({}) gave way to the carry-over prompt ({}).{preamble}",
+        plural(all as u64, "message"),
+        size(bytes),
+        size(prompt),
+    )
+}
+
 fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
+    let added = size(change.added as u64);
     match change.why {
-        Why::Cut => {
-            let all = leg.received_states.len();
-            let cut = leg.received_states.iter().filter(|s| **s == State::Cut).count();
-            let at = match (&exchange.exchange.event.pinned, leg.n) {
-                (Some(id), 0) => format!(" at handoff {id}"),
-                (None, 0) => String::new(),
-                _ => " at the handoff that had fired".to_owned(),
-            };
+        Why::Cut | Why::Preamble => cut(exchange, leg, change),
+        Why::Pair => {
             format!(
-                "The transcript was cut{at}: {cut} of {all} messages ({} bytes) gave way to the carry-over prompt ({} bytes).",
-                change.removed, change.added
+                "A call of session_handoff that the agent never saw was put back with its result ({added})."
             )
         }
-        Why::Pair => format!(
-            "A call of session_handoff that the agent never saw was put back with its result ({} bytes).",
-            change.added
-        ),
         Why::GivenBack => {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
         }
-        Why::Tool => format!("The tool session_handoff was offered ({} bytes).", change.added),
+        Why::Tool => format!("The tool session_handoff was offered ({added})."),
         Why::Reference => {
             "A reference to an item of ours, which means nothing to upstream, was left out.".to_owned()
         }

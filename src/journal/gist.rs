@@ -35,6 +35,32 @@ pub struct ShownPart {
     pub json: Option<Box<RawValue>>,
 }
 
+impl ShownPart {
+    pub(super) fn text(kind: &'static str, text: String) -> Self {
+        let text = Some(text);
+        Self {
+            kind,
+            text,
+            json: None,
+        }
+    }
+
+    /// A part that is shown as the JSON that it is.
+    pub(super) fn json(kind: &'static str, json: &[u8]) -> Self {
+        let json = raw(json);
+        Self {
+            kind,
+            text: None,
+            json,
+        }
+    }
+}
+
+/// The first line of a value that says something.
+pub(super) fn telling_line(text: &[u8], at: Span) -> String {
+    dig(text, at, 0).unwrap_or_default()
+}
+
 /// The name of a role.
 pub(super) fn role_name(role: Role) -> &'static str {
     match role {

@@ -49,18 +49,25 @@ impl Query {
     }
 
     fn leg_entry(&self, id: &str, exchange: &Exchange, leg: &Leg) -> Result<Value, JournalError> {
+        // Journals of older versions did not keep where a leg went.
         let upstream = exchange.exchange.upstream.as_deref().unwrap_or("upstream");
+        let known = leg.sent.url.clone();
+        let wait = leg.answered_ms.or(leg.ended_ms).unwrap_or_default();
         let parts = Entry {
             at_ms: leg.at_ms,
-            time: 0.0,
-            wait: 0.0,
-            url: format!("https://{upstream}{}", path(exchange)),
-            headers: &[],
+            // From its start to the end of its body; whole milliseconds are exact in a float.
+            time: leg.ended_ms.unwrap_or(wait).max(wait) as f64,
+            wait: wait as f64,
+            url: known.unwrap_or_else(|| format!("https://{upstream}{}", path(exchange))),
+            headers: &leg.sent.headers,
             body: self.body_text(id, Side::Sent(leg.n))?,
             status: leg.response.status.unwrap_or(0),
             back_headers: &leg.response.headers,
             back: self.body_text(id, Side::Response(leg.n))?,
-            comment: format!("leg {}: as sent to upstream, and its answer", leg.n + 1),
+            comment: match leg.response.status {
+                Some(_) => format!("leg {}: as sent to upstream, and its answer", leg.n + 1),
+                None => format!("leg {}: as sent to upstream, which gave no answer", leg.n + 1),
+            },
         };
         Ok(parts.json(method(exchange)))
     }

@@ -94,8 +94,9 @@ fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
         )?
         .query_row([seq], six)
         .optional()?;
-    let mut legs =
-        conn.prepare_cached("SELECT head, list, tail, headers, response, 0 FROM legs WHERE exchange = ?1")?;
+    let mut legs = conn.prepare_cached(
+        "SELECT head, list, tail, headers, response, sent_headers FROM legs WHERE exchange = ?1",
+    )?;
     let legs: Vec<[i64; 6]> = legs.query_map([seq], six)?.collect::<Result<_, _>>()?;
     for [head, list, tail, a, b, c] in own.into_iter().chain(legs) {
         nodes.extend([head, list, tail]);

@@ -21,13 +21,17 @@ mod keep;
 mod keeper;
 mod note;
 mod pieces;
+mod place;
 mod pool;
 mod query;
+mod reading;
+mod reasons;
 mod row;
 mod schema;
 mod search;
 mod slip;
 mod tap;
+mod units;
 
 #[cfg(test)]
 mod tests;
@@ -42,13 +46,14 @@ pub use exchange::{
 };
 pub use gist::ShownPart;
 pub use har::date_time;
-pub use note::{Begun, Copied, Transcript};
+pub use note::{Begun, Copied, SentLeg, Transcript};
 pub use query::{Conversation, Filter, Query, Side, Totals};
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
-pub use search::Hit;
+pub use search::{Found, Hit, Place};
 pub(crate) use tap::now_ms;
 pub use tap::{Gather, Live, Recording, Tap};
+pub(crate) use units::{plural, short, size};
 
 use self::archive::Archive;
 use self::keep::Bounds;

@@ -20,18 +20,22 @@ pub(super) enum Note {
         id: Arc<str>,
         leg: u32,
         at_ms: u64,
-        rope: Vec<Bytes>,
-        changes: Vec<Change>,
+        sent: Box<SentLeg>,
     },
-    /// Upstream has answered a leg: its status and headers.
+    /// Upstream has answered a leg: its status and headers; without them it gave no answer.
     Answered {
         id: Arc<str>,
         leg: u32,
-        status: u16,
-        headers: HeaderMap,
+        at_ms: u64,
+        answer: Option<(u16, HeaderMap)>,
     },
     /// Upstream's body has ended, or was left.
-    Received { id: Arc<str>, leg: u32, body: Copied },
+    Received {
+        id: Arc<str>,
+        leg: u32,
+        at_ms: u64,
+        body: Copied,
+    },
     /// How a leg's answer came out.
     Counted {
         id: Arc<str>,
@@ -52,6 +56,19 @@ pub(super) enum Note {
     },
     /// Somebody waits until everything before this is written.
     Flush(mpsc::Sender<()>),
+}
+
+/// A leg's request as it goes out.
+#[derive(Debug)]
+pub struct SentLeg {
+    /// Where to, without a query.
+    pub url: String,
+    /// Its headers, without the credentials of the config.
+    pub headers: HeaderMap,
+    /// Its body as text.
+    pub rope: Vec<Bytes>,
+    /// What was changed in it, by reason.
+    pub changes: Vec<Change>,
 }
 
 /// A request as the agent sent it.
@@ -124,7 +141,7 @@ impl Note {
         SMALL
             + match self {
                 Self::Begin(begun) => begun.received.len(),
-                Self::Sent { rope, .. } => rope.iter().map(Bytes::len).sum(),
+                Self::Sent { sent, .. } => sent.rope.iter().map(Bytes::len).sum(),
                 Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
                 Self::Answered { .. } | Self::Counted { .. } | Self::End { .. } | Self::Flush(_) => 0,
             }

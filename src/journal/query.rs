@@ -6,10 +6,9 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
 
 use super::pool::unpack;
-use super::row::{Event, LegChange, Row};
+use super::row::{Event, LegChange, LegTokens, Row};
 use super::schema::{self, JournalError};
 use crate::handoff::plan::Change;
-use crate::limits::BYTES_PER_TOKEN;
 
 /// Exchanges of one list.
 const MOST_ROWS: usize = 10_000;
@@ -53,8 +52,8 @@ pub struct Conversation {
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
-    /// An estimate of the input tokens that were not sent, four bytes to the token.
-    pub saved_tokens: u64,
+    /// *Estimated input not sent*, in tokens: see [`Row::unsent_tokens`].
+    pub unsent_tokens: u64,
 }
 
 /// What the journal holds.
@@ -81,7 +80,7 @@ pub enum Side {
     Shown,
 }
 
-const COLUMNS: &str = "seq, id, conversation, at_ms, wire, upstream, route, model, messages, partial, ended, event, received_bytes";
+const COLUMNS: &str = "seq, id, conversation, at_ms, wire, upstream, route, model, messages, partial, ended, event, received_bytes, saved_tokens";
 
 impl Query {
     /// Opens the journal of a state directory; `None` where nothing was ever written.
@@ -173,7 +172,7 @@ impl Query {
                 last_ms: row.get(6)?,
                 received_bytes: row.get(7)?,
                 sent_bytes: row.get(8)?,
-                saved_tokens: row.get(9)?,
+                unsent_tokens: row.get(9)?,
                 model: row.get(10)?,
             })
         })?;
@@ -270,14 +269,16 @@ impl Query {
     }
 
     fn with_legs(&self, (seq, mut row): (i64, Row)) -> Result<Row, JournalError> {
-        let mut ask = self
-            .conn
-            .prepare_cached("SELECT n, messages, changes, bytes FROM legs WHERE exchange = ?1 ORDER BY n")?;
+        let mut ask = self.conn.prepare_cached(
+            "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
+        )?;
         let mut legs = ask.query([seq])?;
-        let mut bytes = Vec::new();
+        let (mut bytes, mut tokens) = (Vec::new(), Vec::new());
         while let Some(leg) = legs.next()? {
             let n = leg.get(0)?;
             row.sent_messages.push(leg.get(1)?);
+            row.statuses.push(leg.get(4)?);
+            tokens.push(told(leg.get::<_, Option<String>>(5)?.as_deref()));
             let changes: Vec<Change> = serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
             row.changes
                 .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
@@ -287,8 +288,19 @@ impl Query {
             row.event.legs = bytes.len();
             row.event.sent_bytes = bytes;
         }
+        // The leg's own row knows whose they are; older events only have them in a row.
+        if tokens.iter().any(Option::is_some) {
+            row.event.tokens = tokens;
+        }
+        row.tokens_sum = LegTokens::sum(&row.event.tokens);
         Ok(row)
     }
+}
+
+/// A leg's tokens. Zeros alone mean that upstream told none.
+fn told(usage: Option<&str>) -> Option<LegTokens> {
+    let tokens = serde_json::from_str(usage?).ok()?;
+    (tokens != LegTokens::default()).then_some(tokens)
 }
 
 fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, Row)> {
@@ -311,21 +323,13 @@ fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, Row)> {
         model: row.get(7)?,
         received_messages: row.get(8)?,
         sent_messages: Vec::new(),
+        statuses: Vec::new(),
+        tokens_sum: None,
+        unsent_tokens: row.get(13)?,
         changes: Vec::new(),
         partial: row.get(9)?,
         open: row.get::<_, Option<i64>>(10)?.is_none(),
         event,
     };
     Ok((row.get(0)?, short))
-}
-
-impl Row {
-    /// An estimate of the input tokens that a cut saved in the first leg.
-    pub fn saved_tokens(&self) -> u64 {
-        let first = self.event.sent_bytes.first().copied();
-        self.event
-            .received_bytes
-            .saturating_sub(first.unwrap_or(self.event.received_bytes))
-            / BYTES_PER_TOKEN
-    }
 }

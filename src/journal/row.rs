@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::handoff::plan::{Change, Why};
+use crate::handoff::record::HandoffId;
+use crate::limits::BYTES_PER_TOKEN;
 use crate::telemetry::{ExchangeEvent, Tokens};
+use crate::wire::Call;
 
 /// What an exchange came to.
 #[derive(Debug, Clone, Serialize)]
@@ -31,6 +34,13 @@ pub struct Row {
     pub received_messages: u64,
     /// Messages in each leg's request.
     pub sent_messages: Vec<u64>,
+    /// Upstream's status for each leg; none where it gave no answer.
+    pub statuses: Vec<Option<u16>>,
+    /// The tokens of all legs together; none where upstream told none.
+    pub tokens_sum: Option<LegTokens>,
+    /// *Estimated input not sent*: tokens of the agent's request that a cut kept from each answered leg, four bytes to
+    /// the token.
+    pub unsent_tokens: u64,
     /// What was changed, by leg and reason.
     pub changes: Vec<LegChange>,
     /// Whether a copy was dropped because the journal's queue was full, or the process ended before the exchange.
@@ -73,8 +83,8 @@ pub struct Event {
     pub sent_bytes: Vec<u64>,
     /// Bytes of the response to the agent.
     pub response_bytes: u64,
-    /// Usage of each leg that came to its end.
-    pub tokens: Vec<LegTokens>,
+    /// Usage of each leg; none of one that was not answered to its end, or of which upstream told none.
+    pub tokens: Vec<Option<LegTokens>>,
     /// From the request's last byte to upstream's first.
     pub first_byte_ms: Option<f64>,
     /// From the request's first byte to the response's last.
@@ -83,10 +93,11 @@ pub struct Event {
     pub added_ms: f64,
 }
 
-/// Tokens of one leg.
+/// Tokens of one leg, as the provider counted them. Whatever its wire calls input, here `input`, `cache_read` and
+/// `cache_write` are the three parts of the whole input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LegTokens {
-    /// Input that no cache served.
+    /// New input: no cache served it, and none took it.
     pub input: u64,
     /// Input read from a cache.
     pub cache_read: u64,
@@ -107,6 +118,8 @@ pub struct LegChange {
     pub removed: usize,
     /// Bytes that came.
     pub added: usize,
+    /// The handoff that a cut is at.
+    pub handoff: Option<HandoffId>,
 }
 
 impl LegChange {
@@ -116,6 +129,7 @@ impl LegChange {
             why: change.why,
             removed: change.removed,
             added: change.added,
+            handoff: change.handoff,
         }
     }
 }
@@ -138,7 +152,7 @@ impl Event {
             received_bytes: event.received_bytes,
             sent_bytes: event.sent_bytes.clone(),
             response_bytes: event.response_bytes,
-            tokens: event.tokens.iter().copied().map(LegTokens::of).collect(),
+            tokens: event.tokens.iter().map(|leg| leg.map(LegTokens::of)).collect(),
             first_byte_ms: event.first_byte.map(millis),
             total_ms: millis(event.total),
             added_ms: millis(event.added),
@@ -147,6 +161,24 @@ impl Event {
 }
 
 impl LegTokens {
+    /// All of the input.
+    pub fn all_input(self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+
+    /// The sum of what is known of each leg; `None` where nothing is.
+    pub(super) fn sum(legs: &[Option<Self>]) -> Option<Self> {
+        let add = u64::saturating_add;
+        legs.iter().flatten().copied().reduce(|sum, leg| Self {
+            input: add(sum.input, leg.input),
+            cache_read: add(sum.cache_read, leg.cache_read),
+            cache_write: add(sum.cache_write, leg.cache_write),
+            output: add(sum.output, leg.output),
+        })
+    }
+
     fn of(tokens: Tokens) -> Self {
         Self {
             input: tokens.input,
@@ -155,6 +187,21 @@ impl LegTokens {
             output: tokens.output,
         }
     }
+}
+
+/// Tokens that a cut kept from the legs that upstream answered, told by their bytes and statuses. Without the cut each of
+/// them would have carried the agent's whole request. A leg that was refused cost nothing, and a count of tokens has no input.
+pub(super) fn unsent_tokens(
+    call: Call,
+    received: u64,
+    legs: impl Iterator<Item = (u64, Option<u16>)>,
+) -> u64 {
+    if call != Call::Generate {
+        return 0;
+    }
+    let answered = legs.filter(|(_, status)| status.is_some_and(|status| (200..300).contains(&status)));
+    let unsent: u64 = answered.map(|(bytes, _)| received.saturating_sub(bytes)).sum();
+    unsent / BYTES_PER_TOKEN
 }
 
 fn millis(duration: Duration) -> f64 {

@@ -65,6 +65,17 @@ const STEPS: &[&str] = &["
     ALTER TABLE exchanges ADD COLUMN headers_own TEXT;
     ALTER TABLE exchanges ADD COLUMN shown_headers_own TEXT;
     ALTER TABLE legs ADD COLUMN headers_own TEXT;
+", "
+    ALTER TABLE legs ADD COLUMN url TEXT;
+    ALTER TABLE legs ADD COLUMN sent_headers INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE legs ADD COLUMN sent_headers_own TEXT;
+    ALTER TABLE legs ADD COLUMN answered_ms INTEGER;
+    ALTER TABLE legs ADD COLUMN ended_ms INTEGER;
+    UPDATE exchanges SET saved_tokens = (
+        SELECT COALESCE(SUM(MAX(0, exchanges.received_bytes - l.bytes)), 0) / 4 FROM legs l
+        WHERE l.exchange = exchanges.seq AND l.status BETWEEN 200 AND 299
+    ) WHERE call = 'generate';
+    UPDATE exchanges SET saved_tokens = 0 WHERE call IS NOT 'generate';
 "];
 
 /// Why the journal cannot be used.

@@ -49,6 +49,12 @@ pub(super) struct LegSlip {
     pub(super) response_cut: bool,
     pub(super) stop: Option<&'static str>,
     pub(super) usage: Option<String>,
+    /// Where it went, without a query.
+    pub(super) url: Option<String>,
+    pub(super) sent_headers: Kept,
+    /// Milliseconds from its start to upstream's head, and to the end of its body.
+    pub(super) answered_ms: Option<u64>,
+    pub(super) ended_ms: Option<u64>,
     /// Whether something is not written yet.
     pub(super) changed: bool,
 }
@@ -104,8 +110,10 @@ impl LegSlip {
     pub(super) fn write(&self, conn: &Connection, seq: i64) -> rusqlite::Result<()> {
         conn.prepare_cached(
             "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, status,
-             headers, response, response_bytes, response_cut, stop, usage, headers_own)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+             headers, response, response_bytes, response_cut, stop, usage, headers_own, url, sent_headers,
+             sent_headers_own, answered_ms, ended_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+             ?22)",
         )?
         .execute(params![
             seq,
@@ -125,6 +133,11 @@ impl LegSlip {
             self.stop,
             self.usage,
             self.headers.own,
+            self.url,
+            self.sent_headers.model,
+            self.sent_headers.own,
+            self.answered_ms,
+            self.ended_ms,
         ])?;
         Ok(())
     }

@@ -11,8 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tokio::sync::broadcast;
 
-use super::note::{Begun, Copied, Note};
-use crate::handoff::plan::Change;
+use super::note::{Begun, Copied, Note, SentLeg};
 use crate::telemetry::{ExchangeEvent, HandoffEvent};
 use crate::wire::{Stop, Usage};
 
@@ -286,26 +285,28 @@ impl Recording {
     }
 
     /// A leg goes out.
-    pub fn sent(&self, rope: &[Bytes], changes: &[Change]) {
+    pub fn sent(&self, leg: impl FnOnce() -> SentLeg) {
         let Some(open) = self.begun() else { return };
         open.send(Note::Sent {
             id: open.id.clone(),
             leg: open.legs.fetch_add(1, Relaxed),
             at_ms: now_ms(),
-            rope: rope.to_vec(),
-            changes: changes.to_vec(),
+            sent: Box::new(leg()),
         });
     }
 
     /// Upstream has answered the leg that went out last.
     pub fn answered(&self, status: u16, headers: &HeaderMap) {
-        let Some(open) = self.begun() else { return };
-        open.send(Note::Answered {
-            id: open.id.clone(),
-            leg: open.leg(),
-            status,
-            headers: headers.clone(),
-        });
+        if let Some(open) = self.begun() {
+            open.answered(Some((status, headers.clone())));
+        }
+    }
+
+    /// Upstream gave no answer to the leg that went out last.
+    pub fn unanswered(&self) {
+        if let Some(open) = self.begun() {
+            open.answered(None);
+        }
     }
 
     /// How the leg that went out last came out.
@@ -332,6 +333,15 @@ impl Recording {
 }
 
 impl Open {
+    fn answered(&self, answer: Option<(u16, HeaderMap)>) {
+        self.send(Note::Answered {
+            id: self.id.clone(),
+            leg: self.leg(),
+            at_ms: now_ms(),
+            answer,
+        });
+    }
+
     fn leg(&self) -> u32 {
         self.legs.load(Relaxed).saturating_sub(1)
     }
@@ -419,7 +429,12 @@ impl Drop for Gather {
         open.shared.load.gathering.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
         open.send(match side {
-            Side::Leg(leg) => Note::Received { id, leg, body },
+            Side::Leg(leg) => Note::Received {
+                id,
+                leg,
+                at_ms: now_ms(),
+                body,
+            },
             Side::Shown(headers) => Note::Shown {
                 id,
                 headers: *headers,

@@ -146,6 +146,12 @@ impl Place {
         self.answer(request, progress).await
     }
 
+    /// The address that a request for `target` goes to, without its query: keys may stand there.
+    pub fn address(&self, target: &str) -> String {
+        let path = target.split('?').next().unwrap_or_default();
+        [self.config.base_url.as_str(), path].concat()
+    }
+
     fn request(
         &self,
         method: &Method,

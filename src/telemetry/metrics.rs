@@ -401,7 +401,7 @@ impl Metrics {
             let make = || self.first_token.get_or_create_owned(&ByModel::of(wire, &shown));
             series.first_token.get_or_init(make).observe(first.as_secs_f64());
         }
-        for leg in &event.tokens {
+        for leg in event.tokens.iter().flatten() {
             let tokens = series.tokens.get_or_init(|| self.token_series(wire, &shown));
             tokens.count(*leg);
         }
@@ -491,12 +491,15 @@ mod tests {
             sent_bytes: vec![7, 3],
             status: 200,
             first_byte: Some(Duration::from_millis(300)),
-            tokens: vec![Tokens {
-                input: 1,
-                cache_read: 2,
-                cache_write: 3,
-                output: 4,
-            }],
+            tokens: vec![
+                None,
+                Some(Tokens {
+                    input: 1,
+                    cache_read: 2,
+                    cache_write: 3,
+                    output: 4,
+                }),
+            ],
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
         }
     }

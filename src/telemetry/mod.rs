@@ -9,6 +9,7 @@ mod metrics;
 mod models;
 mod otlp;
 mod plain;
+pub mod prometheus;
 mod series;
 mod setup;
 
@@ -117,8 +118,8 @@ pub struct ExchangeEvent {
     pub leg_starts: Vec<Duration>,
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
-    /// Usage by leg.
-    pub tokens: Vec<Tokens>,
+    /// Usage by leg, as `sent_bytes` counts them; none of a leg that was not answered to its end. May be shorter.
+    pub tokens: Vec<Option<Tokens>>,
     /// Retries of later legs.
     pub retries: u32,
     /// How it ended.
@@ -167,9 +168,22 @@ impl ExchangeEvent {
         }
     }
 
+    /// Notes the usage of the leg that went out last.
+    pub fn count_tokens(&mut self, tokens: Tokens) {
+        let legs = self.sent_bytes.len().max(1);
+        self.tokens.resize(legs, None);
+        self.tokens[legs - 1] = Some(tokens);
+    }
+
+    /// Whether upstream told the usage of any leg.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.iter().any(Option::is_some)
+    }
+
     /// The tokens of all legs together: the true cost.
     pub fn spent(&self) -> Tokens {
-        self.tokens.iter().fold(Tokens::default(), |sum, leg| Tokens {
+        let counted = self.tokens.iter().flatten();
+        counted.fold(Tokens::default(), |sum, leg| Tokens {
             input: sum.input.saturating_add(leg.input),
             cache_read: sum.cache_read.saturating_add(leg.cache_read),
             cache_write: sum.cache_write.saturating_add(leg.cache_write),
@@ -180,7 +194,7 @@ impl ExchangeEvent {
     /// Writes the one log line of an exchange.
     pub fn log(&self) {
         // What is not known is not logged: zero tokens would read as a free request.
-        let spent = (!self.tokens.is_empty()).then(|| self.spent());
+        let spent = self.has_tokens().then(|| self.spent());
         let (method, path) = self.route.split_once(' ').unwrap_or(("", &self.route));
         let model = self.model.as_deref().map(shortened);
         let sent: u64 = self.sent_bytes.iter().sum();
@@ -301,7 +315,7 @@ mod tests {
             fired: vec!["f".into(), "g".into()],
             unpinned: true,
             untooled: Some(Untooled::Summary),
-            tokens: vec![tokens, tokens],
+            tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
         };

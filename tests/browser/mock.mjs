@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import { fileURLToPath } from "node:url";
-import { tell } from "./story.mjs";
+import { ENVELOPE, tell } from "./story.mjs";
 
 const PAGE = fileURLToPath(new URL("../../src/admin/page/", import.meta.url));
 const TYPES = { js: "text/javascript", css: "text/css", html: "text/html; charset=utf-8" };
@@ -14,6 +14,7 @@ export class Mock {
   stories = [];
   listeners = new Set();
   token = null;
+  down = false;
   asked = [];
 
   constructor({ admin = process.env.BATON_ADMIN } = {}) {
@@ -45,6 +46,8 @@ export class Mock {
   }
 
   async answer(request, response) {
+    // The proxy is gone: nobody answers. The page itself is there already.
+    if (this.down && request.url.startsWith("/api/")) return response.destroy();
     const url = new URL(request.url, "http://mock");
     if (!url.pathname.startsWith("/api/")) return this.page(url, response);
     this.asked.push(url.pathname + url.search);
@@ -91,7 +94,7 @@ export class Mock {
       const handoff = handoffs.find((it) => it.id === id);
       return handoff && { handoff };
     }
-    if (what === "search") return { hits: this.search(query.get("q").toLowerCase()) };
+    if (what === "search") return { hits: this.search(query.get("q").toLowerCase()), complete: true };
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;
     return this.exchange(story, id, more, query);
@@ -101,6 +104,7 @@ export class Mock {
     if (!more) return story.details.get(id);
     const { received, sent } = story.messages.get(id);
     const leg = Number(query.get("leg") ?? 0);
+    if (more === "message" && query.get("of") === "envelope") return ENVELOPE[Number(query.get("i"))];
     if (more === "message") return (query.get("side") === "received" ? received : sent[leg])[Number(query.get("i"))];
     if (more === "shown") return story.bodies.get(id).shown;
     if (more === "response") return story.bodies.get(id).response[leg];
@@ -108,14 +112,25 @@ export class Mock {
     return JSON.stringify({ messages: more === "received" ? received : sent[leg] }, null, 1);
   }
 
+  /** Whatever an agent sent or was answered, each text once. */
   search(wanted) {
-    return this.stories.flatMap((story) => story.handoffs.filter((it) => it.prompt.toLowerCase().includes(wanted)).map((it) => ({ exchange: story.rows.find((row) => row.fired.includes(it.id)).id, conversation: story.conversation.key, at_ms: it.at_ms, side: "sent", snippet: snippet(it.prompt, wanted) })));
+    const hits = [];
+    const hit = (story, row, place, text) => {
+      const at = text.toLowerCase().indexOf(wanted);
+      if (at >= 0) hits.push({ exchange: row.id, conversation: story.conversation.key, title: story.conversation.title, at_ms: row.at_ms, leg: null, i: null, ...place, snippet: [text.slice(Math.max(0, at - 40), at), text.slice(at, at + wanted.length), text.slice(at + wanted.length).slice(0, 100)] });
+    };
+    for (const story of this.stories) {
+      const seen = new Set();
+      for (const row of story.rows) {
+        for (const [i, message] of story.messages.get(row.id).received.entries()) {
+          const text = message.parts.map((part) => part.text ?? part.json.content ?? "").join("\n");
+          if (!seen.has(message)) hit(story, row, { side: "received", of: "messages", i }, text);
+          seen.add(message);
+        }
+      }
+    }
+    return hits;
   }
-}
-
-function snippet(text, wanted) {
-  const at = text.toLowerCase().indexOf(wanted);
-  return text.slice(Math.max(0, at - 40), at + 80);
 }
 
 function json(response, status, value) {

@@ -50,7 +50,7 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.equal(falls.length, 3, "the sawtooth falls straight down at each handoff");
   await page.locator(".chart svg").focus();
   await page.keyboard.press("End");
-  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* saved so far/);
+  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* input not sent so far/);
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
   assert.match(await text(".exchange"), /32[\s\S]*cut at 3/);
@@ -61,8 +61,8 @@ test("an exchange shows what stayed behind beside what went on", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);
   assert.ok((await page.locator(".cell.cut").count()) >= 4);
-  assert.equal(await page.locator(".cell.new[data-side=sent]").count(), 1);
-  assert.match(await text(".why"), /carry-over prompt in place of all this/);
+  assert.equal(await page.locator(".cell.new[data-side=sent][data-at*=messages]").count(), 1);
+  assert.match((await page.locator(".why").allInnerTexts()).join("\n"), /carry-over prompt in place of all this/);
   assert.match(await text(".fold-button"), /\d+ messages more left out/);
   await page.locator(".fold-button").first().click();
   assert.ok((await page.locator(".cell.cut").count()) > 20);
@@ -128,6 +128,182 @@ test("a line that breaks is taken up again, and what was missed is asked for", a
   await live(page);
 });
 
+/** A node's own mark: whether it is still the same one. */
+const same = (selector) => page.evaluate((wanted) => [...document.querySelectorAll(wanted)].filter((node) => node.wasThere).length, selector);
+
+test("live, rows and chart are patched: tip, selection, focus and place stay", async () => {
+  const whole = tell({ tasks: 4, turns: 20 });
+  const until = (n) => ({ ...whole, rows: whole.rows.slice(0, n), handoffs: whole.handoffs.slice(0, 3), conversation: { ...whole.conversation, exchanges: n } });
+  mock.stories = [until(70), ...examples().slice(1)];
+  await go(talk());
+  await live(page);
+  const row = (n) => `[data-row="${whole.rows[n - 1].id}"]`;
+  await page.evaluate(([selected, focused]) => {
+    for (const node of document.querySelectorAll(".exchange, .handoff-row, .handoff-mark, .chart svg, .talk, .facts > *")) node.wasThere = true;
+    getSelection().selectAllChildren(document.querySelector(`${selected} time`));
+    document.querySelector(`${focused} a`).focus();
+    document.querySelector(focused).scrollIntoView({ block: "center" });
+  }, [row(50), row(40)]);
+  const at = () => page.locator(row(40)).evaluate((node) => node.getBoundingClientRect().top);
+  const [before, selected] = [await at(), await page.evaluate(() => String(getSelection()))];
+  assert.ok(selected.length > 4 && (await page.evaluate(() => scrollY)) > 200);
+  const counts = await same(".exchange");
+  for (let n = 71; n <= 75; n += 1) {
+    mock.stories[0] = until(n);
+    mock.tell("begun", { id: whole.rows[n - 1].id, conversation: whole.conversation.key, at_ms: whole.rows[n - 1].at_ms });
+    mock.tell("exchange", whole.rows[n - 1]);
+    await page.waitForSelector(row(n));
+    await page.waitForTimeout(500);
+  }
+  assert.equal(await same(".exchange"), counts);
+  assert.equal(await same(".handoff-row"), 3);
+  assert.equal(await same(".handoff-mark"), 3);
+  assert.equal(await same(".chart svg"), 1);
+  assert.equal(await same(".talk"), 4);
+  assert.equal(await page.evaluate(() => String(getSelection())), selected);
+  assert.ok(await page.evaluate((wanted) => document.activeElement === document.querySelector(`${wanted} a`), row(40)), "the focus");
+  assert.ok(Math.abs((await at()) - before) < 3, `the row moved from ${before} to ${await at()}`);
+  // The tip goes on telling of the request that is pointed at.
+  await page.evaluate(() => scrollTo(0, 0));
+  const box = await page.locator(".chart svg").boundingBox();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 100);
+  const told = await text(".tip b");
+  mock.stories[0] = until(76);
+  mock.tell("exchange", whole.rows[75]);
+  await page.waitForSelector(row(76));
+  assert.equal(await text(".tip b"), told);
+  assert.ok(await page.locator(".tip").isVisible());
+});
+
+test("the start view and the list are patched, too", async () => {
+  mock.stories = examples();
+  await go();
+  await live(page);
+  await page.evaluate(() => {
+    for (const node of document.querySelectorAll(".card, .talk, .facts > *")) node.wasThere = true;
+    document.querySelectorAll(".card")[2].focus();
+    document.querySelector(".point-here").open = true;
+  });
+  const story = mock.stories[3];
+  const row = { ...story.rows.at(-1), id: exchangeId(500, 4) };
+  story.rows.push(row);
+  story.conversation = { ...story.conversation, last_ms: Date.now(), exchanges: 99 };
+  mock.tell("exchange", row);
+  await page.waitForFunction(() => /Port the tests/.test(document.querySelector("#list .talk").textContent));
+  await page.waitForTimeout(600);
+  assert.deepEqual([await same(".card"), await same(".talk"), await same(".facts > *")], [6, 4, 5]);
+  assert.ok(await page.evaluate(() => document.activeElement === document.querySelectorAll(".card")[2] && document.querySelector(".point-here").open));
+});
+
+test("back returns to the place", async () => {
+  const story = tell({ tasks: 4, turns: 80 });
+  mock.stories = [story, ...examples().slice(1)];
+  await go(talk());
+  await page.waitForSelector(".exchange");
+  for (let more = 0; more < 8; more += 1) {
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForTimeout(100);
+  }
+  const row = page.locator(`[data-row="${story.rows[20].id}"]`);
+  await row.evaluate((node) => node.scrollIntoView({ block: "center" }));
+  const before = await row.evaluate((node) => node.getBoundingClientRect().top);
+  await row.locator("a").click();
+  await page.waitForSelector(".diff");
+  await ready(page);
+  assert.equal(await page.evaluate(() => scrollY), 0);
+  const opened = page.locator(".cell[data-side=sent][data-at*=messages] .head").last();
+  await opened.click();
+  await page.waitForSelector(".cell.open pre");
+  const key = await page.locator(".cell.open").last().getAttribute("data-at");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("]");
+  await page.waitForFunction((id) => location.hash.includes(id), story.rows[21].id);
+  await ready(page);
+  await page.goBack();
+  await page.waitForSelector(`.cell.open[data-at="${key}"] pre`);
+  await page.goBack();
+  await page.waitForSelector(".timeline");
+  await ready(page);
+  const after = await row.evaluate((node) => node.getBoundingClientRect().top);
+  assert.ok(Math.abs(after - before) < 3, `from ${before} to ${after}`);
+  assert.ok(await row.locator("a").evaluate((link) => document.activeElement === link));
+  await page.goForward();
+  await page.waitForSelector(`.cell.open[data-at="${key}"] pre`);
+});
+
+test("after an outage the page mends itself", async () => {
+  mock.stories = examples();
+  await go();
+  await live(page);
+  mock.down = true;
+  mock.hangUp();
+  await page.waitForSelector("#live.offline");
+  await page.evaluate((hash) => (location.hash = hash), talk());
+  await page.waitForSelector("main [role=alert]");
+  mock.down = false;
+  await page.waitForSelector(".timeline .exchange", { timeout: 15_000 });
+  await live(page);
+  assert.equal(await page.locator("#list .talk").count(), 4);
+});
+
+test("a hit names its conversation and time, and opens at the place that it marks", async () => {
+  mock.stories = examples();
+  await go();
+  await page.locator("#search").fill("has GET, put");
+  await page.waitForSelector("#list .hit");
+  assert.match(await text("#list .hit"), /Work through docs\/plan\.md[\s\S]*from the agent · .*\d\d:\d\d:\d\d/);
+  const seen = await page.locator("#list .hit mark").first().evaluate((mark) => {
+    const [own, box] = [mark.getBoundingClientRect(), mark.closest(".snippet").getBoundingClientRect()];
+    return own.top >= box.top && own.bottom <= box.bottom + 1;
+  });
+  assert.ok(seen, "the match is in view");
+  await page.locator("#list .hit").first().click();
+  await page.waitForSelector("mark.found");
+  assert.match(await text("mark.found"), /has get, put/i);
+  await page.waitForFunction(() => {
+    const box = document.querySelector("mark.found").getBoundingClientRect();
+    return box.top > 0 && box.bottom < innerHeight;
+  });
+  await shot(page, "found");
+});
+
+test("the system prompt and the tools are the diff's first rows", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(20)}`);
+  const rows = page.locator(".diff .cell[data-side=sent]");
+  assert.match(await rows.first().innerText(), /system[\s\S]*works through plans/);
+  const own = page.locator(".diff .cell.new[data-side=sent][data-at*=envelope]");
+  assert.match(await own.innerText(), /session_handoff[\s\S]*baton's tool/);
+  await own.locator(".head").click();
+  await own.locator("pre").first().waitFor();
+  assert.match(await own.innerText(), /Call this when a task is finished[\s\S]*"type": "object"/);
+  // A kept preamble is called so, beside the prompt in the same message.
+  await page.waitForSelector(".cell.new[data-at*=messages] pre");
+  assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allInnerTexts(), ["preamble", "carry-over prompt"]);
+});
+
+test("tokens stand with their leg, and a leg that failed shows its status", async () => {
+  const story = tell({ tasks: 2, turns: 3 });
+  const row = story.rows[3];
+  const detail = story.details.get(row.id);
+  const again = structuredClone(detail.legs[1]);
+  Object.assign(row, { statuses: [200, 429, 200], tokens: [row.tokens[0], null, row.tokens[1]], sent_bytes: [row.sent_bytes[0], row.sent_bytes[1], row.sent_bytes[1]] });
+  detail.legs[1].response = { status: 429, bytes: 0, stop: null, usage: null, truncated: false };
+  detail.legs.push({ ...again, n: 2 });
+  mock.stories = [story];
+  await go(`#/e/${row.id}`);
+  await page.getByRole("tab", { name: "Leg 2" }).click();
+  assert.match(await text(".leg-line"), /Upstream answered 429/);
+  await page.getByRole("tab", { name: "Usage and times" }).click();
+  const cells = await page.locator(".numbers tbody tr").evaluateAll((all) => all.map((tr) => [...tr.children].map((td) => td.textContent)));
+  assert.deepEqual([cells[1][1], cells[1][3], cells[1][7]], ["429", "–", "–"]);
+  const number = (value) => Number(value.replaceAll(",", ""));
+  const input = (line) => number(line[3]);
+  assert.equal(input(cells[0]), number(cells[0][4]) + number(cells[0][5]) + number(cells[0][6]));
+  assert.equal(input(cells[3]), input(cells[0]) + input(cells[2]));
+  assert.equal(number(cells[3][7]), number(cells[0][7]) + number(cells[2][7]));
+});
+
 const NASTY = '<script>alert(1)</script><img src=x onerror="alert(2)">\n\u001b[31mred\u001b[0m and \u202egnissim\u202c, \u0000\n</pre><style>*{display:none}</style>';
 
 test("a prompt full of markup and control characters is text", async () => {
@@ -169,8 +345,22 @@ test("the keyboard goes everywhere", async () => {
   await key("j", "j", "k", "Enter");
   await page.waitForSelector(".timeline");
   assert.equal(new URL(page.url()).hash, talk());
-  await key("Escape", "j", "j");
-  await page.waitForFunction(() => document.activeElement.closest(".exchange"));
+  await ready(page);
+  // What was opened has the focus; the list is a key away, and back.
+  const inside = (selector) => page.waitForFunction((wanted) => document.activeElement.closest(wanted), selector);
+  await key("j", "j");
+  await inside(".exchange, .handoff-row, .chart");
+  await key("h", "j");
+  await inside("#list");
+  assert.notEqual(await page.evaluate(() => document.activeElement.dataset.key), "claude-code:6f1c2a");
+  await key("ArrowUp");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.key), "claude-code:6f1c2a");
+  await key("l");
+  await inside("main");
+  await page.locator(".exchange a").nth(4).focus();
+  await key("j", "k", "j");
+  await inside(".exchange, .handoff-row");
+  await page.locator(".exchange a").nth(5).focus();
   await key("Enter");
   await page.waitForSelector(".diff");
   const here = page.url();
@@ -220,7 +410,7 @@ test("an exchange of more than 4 MB opens in less than a second", async () => {
   const long = await page.evaluate(async () => {
     const fold = [...document.querySelectorAll(".fold-button")].find((button) => /left out/.test(button.textContent));
     fold.click();
-    const head = document.querySelectorAll(".cell[data-side=received] .head")[10];
+    const head = document.querySelector("[data-at='0:received:messages:10'] .head");
     const began = performance.now();
     head.click();
     while (!head.parentNode.querySelector("pre")) await new Promise(requestAnimationFrame);

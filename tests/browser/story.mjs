@@ -56,6 +56,17 @@ function firstLine(message) {
 
 const gist = (message, i, state, why = null) => ({ i, role: message.role, kind: message.kind, bytes: size(message), first_line: firstLine(message), state, why });
 
+const SYSTEM = { role: "system", kind: "text", parts: [text("You are an agent that works through plans. Keep your answers short.")] };
+const tool = (name, told) => ({ role: "tools", kind: "tools", name, parts: [text(told), { kind: "tools", json: { type: "object", properties: { path: { type: "string" } } } }] });
+const OWN = tool("session_handoff", "Call this when a task is finished and another one follows.\nThe carry-over prompt is all that is known from then on.");
+
+/** What stands beside the messages: the system prompt and the tools, the last of which is baton's. */
+export const ENVELOPE = [SYSTEM, tool("read_file", "Reads a file."), tool("edit_file", "Edits a file."), tool("run", "Runs a command."), OWN];
+const envelope = (own) => ENVELOPE.slice(0, own ? undefined : -1).map((it, i) => {
+  const row = gist(it, i, it === OWN ? "new" : "kept", it === OWN ? "tool" : null);
+  return { ...row, first_line: it.name ? `${it.name}  ${row.first_line}` : row.first_line };
+});
+
 /** The whole conversation: `{conversation, rows, details, messages, handoffs, bodies}`. */
 export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a", at = Date.now() - 55 * 60_000, prompt, title, wire = "anthropic", model = "claude-sonnet-4-5" } = {}) {
   const story = { rows: [], details: new Map(), messages: new Map(), handoffs: [], bodies: new Map() };
@@ -101,9 +112,11 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
     const row = {
       id, conversation: key, at_ms: at + n * 70_000, wire, upstream: wire, route: "POST /v1/messages", model, status: 200, outcome: "complete", streamed: true, tooled: true, pinned, unpinned: false, fired,
       legs: legs.length, retries: 0, refused_calls: 0, broken_up: 0, received_bytes: receivedBytes, sent_bytes: sentBytes, response_bytes: 900 + 37 * n, received_messages: received.length, sent_messages: legs.map((leg) => leg.list.length),
-      tokens: sentBytes.map((b) => ({ input: 310, cache_read: Math.round(b / 5), cache_write: 480, output: 140 + 3 * n })), first_byte_ms: 812.4 + 13 * n, total_ms: 4100.2 + 97 * n, added_ms: 0.41,
+      tokens: sentBytes.map((b) => ({ input: 310, cache_read: Math.round(b / 5), cache_write: 480, output: 140 + 3 * n })), statuses: legs.map(() => 200), first_byte_ms: 812.4 + 13 * n, total_ms: 4100.2 + 97 * n, added_ms: 0.41,
       changes: legs.flatMap((_, leg) => [{ leg, why: "tool", removed: 0, added: 2104 }, ...(pinned || leg > 0 ? [{ leg, why: "cut", removed: receivedBytes - sentBytes[leg], added: 900 }] : [])]), partial: false, open: false,
     };
+    row.tokens_sum = row.tokens.reduce((sum, leg) => Object.fromEntries(Object.keys(sum).map((key) => [key, sum[key] + leg[key]])));
+    row.unsent_tokens = Math.round(sentBytes.reduce((sum, b) => sum + Math.max(0, receivedBytes - b), 0) / 4);
     story.rows.push(row);
     const notes = ["The tool session_handoff was added to the tools."];
     if (pinned) notes.push(`The transcript was cut at handoff ${pinned}: ${plural(received.filter((m) => m.state === "cut").length)} before it stayed behind, and its carry-over prompt stands in their place.`);
@@ -111,8 +124,8 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
     story.details.set(id, {
       exchange: row,
       headers: { received: [["host", "127.0.0.1:8787"], ["anthropic-version", "2023-06-01"], ["x-api-key", "[redacted]"], ["content-type", "application/json"], ["user-agent", "claude-cli/2.0.31"]], response: [["content-type", "text/event-stream"], ["x-baton-exchange", id]] },
-      received: { messages: received },
-      legs: legs.map((leg, at) => ({ n: at, at_ms: row.at_ms, sent: { messages: leg.list, envelope_changes: [{ key: "tools", what: "session_handoff was added at the end" }] }, received_states: received.map((m) => (at > 0 ? "cut" : m.state)), response: { bytes: 1200, stop: fires && at === 0 ? "handoff" : "tool_use", usage: row.tokens[at], truncated: false } })),
+      received: { messages: received, envelope: envelope(false) },
+      legs: legs.map((leg, at) => ({ n: at, at_ms: row.at_ms, answered_ms: 812 + 13 * n, ended_ms: 3900 + 97 * n, sent: { messages: leg.list, envelope: envelope(true), envelope_changes: [{ key: "tools", what: "session_handoff was added at the end" }] }, received_states: received.map((m) => (at > 0 ? "cut" : m.state)), received_whys: received.map((m) => (at > 0 ? "cut" : m.why)), response: { status: 200, bytes: 1200, stop: fires && at === 0 ? "handoff" : "tool_use", usage: row.tokens[at], truncated: false } })),
       shown: { bytes: row.response_bytes, truncated: false },
       handoffs: story.handoffs.filter((it) => fired.includes(it.id)),
       notes,
@@ -126,9 +139,8 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
     }
   }
   const sum = (key) => story.rows.reduce((total, row) => total + [row[key]].flat().reduce((a, b) => a + b, 0), 0);
-  const saved = Math.round((sum("received_bytes") - sum("sent_bytes")) / 4);
   const last = story.rows.at(-1);
-  story.conversation = { key, title: title ?? WISH, wire, model, exchanges: story.rows.length, handoffs: story.handoffs.length, first_ms: story.rows[0].at_ms, last_ms: last.at_ms, received_bytes: sum("received_bytes"), sent_bytes: sum("sent_bytes"), saved_tokens: Math.max(0, saved) };
+  story.conversation = { key, title: title ?? WISH, wire, model, exchanges: story.rows.length, handoffs: story.handoffs.length, first_ms: story.rows[0].at_ms, last_ms: last.at_ms, received_bytes: sum("received_bytes"), sent_bytes: sum("sent_bytes"), unsent_tokens: sum("unsent_tokens") };
   return story;
 }
 

@@ -28,6 +28,14 @@ fn with_canned_answers() {
 }
 
 #[test]
+fn with_nothing_for_axe_to_find() {
+    if ready() {
+        let program = Program::start("http://127.0.0.1:1");
+        program.drive(&["axe.test.mjs"]);
+    }
+}
+
+#[test]
 fn on_the_running_program() {
     if ready() {
         let runtime = tokio::runtime::Runtime::new().unwrap();

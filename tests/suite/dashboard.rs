@@ -22,7 +22,7 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
         sent_bytes: vec![1],
         status: 200,
         first_byte: Some(Duration::from_millis(1)),
-        tokens: vec![Tokens::default()],
+        tokens: vec![Some(Tokens::default())],
         ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
     });
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -146,7 +146,7 @@ async fn chain(stream: bool) {
         );
     }
     let last = rows.last().unwrap();
-    assert!(last.event.pinned.is_some() && last.saved_tokens() > 0);
+    assert!(last.event.pinned.is_some() && last.unsent_tokens > 0);
     let exchange = query.exchange(&last.id).unwrap().unwrap();
     let states: Vec<_> = exchange.received.messages.iter().map(|m| m.state).collect();
     let cut = states.iter().filter(|s| **s == State::Cut).count();
@@ -302,11 +302,11 @@ fn has(value: &Value, names: &str) {
 
 const ROW: &str = "id conversation at_ms wire route model status outcome streamed tooled untooled pinned unpinned fired legs retries \
     refused_calls broken_up received_bytes sent_bytes response_bytes received_messages sent_messages tokens first_byte_ms \
-    total_ms added_ms changes";
+    total_ms added_ms changes statuses tokens_sum unsent_tokens";
 const HANDOFF: &str =
     "id conversation at_ms wire model parent origin reason prompt_bytes first_line archived resume_line";
 const CONVERSATION: &str =
-    "key title wire model exchanges handoffs first_ms last_ms received_bytes sent_bytes saved_tokens";
+    "key title wire model exchanges handoffs first_ms last_ms received_bytes sent_bytes unsent_tokens";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_route_answers_in_its_shape() {
@@ -587,6 +587,19 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         &serde_json::from_str(&said(dir.path(), &["show", short, "--json"])).unwrap(),
         "exchange received legs shown",
     );
+    for what in [&["--leg", "9"][..], &["--leg", "9", "--sent"]] {
+        let mut command = baton(dir.path());
+        command
+            .args(["show", short, "--state-dir"])
+            .arg(dir.path())
+            .args(what);
+        let done = command.output().unwrap();
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(
+            !done.status.success() && told.contains("there is no leg 9: the exchange has 1 leg"),
+            "{told}"
+        );
+    }
     assert!(said(dir.path(), &["show", short, "--har"]).contains("\"startedDateTime\""));
     assert!(
         said(dir.path(), &["status", "--line"]).starts_with("baton: not running, 1 exchanges, 0 handoffs")

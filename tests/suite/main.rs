@@ -11,6 +11,7 @@ mod descriptors;
 mod failures;
 mod golden;
 mod harness;
+mod inspector;
 mod journal;
 mod matrix;
 mod odd_shapes;

@@ -16,7 +16,7 @@ let control = new AbortController();
 
 const ROUTES = [
   [/^#\/c\/([^/]+)$/, conversation],
-  [/^#\/e\/([^/]+)$/, exchange],
+  [/^#\/e\/([^/?]+)(?:\?(.*))?$/, exchange],
   [/^#\/h\/([^/]+)$/, handoff],
   [/^#\/h$/, handoffs],
   [/^(?:#\/?)?$/, home],
@@ -30,7 +30,8 @@ function route() {
     const found = pattern.exec(location.hash);
     if (!found) continue;
     try {
-      return [view, found.slice(1).map(decodeURIComponent), view === conversation];
+      const [first, query] = found.slice(1);
+      return [view, [first && decodeURIComponent(first), new URLSearchParams(query ?? "")]];
     } catch {
       break; // A stray percent sign.
     }
@@ -49,11 +50,14 @@ async function open(again = false) {
   const [make, args] = found;
   const loading = setTimeout(() => again || show(h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Loading…"))), QUIET);
   main.setAttribute("aria-busy", "true");
+  const back = again ? { ...view?.place?.(), ...whereNow() } : places.get(history.state?.entry);
   try {
-    const made = await make({ ...ctx, signal: mine.signal }, ...args);
+    const made = await make({ ...ctx, signal: mine.signal, place: back }, ...args);
     if (mine.signal.aborted) return;
     view = made;
-    show(made.node, again);
+    main.replaceChildren(made.node);
+    made.shown?.();
+    settle(back, made);
     document.title = made.title ? `${made.title} · baton` : "baton";
     const key = make === conversation ? args[0] : (made.up?.startsWith("#/c/") ? decodeURIComponent(made.up.slice(4)) : null);
     side.here(key);
@@ -67,14 +71,61 @@ async function open(again = false) {
   }
 }
 
-function show(node, stay = false) {
-  const top = scrollY;
+function show(node) {
   main.replaceChildren(node);
-  scrollTo(0, stay ? top : 0);
+  scrollTo(0, 0);
+}
+
+/** Places on the page by the entry of the browser's history that they belong to. */
+const places = new Map();
+let entry = 0;
+history.scrollRestoration = "manual";
+
+/** What is at the top of the window, what has the focus, and how far it is scrolled. */
+function whereNow() {
+  const all = [...main.querySelectorAll("[data-at]")];
+  const first = all.find((node) => node.getBoundingClientRect().bottom > 0);
+  return {
+    top: scrollY,
+    first: first && [first.dataset.at, first.getBoundingClientRect().top],
+    focus: main.contains(document.activeElement) ? document.activeElement.closest("[data-at]")?.dataset.at : null,
+  };
+}
+
+function named(at) {
+  return at && main.querySelector(`[data-at="${CSS.escape(at)}"]`);
+}
+
+/** Goes to where the page was when it was left; else the view begins at its top, and the keyboard is in it. */
+function settle(back, made) {
+  const go = () => {
+    scrollTo(0, back?.top ?? 0);
+    const first = named(back?.first?.[0]);
+    if (first) scrollBy(0, first.getBoundingClientRect().top - back.first[1]);
+  };
+  go();
+  // Rows out of sight have a guessed height until they are laid out.
+  if (back) requestAnimationFrame(() => view === made && (go(), requestAnimationFrame(() => view === made && go())));
+  const focused = named(back?.focus);
+  const item = focused?.matches("[data-item]") ? focused : focused?.querySelector("[data-item]");
+  if (item) item.focus({ preventScroll: true });
+  else if (!back && view?.up && entry > 0 && !document.activeElement?.closest("#search, dialog")) main.focus({ preventScroll: true });
+  // What is read only now may change the heights above.
+  made.settled?.then(() => view === made && back && go());
+}
+
+/** Keeps the place of the entry that is left, and numbers the one that is come to. */
+function turn() {
+  if (view?.node?.isConnected) places.set(entry, { ...view.place?.(), ...whereNow() });
+  if (history.state?.entry === undefined) history.replaceState({ entry: Math.max(entry, ...places.keys(), 0) + 1 }, "");
+  entry = history.state.entry;
+  open();
 }
 
 function fail(error) {
-  view = { up: "#/" };
+  // What could not be had is asked for again once the proxy answers.
+  const mends = error.status === 0 || error.status >= 500;
+  view = { up: "#/", refresh: mends ? () => open() : null };
   const title = error.status === 404 ? "There is no such thing here" : error.status === 401 ? "A token is needed" : "That did not work";
   const more = error.status === 404 ? "The journal is bounded: the oldest exchanges go first." : null;
   show(h("div", { class: "view" }, h("header", { class: "head-of-view" }, h("h1", null, title), h("p", { class: "bad", role: "alert" }, error.message), more ? h("p", { class: "dim" }, more) : null, h("p", null, h("button", { type: "button", onclick: () => (error.status === 401 ? locked() : open()) }, error.status === 401 ? "Enter the token" : "Try again")))));
@@ -125,7 +176,7 @@ function liveState(now) {
   node.textContent = word;
   node.title = title;
   // What happened while nobody listened has to be asked for.
-  if (now === "live" && state !== null && state !== "live") side.load(), view?.refresh?.();
+  if (now === "live" && state !== null && state !== "live") side.load(), Promise.resolve(view?.refresh?.()).catch(() => null);
   state = now;
   if (now === "locked") locked();
 }
@@ -159,5 +210,6 @@ try {
 document.getElementById("theme").addEventListener("click", theme);
 document.getElementById("skip").addEventListener("click", (event) => (event.preventDefault(), main.focus()));
 keyboard({ view: () => view, theme });
-addEventListener("hashchange", () => open());
+history.replaceState({ entry }, "");
+addEventListener("hashchange", turn);
 start();

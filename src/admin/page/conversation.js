@@ -2,10 +2,10 @@
 
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
-import { h, lazily, line, put } from "./dom.js";
-import { brief, bytes, clock, count, failed, millis, outcome, plural, percent, short, tokensOf, wireName } from "./words.js";
+import { facts, h, line, patch, put } from "./dom.js";
+import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, wireName } from "./words.js";
 
-/** Rows made before they are scrolled to; as many as there were, when they are drawn again. */
+/** Rows made before they are scrolled to, and each time that their end comes into view. */
 const ROWS = 120;
 /** A burst of exchanges is shown as one change. */
 const PAUSE = 250;
@@ -14,19 +14,38 @@ export async function conversation(ctx, key) {
   const said = await api.json(api.path(["conversations", key]), { signal: ctx.signal });
   const view = new Conversation(ctx, key, said);
   ctx.rows.set(key, view.rows);
-  return { node: view.node, title: view.title(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), up: "#/" };
+  return { node: view.node, title: view.title(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown }), up: "#/" };
 }
 
 class Conversation {
   constructor(ctx, key, said) {
     Object.assign(this, { ctx, key });
     this.begun = new Map();
+    this.shown = ctx.place?.shown ?? ROWS;
     this.chart = new Chart({ open: (row) => (location.hash = `#/e/${encodeURIComponent(row.id)}`) });
-    this.head = h("header", { class: "head-of-view" });
+    this.name = h("h1", { dir: "auto" });
+    this.what = h("p", { class: "dim" });
     this.facts = h("div", { class: "facts" });
-    this.table = h("section", { class: "timeline" });
-    this.node = h("div", { class: "view" }, this.head, this.facts, this.chart.node, this.table);
+    this.body = h("div", { class: "rows", role: "rowgroup" });
+    this.node = h("div", { class: "view" },
+      h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
+      this.facts, this.chart.node, this.table());
     this.take(said);
+  }
+
+  /** The table, and what makes more of its rows when its end comes into view. */
+  table() {
+    const names = ["#", "time", "what happened", "messages", "context: received → sent", "tokens in · out", "took"];
+    const head = h("div", { role: "rowgroup" }, h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name))));
+    const label = "Exchanges, newest first: the numbers of the chart";
+    const end = h("div", { class: "more", "aria-hidden": "true" });
+    const more = () => {
+      if (this.shown >= this.rows.length) return;
+      this.shown += ROWS;
+      this.drawTable();
+    };
+    new IntersectionObserver((seen) => seen.some((it) => it.isIntersecting) && more(), { rootMargin: "600px" }).observe(end);
+    return h("section", { class: "timeline" }, h("h2", null, "Exchanges"), h("div", { role: "table", "aria-label": label }, head, this.body), end);
   }
 
   take(said) {
@@ -43,47 +62,39 @@ class Conversation {
   draw() {
     const { about, rows } = this;
     const models = [...new Set(rows.map((row) => row.model).filter(Boolean))];
-    const received = rows.reduce((sum, row) => sum + (row.received_bytes ?? 0), 0);
-    const sent = rows.reduce((sum, row) => sum + (row.sent_bytes ?? []).reduce((a, b) => a + b, 0), 0);
-    this.head.replaceChildren(
-      h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")),
-      h("h1", { dir: "auto" }, this.title()),
-      h("p", { class: "dim" }, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), brief(about.key ?? this.key)].filter(Boolean).join(" · ")),
-    );
-    const fact = (value, label, more) => h("div", { class: "fact", title: more ?? null }, h("b", { class: "num" }, value), h("span", null, label));
-    this.facts.replaceChildren(
-      fact(count(rows.length), rows.length === 1 ? "exchange" : "exchanges"),
-      fact(count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"),
-      fact(bytes(received), "sent by the agent"),
-      fact(bytes(sent), `went on (${percent(sent, received)})`),
-      fact(`≈ ${short(about.saved_tokens ?? tokensOf(received - sent))}`, "tokens saved", `${count(about.saved_tokens)} tokens, at four bytes each`),
-    );
+    const sum = (of) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
+    const received = sum((row) => row.received_bytes);
+    const sent = sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0));
+    const unsent = sum((row) => row.unsent_tokens);
+    say(this.name, this.title());
+    say(this.what, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), brief(about.key ?? this.key)].filter(Boolean).join(" · "));
+    facts(this.facts, [
+      [count(rows.length), rows.length === 1 ? "exchange" : "exchanges"],
+      [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
+      [bytes(received), "sent by the agent"],
+      [bytes(sent), `went on (${percent(sent, received)})`],
+      [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
+    ]);
     this.chart.show(rows, this.handoffs);
     this.drawTable();
   }
 
   drawTable() {
-    const focused = document.activeElement?.closest?.("[data-row]")?.dataset.row;
-    const body = h("div", { class: "rows", role: "rowgroup" });
     for (const row of this.rows) this.begun.delete(row.id);
-    const made = this.table.querySelectorAll(".exchange").length;
-    const newest = [...this.begun.values()].reverse().map((it) => underWay(it));
     const most = this.rows.reduce((most, row) => Math.max(most, row.received_bytes ?? 0, ...(row.sent_bytes ?? [])), 1);
     const number = new Map(this.handoffs.map((handoff, at) => [handoff.id, at + 1]));
     const byId = new Map(this.handoffs.map((handoff) => [handoff.id, handoff]));
-    const rows = this.rows;
-    put(body, newest);
-    lazily(body, rows.length, (at) => {
-      const n = rows.length - at;
-      const row = rows[n - 1];
-      const fired = (row.fired ?? []).map((id) => handoffRow(id, number.get(id), byId.get(id)));
-      return [fired.reverse(), exchangeRow(row, n, most, number)];
-    }, Math.max(ROWS, made));
-    const names = ["#", "time", "what happened", "messages", "context: received → sent", "tokens in · out", "took"];
-    const head = h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name)));
-    const label = "Exchanges, newest first: the numbers of the chart";
-    this.table.replaceChildren(h("h2", null, "Exchanges"), h("div", { role: "table", "aria-label": label }, head, body));
-    if (focused) this.table.querySelector(`[data-row="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
+    const items = [...this.begun.values()].reverse().map((it) => ({ key: `b${it.id}`, is: "", make: () => underWay(it) }));
+    for (let n = this.rows.length; n > Math.max(0, this.rows.length - this.shown); n -= 1) {
+      const row = this.rows[n - 1];
+      for (const id of [...(row.fired ?? [])].reverse()) {
+        items.push({ key: `h${id}`, is: `${number.get(id)} ${byId.has(id)}`, make: () => handoffRow(id, number.get(id), byId.get(id)) });
+      }
+      items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)}`, make: () => exchangeRow(row, n, number) });
+    }
+    // The bars are told in parts of the largest, so that a larger one touches no row.
+    this.body.style.setProperty("--most", most);
+    patch(this.body, items);
   }
 
   event(name, data) {
@@ -108,8 +119,7 @@ class Conversation {
     this.unread = false;
     const fired = this.rows.flatMap((row) => row.fired ?? []);
     const known = new Set(this.handoffs.map((handoff) => handoff.id));
-    if (fired.some((id) => !known.has(id)) || this.rows.length < 50) return this.reload();
-    this.about.saved_tokens = null;
+    if (fired.some((id) => !known.has(id))) return this.reload();
     this.draw();
   }
 
@@ -129,28 +139,29 @@ function underWay(it) {
 }
 
 function handoffRow(id, n, handoff) {
-  const reason = line(handoff?.reason ?? handoff?.first_line ?? "");
-  return h("div", { class: "row handoff-row", role: "row" },
+  const reason = [handoff?.reason, handoff?.first_line].filter(Boolean).map(line).join(" · ");
+  return h("div", { class: "row handoff-row", role: "row", "data-at": `h${id}` },
     h("span", { role: "cell", class: "badge" }, n ?? "·"),
     h("span", { role: "cell" },
       h("a", { href: `#/h/${encodeURIComponent(id)}`, "data-item": true }, `Handoff ${n ?? brief(id)}`), reason ? ` · ${reason}` : ""),
     h("span", { role: "cell", class: "num dim" }, handoff ? `prompt ${bytes(handoff.prompt_bytes)}` : ""));
 }
 
-function exchangeRow(row, n, most, number) {
+function exchangeRow(row, n, number) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
+  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `leg ${leg + 1}: ${status ?? "not answered"}`)).filter(Boolean);
   const cells = [
     h("a", { href: `#/e/${encodeURIComponent(row.id)}`, class: "num", "data-item": true, "aria-label": `Exchange ${n}` }, n),
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
-    h("span", { class: "tags" }, tags(row, number)),
+    h("span", { class: "tags", title: failures.join(", ") || null }, tags(row, number)),
     h("span", { class: "num" }, arrow(row.received_messages, row.sent_messages?.at(-1))),
-    h("span", { class: "sizes" }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last, most)),
+    h("span", { class: "sizes" }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last)),
     h("span", { class: "num dim" }, tokens(row)),
     h("span", { class: "num dim", title: `first byte ${millis(row.first_byte_ms)}, ${millis(row.added_ms)} of it ours` }, millis(row.total_ms)),
   ];
   const open = (event) => event.target.closest("a") || getSelection().toString() || (location.hash = `#/e/${encodeURIComponent(row.id)}`);
-  return h("div", { class: "row exchange", role: "row", "data-row": row.id, onclick: open }, cells.map((cell) => h("span", { role: "cell" }, cell)));
+  return h("div", { class: "row exchange", role: "row", "data-row": row.id, "data-at": row.id, onclick: open }, cells.map((cell) => h("span", { role: "cell" }, cell)));
 }
 
 function arrow(from, to) {
@@ -158,20 +169,22 @@ function arrow(from, to) {
   return from === to ? String(from) : [String(from ?? "–"), h("span", { class: "dim" }, " → "), h("b", null, to)];
 }
 
-function bar(received, sent, most) {
+function bar(received, sent) {
   const outer = h("span", { class: "bar", "aria-hidden": "true" });
-  const inner = h("span", { class: "bar-sent" });
-  outer.style.setProperty("--received", `${(100 * (received ?? 0)) / most}%`);
-  outer.style.setProperty("--sent", `${(100 * (sent ?? 0)) / most}%`);
-  return put(outer, inner);
+  outer.style.setProperty("--received", received ?? 0);
+  outer.style.setProperty("--sent", sent ?? 0);
+  return put(outer, h("span", { class: "bar-sent" }));
 }
 
+/** All legs together: what the exchange cost. */
 function tokens(row) {
-  const legs = row.tokens ?? [];
-  if (!legs.length) return "–";
-  const last = legs.at(-1);
-  const input = (last.input ?? 0) + (last.cache_read ?? 0) + (last.cache_write ?? 0);
-  return `${short(input)} · ${short(legs.reduce((sum, leg) => sum + (leg.output ?? 0), 0))}`;
+  const sum = row.tokens_sum;
+  return sum ? `${short(allInput(sum))} · ${short(sum.output)}` : "–";
+}
+
+/** A text in a node, which is left alone where it says so already. */
+function say(node, text) {
+  if (node.textContent !== text) node.textContent = text;
 }
 
 /** What is worth a word about an exchange. */

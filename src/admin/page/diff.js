@@ -9,37 +9,52 @@ import { bytes, kindWord, plural, stateWords, WHY, whyEdited } from "./words.js"
 /** Messages of a run that was left out which are shown without asking. */
 const SHOWN = 4;
 const EDGE = 2;
+/** Rows made at once. */
+const STEP = 120;
 /** Bytes of a carry-over message that is opened by itself. */
 const OPENED = 64 * 1024;
 
-/** The diff of one leg. */
-export function diff(exchange, received, leg) {
+/** The diff of one leg: the system prompt and the tools first, then the messages. */
+export function diff(exchange, received, leg, look) {
   const sent = leg.sent?.messages ?? [];
-  received = inLeg(received, leg);
-  const ctx = { exchange, leg: leg.n };
-  const blocks = align(received, sent);
-  const folded = fold(blocks);
+  const theirs = inLeg(received.messages ?? [], leg);
+  const ctx = { exchange, leg: leg.n, look };
+  const of = (name, list) => (list ?? []).map((m) => ({ ...m, of: name }));
+  const beside = fold(align(of("envelope", received.envelope), of("envelope", leg.sent?.envelope)), 4, 1);
+  const blocks = align(of("messages", theirs), of("messages", sent));
+  const folded = [...beside, ...fold(blocks)].flatMap((it) => (it.kind === "fold" && it.blocks.some((block) => holds(ctx, block)) ? it.blocks : [it]));
   const box = h("div", { class: "diff" });
   const total = (list) => list.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
   put(box, [
     h("div", { class: "diff-head", "aria-hidden": "true" },
-      h("div", null, h("b", null, "Received from the agent"), h("span", { class: "dim num" }, `${plural(received.length, "message")} · ${bytes(total(received))}`)),
+      h("div", null, h("b", null, "Received from the agent"), h("span", { class: "dim num" }, `${plural(theirs.length, "message")} · ${bytes(total(theirs))}`)),
       h("div", null, h("b", null, "Sent to the model"), h("span", { class: "dim num" }, `${plural(sent.length, "message")} · ${bytes(total(sent))}`))),
   ]);
   if (blocks.length === 0) put(box, h("p", { class: "dim pad" }, "No messages are kept for this leg."));
-  lazily(box, folded.length, (at) => block(ctx, folded[at]));
+  const wanted = folded.findIndex((it) => holds(ctx, it));
+  lazily(box, folded.length, (at) => block(ctx, folded[at]), Math.max(STEP, wanted + 1));
   return box;
+}
+
+/** Whether something in a block is to be seen at once: what was found, or what was open. */
+function holds(ctx, block) {
+  const isOpen = (m, side) => ctx.look.isAt(side, m.of, m.i) || ctx.look.opened.has(placeOf(ctx, m, side));
+  return (block.left ?? []).some((m) => isOpen(m, "received")) || (block.right ?? []).some((m) => isOpen(m, "sent"));
+}
+
+function placeOf(ctx, m, side) {
+  return `${ctx.leg}:${side}:${m.of}:${m.i}`;
 }
 
 /** The agent's messages are told as they fared in the first leg; a later leg says what became of each in it. */
 function inLeg(received, leg) {
   const states = leg.received_states;
   if (!leg.n || !states) return received;
-  return received.map((m, at) => ({ ...m, state: states[at] ?? m.state, why: states[at] === "kept" ? null : (m.why ?? "cut") }));
+  return received.map((m, at) => ({ ...m, state: states[at] ?? m.state, why: leg.received_whys?.[at] ?? null }));
 }
 
 function block(ctx, it) {
-  if (it.kind === "fold") return unfold(it.blocks.length, `${plural(it.blocks.length, "message")} unchanged`, total(it.blocks), (at) => block(ctx, it.blocks[at]));
+  if (it.kind === "fold") return unfold(it.blocks.length, `${plural(it.blocks.length, it.blocks[0].left[0]?.of === "envelope" ? "tool" : "message")} unchanged`, total(it.blocks), (at) => block(ctx, it.blocks[at]));
   if (it.kind !== "change") {
     const [left] = it.left;
     const [right] = it.right;
@@ -63,7 +78,8 @@ function because(reasons) {
 
 /** Messages below one another; a long run keeps its ends. */
 function run(ctx, list, side) {
-  if (list.length <= SHOWN + 2) return list.map((m) => cell(ctx, m, side));
+  const wanted = list.some((m) => holds(ctx, side === "sent" ? { right: [m] } : { left: [m] }));
+  if (wanted || list.length <= SHOWN + 2) return list.map((m) => cell(ctx, m, side));
   const middle = list.slice(EDGE, -EDGE);
   const size = middle.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
   const word = list[0].state === "cut" ? "more left out" : "more";
@@ -91,22 +107,28 @@ function cell(ctx, m, side, twin) {
   const button = h(
     "button",
     { type: "button", class: "head", "aria-expanded": "false", "data-item": true, title: m.why ? (WHY[m.why] ?? null) : null, onclick: () => toggle() },
-    h("span", { class: `role ${roleClass(m.role)}` }, line(m.role)),
-    h("span", { class: "first" }, m.kind && m.kind !== "text" ? h("i", null, kindWord(m.kind)) : null, line(m.first_line) || h("span", { class: "dim" }, "(no text)")),
+    h("span", { class: `role ${roleClass(m.role)}` }, m.role === "tools" && m.of === "envelope" ? "tool" : line(m.role)),
+    h("span", { class: "first" }, m.kind && m.kind !== "text" && m.of !== "envelope" ? h("i", null, kindWord(m.kind)) : null, line(m.first_line) || h("span", { class: "dim" }, "(no text)")),
     state ? h("span", { class: `tag ${m.state}` }, state) : null,
     h("span", { class: "num dim" }, bytes(m.bytes)),
   );
-  const box = h("div", { class: `cell ${m.state ?? "kept"}`, "data-side": side, "data-change": m.state === "kept" ? null : true }, button, body);
+  const box = h("div", { class: `cell ${m.state ?? "kept"}`, "data-side": side, "data-change": m.state === "kept" ? null : true, "data-at": placeOf(ctx, m, side) }, button, body);
   let asked = false;
-  // What stands in the place of all that was left out is what one comes to see.
-  if (side === "sent" && m.state === "new" && m.why === "cut" && m.bytes < OPENED) queueMicrotask(() => toggle());
-  const toggle = () => {
-    const open = body.hidden;
+  const key = placeOf(ctx, m, side);
+  const toggle = (open = body.hidden) => {
     body.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
     box.classList.toggle("open", open);
-    if (open && !asked) (asked = true), load(ctx, m, side, twin, body).catch(() => (asked = false));
+    if (open) ctx.look.opened.add(key);
+    else ctx.look.opened.delete(key);
+    if (!open || asked) return;
+    asked = true;
+    ctx.look.loads.push(load(ctx, m, side, twin, body).catch(() => (asked = false)));
   };
+  // What stands in the place of all that was left out is what one comes to see.
+  const telling = side === "sent" && m.of === "messages" && m.state === "new" && m.why === "cut" && m.bytes < OPENED && !ctx.look.back;
+  const found = ctx.look.isAt(side, m.of, m.i) && (side === "received" || ctx.look.leg === ctx.leg);
+  if (telling || found || ctx.look.opened.has(key)) queueMicrotask(() => toggle(true));
   return box;
 }
 
@@ -118,11 +140,15 @@ function roleClass(role) {
 async function load(ctx, m, side, twin, body) {
   body.replaceChildren(h("p", { class: "dim" }, "Loading…"));
   try {
-    const ask = (which, i) => api.json(api.path(["exchanges", ctx.exchange, "message"], { side: which, leg: ctx.leg, i }));
+    const of = m.of === "envelope" ? m.of : null;
+    const ask = (which, i) => api.json(api.path(["exchanges", ctx.exchange, "message"], { side: which, leg: ctx.leg, i, of }));
     const edited = twin && (m.state === "changed" || twin.state === "changed");
     const other = side === "sent" ? "received" : "sent";
     const [full, there] = await Promise.all([ask(side, m.i), edited ? ask(other, twin.i).catch(() => null) : null]);
-    body.replaceChildren(message(full, there ? ranges(full, there) : null));
+    const kept = side === "sent" && m.of === "messages" && m.state === "new" && m.why === "cut";
+    const find = ctx.look.textAt(side, m.of, m.i);
+    body.replaceChildren(message(full, there ? ranges(full, there) : null, { find, preamble: kept }));
+    ctx.look.show(body);
   } catch (error) {
     body.replaceChildren(h("p", { class: "bad" }, error.message));
     throw error;

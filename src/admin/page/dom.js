@@ -52,6 +52,60 @@ export function set(node, ...children) {
   return put(node, children);
 }
 
+/** Children of a parent, by key. */
+const KEYED = new WeakMap();
+
+/**
+ * Gives a parent these children: `{key, is, make}` each. A child that is there stays the very node that it was, so that
+ * focus, selection and place stay with it; where `is` says that it now reads otherwise, its inside is made anew.
+ */
+export function patch(parent, items) {
+  const before = KEYED.get(parent) ?? new Map();
+  const now = new Map();
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
+  for (const { key, is, make } of items) {
+    const known = before.get(key);
+    before.delete(key);
+    if (known && known.is !== is) become(known.node, make());
+    now.set(key, { node: known?.node ?? make(), is });
+  }
+  for (const { node } of before.values()) node.remove();
+  let next = null;
+  for (const { node } of [...now.values()].reverse()) {
+    if (node.parentNode !== parent || node.nextSibling !== next) place(parent, node, next);
+    next = node;
+  }
+  KEYED.set(parent, now);
+  // What is moved loses the focus where the browser cannot move it as it is.
+  if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true });
+}
+
+function place(parent, node, next) {
+  const moves = node.parentNode === parent && typeof parent.moveBefore === "function";
+  if (moves) parent.moveBefore(node, next);
+  else parent.insertBefore(node, next);
+}
+
+/** Makes an element read as another one does, and stay itself. */
+function become(node, other) {
+  for (const { name } of [...node.attributes]) if (!other.hasAttribute(name)) node.removeAttribute(name);
+  for (const { name, value } of other.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  const focused = node.contains(document.activeElement) && node !== document.activeElement;
+  node.replaceChildren(...other.childNodes);
+  if (focused) node.querySelector("a, button")?.focus({ preventScroll: true });
+}
+
+/** Facts in large letters: `[value, label, title]` each. */
+export function facts(node, all) {
+  const items = all.filter(Boolean).map(([value, label, title = null], at) => ({
+    key: at,
+    is: `${value}\n${label}\n${title}`,
+    make: () => h("div", { class: "fact", title }, h("b", { class: "num" }, value), h("span", null, label)),
+  }));
+  patch(node, items);
+  return node;
+}
+
 /** A text with its control characters made visible. */
 export function visible(text) {
   return String(text ?? "").toWellFormed().replace(ODD, symbol);

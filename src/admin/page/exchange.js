@@ -6,16 +6,61 @@ import { diff } from "./diff.js";
 import { copyButton, h, line, put, say } from "./dom.js";
 import { handoffLink, long, readable } from "./parts.js";
 import { readReply } from "./reply.js";
-import { brief, bytes, clock, count, millis, percent, plural, short, wireName } from "./words.js";
+import { allInput, brief, bytes, clock, count, millis, percent, plural, short, wireName } from "./words.js";
 
-export async function exchange(ctx, id) {
+export async function exchange(ctx, id, query) {
   const said = await api.json(api.path(["exchanges", id]), { signal: ctx.signal });
   const row = said.exchange ?? {};
   const up = row.conversation ? `#/c/${encodeURIComponent(row.conversation)}` : "#/";
   const near = new Neighbours(ctx, row);
-  const node = h("div", { class: "view wide-view" }, head(said, row, up, near), summary(said, row), notes(said, row), tabs(said, row));
+  const look = new Look(query, ctx.place);
+  const parts = tabs(said, row, look);
+  const node = h("div", { class: "view wide-view" }, head(said, row, up, near), summary(said, row), notes(said, row), parts.node);
   const event = (name, data) => name === "exchange" && data.id === id && ctx.reopen();
-  return { node, title: `Exchange ${brief(id)}`, up, event, step: (by) => near.step(by) };
+  const place = () => ({ tab: parts.tab(), opened: [...look.opened] });
+  return { node, title: `Exchange ${brief(id)}`, up, event, place, settled: look.settled(), refresh: () => row.open && ctx.reopen(), step: (by) => near.step(by) };
+}
+
+/** What is looked for in an exchange, and what of it is open: a hit of the search, or the place that was left. */
+class Look {
+  constructor(query, place) {
+    const number = (name) => (query.get(name) === null ? null : Number(query.get(name)));
+    this.side = query.get("side");
+    this.of = query.get("of");
+    this.leg = number("leg") ?? 0;
+    this.i = number("i");
+    const words = (query.get("q") ?? "").trim().split(/\s+/).filter(Boolean);
+    this.text = words.length ? new RegExp(words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\s+"), "giu") : null;
+    this.back = place;
+    this.opened = new Set(place?.opened ?? []);
+    this.loads = [];
+    this.found = false;
+  }
+
+  /** Whether this is the message that was found. */
+  isAt(side, of, i) {
+    return this.side === side && this.of === of && this.i === i;
+  }
+
+  /** The text to be marked in a message, or in an answer. */
+  textAt(side, of, i = null) {
+    return this.isAt(side, of, i) ? this.text : null;
+  }
+
+  /** Something was read: the first mark in it comes into view, unless one was seen already or the place is another one. */
+  show(node) {
+    const mark = node.querySelector("mark.found");
+    if (!mark || this.found || this.back) return;
+    this.found = true;
+    const inside = mark.closest("pre");
+    if (inside) inside.scrollTop = Math.max(0, mark.offsetTop - inside.offsetTop - inside.clientHeight / 3);
+    mark.scrollIntoView({ block: "center" });
+  }
+
+  /** When all that is open was read. */
+  settled() {
+    return Promise.resolve().then(() => Promise.allSettled(this.loads));
+  }
 }
 
 /** The exchanges before and after; read when they are first wanted. */
@@ -113,14 +158,16 @@ function notes(said, row) {
 const UUID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 
 /** Tabs of the legs, the response and the headers; each is made when it is first looked at. */
-function tabs(said, row) {
+function tabs(said, row, look) {
   const legs = said.legs ?? [];
-  const made = legs.map((leg, at) => [legs.length > 1 ? `Leg ${at + 1}` : "Request", () => legTab(said, row, leg, at)]);
-  made.push(["Response", () => response(said, row)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]);
+  const made = legs.map((leg, at) => [legs.length > 1 ? `Leg ${at + 1}` : "Request", () => legTab(said, row, leg, at, look)]);
+  made.push(["Response", () => response(said, row, look)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]);
   const panel = h("div", { role: "tabpanel", class: "panel", tabindex: "-1", id: "panel" });
   const panels = new Map();
   const buttons = made.map(([label], at) => h("button", { type: "button", role: "tab", id: `tab-${at}`, "aria-controls": "panel", onclick: () => pick(at) }, label));
+  let open = 0;
   const pick = (at, focus = false) => {
+    open = at;
     for (const [i, button] of buttons.entries()) {
       button.setAttribute("aria-selected", String(i === at));
       button.tabIndex = i === at ? 0 : -1;
@@ -135,27 +182,33 @@ function tabs(said, row) {
     if (by) pick((buttons.findIndex((b) => b === document.activeElement) + by + buttons.length) % buttons.length, true);
   };
   // A handoff's last leg is the one that shows the cut; where there is one leg, it is that.
-  pick(Math.max(0, legs.length - 1));
-  return h("section", { class: "tabbed" }, h("div", { role: "tablist", "aria-label": "Parts of the exchange", onkeydown: key }, buttons), panel);
+  const named = { received: 0, sent: look.leg, response: legs.length, shown: legs.length }[look.side];
+  const first = look.of === "headers" ? legs.length + 1 : (named ?? legs.length - 1);
+  pick(Math.min(Math.max(0, look.back?.tab ?? first), made.length - 1));
+  const node = h("section", { class: "tabbed" }, h("div", { role: "tablist", "aria-label": "Parts of the exchange", onkeydown: key }, buttons), panel);
+  return { node, tab: () => open };
 }
 
-function legTab(said, row, leg, at) {
+function legTab(said, row, leg, at, look) {
   const changes = leg.sent?.envelope_changes ?? [];
+  const status = leg.response?.status;
+  const failed = !row.open && (status ? status >= 400 : leg.ended_ms !== null && leg.ended_ms !== undefined);
   return h("div", null,
     h("p", { class: "leg-line" },
       h("span", { class: "dim" }, at > 0 ? "A later leg: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
+      failed ? h("span", { class: "bad" }, status ? `Upstream answered ${status}.` : "Upstream gave no answer.") : null,
       h("span", { class: "links" }, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
-    diff(row.id, said.received?.messages ?? [], leg));
+    diff(row.id, said.received ?? {}, leg, look));
 }
 
-function response(said, row) {
+function response(said, row, look) {
   const legs = said.legs ?? [];
-  const shown = h("section", { class: "answer" }, h("h3", null, "What the agent was shown", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown));
+  const shown = h("section", { class: "answer" }, h("h3", null, "What the agent was shown", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown, look, look.textAt("shown", "body")));
   const each = legs.map((leg, at) => h("section", { class: "answer" },
     h("h3", null, legs.length > 1 ? `What the model answered, leg ${at + 1}` : "What the model answered",
-      h("span", { class: "dim num" }, [bytes(leg.response?.bytes), leg.response?.stop ? line(stopWord(leg.response.stop)) : null].filter(Boolean).join(" · "))),
-    answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response)));
+      h("span", { class: "dim num" }, [leg.response?.status >= 400 ? leg.response.status : null, bytes(leg.response?.bytes), leg.response?.stop ? line(stopWord(leg.response.stop)) : null].filter(Boolean).join(" · "))),
+    answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response, look, look.leg === leg.n ? look.textAt("response", "body") : null)));
   return h("div", { class: "answers" }, h("div", null, each), h("div", null, shown));
 }
 
@@ -164,7 +217,7 @@ function stopWord(stop) {
 }
 
 /** A body, read when it comes into view: as it reads, with the body itself one click away. */
-function answer(path, about) {
+function answer(path, about, look, find) {
   const box = h("div", { class: "answer-body" }, h("p", { class: "dim" }, "Loading…"));
   const load = async () => {
     try {
@@ -173,16 +226,17 @@ function answer(path, about) {
       const raw = h("details", null, h("summary", null, "The body as it was"), long(body));
       const read = (parts ?? []).map((part) => {
         const shown = part.kind === "call" ? readable({ kind: "tool_use", json: { name: part.name, input: part.text } }) : { label: part.kind, text: part.text };
-        return h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, shown.label), copyButton(() => shown.text)), long(shown.text));
+        return h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, shown.label), copyButton(() => shown.text)), long(shown.text, null, find));
       });
       if (!body) box.replaceChildren(h("p", { class: "dim" }, "Nothing was kept of it."));
       else box.replaceChildren(...(read.length ? [...read, raw] : [long(body)]));
+      look.show(box);
       if (about?.truncated) put(box, h("p", { class: "warn-text" }, "The journal keeps no more of it than this."));
     } catch (error) {
       box.replaceChildren(h("p", { class: "bad" }, error.status === 404 ? "Nothing was kept of it." : error.message));
     }
   };
-  load();
+  look.loads.push(load());
   return box;
 }
 
@@ -195,14 +249,16 @@ function headers(said) {
 
 function usage(said, row) {
   const cell = (value) => h("td", { class: "num" }, value);
-  const legs = (said.legs ?? []).map((leg, at) => {
-    const t = row.tokens?.[at] ?? {};
-    return h("tr", null, h("th", { scope: "row" }, `Leg ${at + 1}`), [row.sent_bytes?.[at]].map((n) => cell(bytes(n))), ["input", "cache_read", "cache_write", "output"].map((key) => cell(t[key] === undefined ? "–" : count(t[key]))), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–"));
-  });
-  const names = ["", "request", "input", "from cache", "into cache", "output", "stopped"];
+  const counts = (t) => [t ? allInput(t) : undefined, t?.input, t?.cache_read, t?.cache_write, t?.output].map((n) => cell(n === undefined ? "–" : count(n)));
+  const status = (leg) => (row.open && !leg.response?.status ? "–" : h("span", { class: leg.response?.status < 400 ? null : "bad" }, leg.response?.status ?? "no answer"));
+  const legs = (said.legs ?? []).map((leg, at) => h("tr", null,
+    h("th", { scope: "row" }, `Leg ${at + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[at])), counts(row.tokens?.[at]),
+    cell(millis(leg.answered_ms)), cell(millis(leg.ended_ms)), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–")));
+  const sum = row.tokens_sum && legs.length > 1 ? h("tr", { class: "sum" }, h("th", { scope: "row" }, "Sum"), cell(""), cell(bytes(row.sent_bytes?.reduce((a, b) => a + b, 0))), counts(row.tokens_sum), cell(""), cell(""), h("td", null, "")) : null;
+  const names = ["Leg", "status", "request", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];
   const changes = (row.changes ?? []).map((change) => h("li", null, `Leg ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
   return h("div", null,
-    h("div", { class: "scroll" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs))),
-    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}; about ${short((row.tokens ?? []).reduce((sum, t) => sum + (t.output ?? 0), 0))} tokens were written.`),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Legs: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
+    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Estimated input not sent: ${short(row.unsent_tokens)} tokens.` : ""}`),
     changes.length ? h("ul", { class: "plain" }, changes) : null);
 }

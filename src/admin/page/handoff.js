@@ -1,7 +1,7 @@
 // Handoffs: the list of all, and one with its prompt.
 
 import * as api from "./api.js";
-import { copyButton, h, line } from "./dom.js";
+import { copyButton, h, line, patch } from "./dom.js";
 import { long } from "./parts.js";
 import { ago, brief, bytes, clock, plural, wireName } from "./words.js";
 
@@ -34,7 +34,8 @@ function lineage(it) {
 export async function handoffs(ctx) {
   const load = async () => (await api.json(api.path(["handoffs"], { limit: 200 }), { signal: ctx.signal })).handoffs ?? [];
   const list = h("div", { class: "cards" });
-  const draw = (all) => list.replaceChildren(...(all.length ? all.map(card) : [h("p", { class: "dim" }, "No model has handed over yet.")]));
+  const none = { key: "none", is: "", make: () => h("p", { class: "dim" }, "No model has handed over yet.") };
+  const draw = (all) => patch(list, all.length ? all.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })) : [none]);
   draw(await load());
   const refresh = async () => draw(await load());
   const event = (name, data) => name === "exchange" && data.fired?.length && refresh();
@@ -43,8 +44,9 @@ export async function handoffs(ctx) {
 
 /** A handoff in a list. */
 export function card(it) {
-  return h("a", { class: "card", href: `#/h/${encodeURIComponent(it.id)}`, "data-item": true },
-    h("b", { dir: "auto" }, line(it.reason) || "Handoff"),
-    h("span", { class: "dim first", dir: "auto" }, line(it.first_line)),
+  return h("a", { class: "card", href: `#/h/${encodeURIComponent(it.id)}`, "data-item": true, "data-at": it.id },
+    // In a chain the goal stays, and the reason tells one from another.
+    h("b", { dir: "auto" }, line(it.reason) || line(it.first_line) || "Handoff"),
+    it.reason ? h("span", { class: "dim first", dir: "auto" }, line(it.first_line)) : null,
     h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), it.archived ? "archived" : null].filter(Boolean).join(" · ")));
 }

@@ -1,9 +1,9 @@
 // Where nothing is chosen: how to point an agent here, and what there is.
 
 import * as api from "./api.js";
-import { copyButton, h, set } from "./dom.js";
+import { copyButton, facts, h, patch, set } from "./dom.js";
 import { card } from "./handoff.js";
-import { bytes, count, percent, short } from "./words.js";
+import { ago, bytes, count, percent, short } from "./words.js";
 
 /** Handoffs that the first view shows. */
 const LATEST = 6;
@@ -39,18 +39,24 @@ function draw(node, status, conversations, latest) {
     return;
   }
   const sum = (key) => conversations.reduce((total, it) => total + (it[key] ?? 0), 0);
-  const fact = (value, label) => h("div", { class: "fact" }, h("b", { class: "num" }, value), h("span", null, label));
-  set(node,
-    h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
-    h("div", { class: "facts" },
-      fact(count(conversations.length), conversations.length === 1 ? "conversation" : "conversations"),
-      fact(count(sum("handoffs")), "handoffs"),
-      fact(bytes(sum("received_bytes")), "sent by agents"),
-      fact(bytes(sum("sent_bytes")), `went on (${percent(sum("sent_bytes"), sum("received_bytes"))})`),
-      fact(`≈ ${short(sum("saved_tokens"))}`, "tokens saved")),
-    off ? journalOff() : null,
-    latest.length ? h("section", null, h("h2", null, "Latest handoffs"), h("div", { class: "cards" }, latest.map(card))) : null,
-    h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
+  if (!node.querySelector(".facts")) {
+    set(node,
+      h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
+      h("div", { class: "facts" }),
+      off ? journalOff() : null,
+      h("section", { class: "latest" }, h("h2", null, "Latest handoffs"), h("div", { class: "cards" })),
+      h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
+  }
+  const unsent = sum("unsent_tokens");
+  facts(node.querySelector(".facts"), [
+    [count(conversations.length), conversations.length === 1 ? "conversation" : "conversations"],
+    [count(sum("handoffs")), sum("handoffs") === 1 ? "handoff" : "handoffs"],
+    [bytes(sum("received_bytes")), "sent by agents"],
+    [bytes(sum("sent_bytes")), `went on (${percent(sum("sent_bytes"), sum("received_bytes"))})`],
+    [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
+  ]);
+  node.querySelector(".latest").hidden = !latest.length;
+  patch(node.querySelector(".cards"), latest.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })));
 }
 
 function journalOff() {

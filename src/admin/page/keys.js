@@ -3,7 +3,8 @@
 import { h } from "./dom.js";
 
 const HELP = [
-  ["j  k", "next, previous"],
+  ["j  k", "next, previous, where the focus is"],
+  ["h  l", "to the list, to what it shows"],
   ["Enter", "open"],
   ["u", "up: to the conversation, to the list"],
   ["[  ]", "the exchange before, after"],
@@ -25,6 +26,8 @@ export function keyboard({ view, theme }) {
   document.getElementById("help").addEventListener("click", help);
   let first = null;
   const actions = {
+    h: () => (showSide(), (document.querySelector("#list [aria-current]") ?? document.querySelector("#list [data-item]"))?.focus()),
+    l: () => enter(),
     j: () => walk(1),
     k: () => walk(-1),
     n: () => walk(1, "[data-change] > [data-item]"),
@@ -50,7 +53,8 @@ export function keyboard({ view, theme }) {
       setTimeout(() => (first = null), PAIR);
       return;
     }
-    const action = actions[name];
+    const arrow = { ArrowDown: "j", ArrowUp: "k" }[event.key];
+    const action = actions[event.target.closest("[data-item]") && arrow ? arrow : name];
     if (!action) return;
     event.preventDefault();
     action();
@@ -62,13 +66,21 @@ function showSide() {
   if (getComputedStyle(document.getElementById("side")).display === "none") location.hash = "#/";
 }
 
+/** The focus goes to what the view shows: where it was there, or to its first item. */
+function enter() {
+  const main = document.getElementById("main");
+  if (main.contains(document.activeElement) && document.activeElement !== main) return;
+  const first = [...main.querySelectorAll("[data-item]")].find((item) => item.checkVisibility());
+  (first ?? main).focus();
+}
+
 function walk(by, selector = "[data-item]") {
   const side = document.getElementById("list");
   const main = document.getElementById("main");
   const active = document.activeElement;
-  const inSide = side.contains(active) || (!main.contains(active) && !main.querySelector(".view [data-item]"));
   const home = location.hash === "" || location.hash === "#/";
-  const place = inSide || (home && !main.contains(active)) ? side : main;
+  const nothing = !main.contains(active) && (home || !main.querySelector(".view [data-item]"));
+  const place = side.contains(active) || nothing ? side : main;
   const items = [...place.querySelectorAll(selector)].filter((item) => item.checkVisibility());
   if (!items.length) return;
   const at = items.indexOf(active);

@@ -32,34 +32,52 @@ function mark([whole, closing, kind, id]) {
   return h("a", { class: "sentinel", href: `#/h/${id}`, title }, whole);
 }
 
-/** The message as elements; `other` is the same message on the other side, to show what differs. */
-export function message(full, range) {
+/**
+ * The message as elements. `range` is where each part differs from the other side, `find` what is marked in it. In a
+ * carry-over message with a preamble all parts but the last are that.
+ */
+export function message(full, range, { find = null, preamble = false } = {}) {
   const parts = full.parts ?? [];
   const box = h("div", { class: "parts" });
   if (parts.length === 0) put(box, h("p", { class: "dim" }, "This message is empty."));
-  for (const [at, part] of parts.entries()) put(box, partOf(part, range?.[at]));
+  for (const [at, part] of parts.entries()) put(box, partOf(part, range?.[at], find, preamble && parts.length > 1 ? (at < parts.length - 1 ? "preamble" : "carry-over prompt") : null));
   return box;
 }
 
-function partOf(part, range) {
+function partOf(part, range, find, name) {
   const { label, text } = readable(part);
-  const head = h("div", { class: "part-head" }, h("span", null, label), h("span", { class: "dim num" }, bytes(new Blob([text]).size)), copyButton(() => text));
-  return h("section", { class: `part ${part.kind ?? "other"}` }, head, long(text, range));
+  const head = h("div", { class: "part-head" }, h("span", null, name ?? label), h("span", { class: "dim num" }, bytes(new Blob([text]).size)), copyButton(() => text));
+  return h("section", { class: `part ${part.kind ?? "other"}` }, head, long(text, range, find));
 }
 
-/** A text that grows by pieces as it is asked for. */
-export function long(text, range) {
+/** Nodes of a text, with what is looked for marked. */
+function withFinds(text, find) {
+  if (!find) return withMarks(text);
+  const out = [];
+  let from = 0;
+  for (const { 0: found, index } of text.matchAll(find)) {
+    out.push(withMarks(text.slice(from, index)), h("mark", { class: "found" }, marked(found)));
+    from = index + found.length;
+  }
+  out.push(withMarks(text.slice(from)));
+  return out;
+}
+
+/** A text that grows by pieces as it is asked for; at first as far as what is looked for. */
+export function long(text, range, find) {
   const pre = h("pre", { dir: "auto", tabindex: "0" });
   const box = h("div", { class: "long" }, pre);
   const nodes = (from, to) => {
-    if (!range) return withMarks(text.slice(from, to));
+    if (!range) return withFinds(text.slice(from, to), find);
     const [a, b] = [range[0], range[1]].map((at) => Math.min(Math.max(at, from), to));
-    const edit = a < b ? h("ins", { title: "Here the two sides differ." }, withMarks(text.slice(a, b))) : [];
-    return [withMarks(text.slice(from, a)), edit, withMarks(text.slice(b, to))];
+    const edit = a < b ? h("ins", { title: "Here the two sides differ." }, withFinds(text.slice(a, b), find)) : [];
+    return [withFinds(text.slice(from, a), find), edit, withFinds(text.slice(b, to), find)];
   };
+  const wanted = find ? text.search(find) : -1;
   let shown = 0;
   const more = () => {
-    const to = text.length - shown <= AT_ONCE * 1.2 ? text.length : shown + AT_ONCE;
+    const least = Math.max(AT_ONCE, shown ? 0 : wanted + 1000);
+    const to = text.length - shown <= least * 1.2 ? text.length : shown + least;
     put(pre, nodes(shown, to));
     shown = to;
     button.remove();

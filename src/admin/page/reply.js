@@ -44,6 +44,7 @@ class Reply {
     this.chat(event);
     this.responses(event);
     this.gemini(event);
+    this.ollama(event);
   }
 
   anthropic(e) {
@@ -83,6 +84,13 @@ class Reply {
         for (const part of item.content ?? []) if (typeof part.text === "string") this.add("text", part.text, at);
       }
     }
+  }
+
+  ollama(e) {
+    if (typeof e.done !== "boolean") return;
+    if (e.message?.thinking) this.add("thinking", e.message.thinking);
+    if (e.message?.content) this.add("text", e.message.content);
+    for (const call of e.message?.tool_calls ?? []) this.add("call", JSON.stringify(call.function?.arguments, null, 2), null, call.function?.name);
   }
 
   gemini(e) {

@@ -1,13 +1,16 @@
 // The left column: conversations, search, and the state of things.
 
 import * as api from "./api.js";
-import { h, line } from "./dom.js";
+import { h, line, patch } from "./dom.js";
 import { ago, brief, bytes, clock, count, plural, short, wireName } from "./words.js";
 
 const MOST = 500;
 const PAUSE = 400;
 const TYPING = 220;
 const HITS = 40;
+
+/** Where a text was found. */
+const SIDES = { received: "from the agent", sent: "to the model", response: "from the model", shown: "to the agent" };
 
 export class Side {
   constructor({ locked }) {
@@ -77,6 +80,7 @@ export class Side {
       const said = await api.json(api.path(["search"], { q: wanted, limit: HITS }), { signal: this.searching.signal });
       if (this.input.value.trim() !== wanted) return;
       this.hits = said.hits ?? [];
+      this.complete = said.complete !== false;
     } catch (error) {
       if (error.name === "AbortError") return;
       this.hits = [];
@@ -88,21 +92,23 @@ export class Side {
     const wanted = this.input.value.trim().toLowerCase();
     const fits = (it) => [it.title, it.model, it.wire, it.key].some((text) => String(text ?? "").toLowerCase().includes(wanted));
     const shown = wanted ? this.all.filter(fits) : this.all;
-    const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.id : null;
-    const top = this.list.scrollTop;
     const busy = new Set(this.busy.values());
-    const rows = shown.map((it) => this.row(it, busy.has(it.key)));
-    const out = [this.problem ? h("p", { class: "bad pad" }, this.problem) : null, rows];
-    if (wanted) {
-      if (!shown.length) out.push(h("p", { class: "dim pad" }, "No conversation is called so."));
-      out.push(h("h2", { class: "pad" }, this.hits ? plural(this.hits.length, "message") : wanted.length < 2 ? "" : "Searching messages…"));
-      out.push((this.hits ?? []).map((hit, at) => this.hit(hit, at, wanted)));
-    } else if (!shown.length && !this.problem) {
-      out.push(h("p", { class: "dim pad" }, "No conversations yet."));
+    const items = [];
+    const says = (key, text, kind = "p", name = "dim pad") => text && items.push({ key, is: text, make: () => h(kind, { class: name }, text) });
+    says("problem", this.problem, "p", "bad pad");
+    for (const it of shown) {
+      const is = [it.title, it.model, it.wire, it.handoffs, it.unsent_tokens, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
+      items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
-    this.list.replaceChildren(...out.flat(3).filter(Boolean));
-    this.list.scrollTop = top;
-    if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (wanted) {
+      if (!shown.length) says("none", "No conversation is called so.");
+      const found = this.hits && `${plural(this.hits.length, "place")}${this.complete ? "" : ", and older ones that were not read"}`;
+      says("hits", found ?? (wanted.length < 2 ? "" : "Searching all that was said…"), "h2", "pad");
+      for (const [at, hit] of (this.hits ?? []).entries()) items.push({ key: `h${at}`, is: JSON.stringify([hit, wanted]), make: () => this.hit(hit, at, wanted) });
+    } else if (!shown.length && !this.problem) {
+      says("none", "No conversations yet.");
+    }
+    patch(this.list, items);
     this.drawFoot();
   }
 
@@ -114,14 +120,17 @@ export class Side {
       h("span", { class: "talk-small" }, small),
       h("span", { class: "talk-numbers num" },
         it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
-        it.saved_tokens ? h("span", { title: `about ${count(it.saved_tokens)} tokens saved` }, `−${short(it.saved_tokens)}`) : null));
+        it.unsent_tokens ? h("span", { title: `Estimated input not sent: ${count(it.unsent_tokens)} tokens` }, `−${short(it.unsent_tokens)}`) : null));
   }
 
   hit(it, at, wanted) {
-    const text = line(it.snippet);
-    const from = text.toLowerCase().indexOf(wanted);
-    const marked = from < 0 ? text : [text.slice(0, from), h("mark", null, text.slice(from, from + wanted.length)), text.slice(from + wanted.length)];
-    return h("a", { class: "hit", href: `#/e/${encodeURIComponent(it.exchange)}`, "data-item": true, "data-id": `h${at}` }, h("span", { class: "small dim" }, `${line(it.side ?? "")} · ${clock(it.at_ms)}`), h("span", { class: "snippet", dir: "auto" }, marked));
+    const [before, found, behind] = (it.snippet ?? []).map(line);
+    const place = Object.entries({ side: it.side, of: it.of, leg: it.leg, i: it.i, q: wanted }).filter(([, value]) => value !== null && value !== undefined);
+    const href = `#/e/${encodeURIComponent(it.exchange)}?${new URLSearchParams(place)}`;
+    return h("a", { class: "hit", href, "data-item": true, "data-id": `h${at}` },
+      h("span", { class: "hit-title", dir: "auto" }, line(it.title) || "Untitled conversation"),
+      h("span", { class: "small dim" }, `${SIDES[it.side] ?? line(it.side ?? "")} · ${clock(it.at_ms)}`),
+      h("span", { class: "snippet", dir: "auto" }, before, h("mark", null, found), behind));
   }
 
   drawFoot() {

@@ -9,26 +9,31 @@ export function bytes(n) {
   const units = ["KiB", "MiB", "GiB", "TiB"];
   let value = n / 1024;
   let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) (value /= 1024), (unit += 1);
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+  while (value >= 1023.5 && unit < units.length - 1) (value /= 1024), (unit += 1);
+  return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
 
 export function count(n) {
   return (n ?? 0).toLocaleString("en-US");
 }
 
-/** Large numbers in short: 1.2 k, 34 M. */
+/** Large numbers in short: 1.2 k, 403.6 M. */
 export function short(n) {
   if (!n || n < 1000) return String(n ?? 0);
-  const units = ["k", "M", "G"];
+  const units = ["k", "M", "G", "T"];
   let value = n / 1000;
   let unit = 0;
-  while (value >= 1000 && unit < 2) (value /= 1000), (unit += 1);
-  return `${value < 10 ? value.toFixed(1) : Math.round(value)}\u202f${units[unit]}`;
+  while (value >= 999.95 && unit < units.length - 1) (value /= 1000), (unit += 1);
+  return `${value.toFixed(1)}\u202f${units[unit]}`;
 }
 
 export function plural(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+/** All of a leg's input: new, read from a cache, written to one. */
+export function allInput(tokens) {
+  return (tokens?.input ?? 0) + (tokens?.cache_read ?? 0) + (tokens?.cache_write ?? 0);
 }
 
 export function tokensOf(n) {
@@ -107,6 +112,7 @@ export const WHY = {
   ask_again: "The model's call was refused. It was told why and asked again, out of the agent's sight.",
   reference: "A reference to an item of baton's own, of which the provider has never heard.",
   previous: "The earlier response that this one goes on from has another name upstream.",
+  preamble: "What the agent's harness puts first. It is kept in front of the carry-over prompt.",
 };
 
 /** The same, of one message that stands on both sides. */
@@ -121,10 +127,13 @@ export function whyEdited(why) {
 
 /** What a message's state means for its side. */
 export function stateWords(message, side) {
+  if (side === "sent" && message.why === "preamble") return "preamble";
   if (message.state === "cut") return "left out";
   if (message.state === "changed") return "edited";
   if (message.state !== "new") return null;
   if (message.why === "cut") return "carry-over";
+  if (message.why === "tool") return "baton's tool";
+  if (message.why === "ask_again") return "asked again";
   if (message.why === "pair") return "hidden pair";
   return side === "sent" ? "added" : "new";
 }

@@ -16,7 +16,7 @@ mod texts;
 use bytes::Bytes;
 
 pub use self::reading::{Candidate, Reading};
-use super::record::HiddenPair;
+use super::record::{HandoffId, HiddenPair};
 use crate::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::View;
@@ -85,6 +85,9 @@ pub enum Why {
     Reference,
     /// The response that it goes on from has another name upstream, or was left behind.
     Previous,
+    /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the
+    /// carry-over prompt.
+    Preamble,
 }
 
 /// What one reason changed, in bytes.
@@ -96,13 +99,21 @@ pub struct Change {
     pub removed: usize,
     /// Bytes that came.
     pub added: usize,
+    /// The handoff that a cut is at, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<HandoffId>,
 }
 
 impl Change {
     fn of(why: Why, edits: &[Edit]) -> Option<Self> {
         let removed = edits.iter().map(|e| e.span.len()).sum();
         let added = edits.iter().map(|e| e.with.len()).sum();
-        (!edits.is_empty()).then_some(Self { why, removed, added })
+        (!edits.is_empty()).then_some(Self {
+            why,
+            removed,
+            added,
+            handoff: None,
+        })
     }
 }
 
@@ -119,6 +130,17 @@ pub struct Rewritten {
     pub pending: Option<(String, Option<String>)>,
     /// What was changed, by reason.
     pub changes: Vec<Change>,
+}
+
+impl Rewritten {
+    /// The same, its cut named by the handoff that it is at.
+    #[must_use]
+    pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
+        for change in self.changes.iter_mut().filter(|change| change.why == Why::Cut) {
+            change.handoff = handoff;
+        }
+        self
+    }
 }
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.

@@ -69,12 +69,24 @@ fn over(id: &str, conversation: &str, received: usize, sent: &[usize]) -> Exchan
     }
 }
 
+fn leg_of(rope: &[Bytes], changes: &[Change]) -> SentLeg {
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", "Bearer sk-REAL0123456789".parse().unwrap());
+    headers.insert("accept-encoding", "identity".parse().unwrap());
+    SentLeg {
+        url: "https://api.example/v1/messages".to_owned(),
+        headers,
+        rope: rope.to_vec(),
+        changes: changes.to_vec(),
+    }
+}
+
 /// One exchange with one leg, noted as the proxy does it.
 fn note(tap: &Tap, n: u32, received: &Bytes, sent: &[Bytes], changes: &[Change], answer: &Bytes) -> String {
     let id = id(n);
     let recording = tap.exchange(&id);
     recording.begin(|| begun(&id, "c", received));
-    recording.sent(sent, changes);
+    recording.sent(|| leg_of(sent, changes));
     recording.answered(200, &HeaderMap::new());
     let mut leg = recording.gather_leg();
     let mut shown = recording.gather_shown(&HeaderMap::new());
@@ -120,6 +132,7 @@ fn what_went_by_is_read_back_byte_for_byte() {
         why: Why::Cut,
         removed: 61,
         added: 30,
+        handoff: None,
     };
     let answer = Bytes::from_static(br#"{"content":[{"type":"text","text":"ok"}]}"#);
     let id = note(&tap, 1, &received, &sent, &[cut], &answer);
@@ -422,13 +435,14 @@ fn conversations_are_counted_titled_and_searched() {
         (all.len(), all[0].title.as_str(), all[0].exchanges),
         (1, "Mend the \"roof\" ä", 1)
     );
-    let hits = query.search("needle", 10).unwrap();
+    let hits = query.search("needle", 10).unwrap().hits;
     assert_eq!(
         (hits.len(), hits[0].exchange.as_str(), hits[0].side.as_str()),
         (1, id.as_str(), "response")
     );
-    assert_eq!(query.search("the \"ROOF\"", 10).unwrap().len(), 1);
-    assert!(query.search("nowhere to be found", 10).unwrap().is_empty());
+    assert_eq!(query.search("the \"ROOF\"", 10).unwrap().hits.len(), 1);
+    let none = query.search("nowhere to be found", 10).unwrap();
+    assert!(none.hits.is_empty() && none.complete);
     let message = query.message(&id, Side::Received, 0).unwrap().unwrap();
     assert_eq!(message.parts[1].text.as_deref(), Some("Mend the \"roof\" ä\nnow"));
     assert_eq!(query.ended_after(0, 10).unwrap().len(), 1);

@@ -13,7 +13,7 @@ use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HandoffId};
 use crate::handoff::sentinel;
 use crate::handoff::untooled::Untooled;
-use crate::journal::{Begun, Transcript};
+use crate::journal::{Begun, SentLeg, Transcript};
 use crate::merge::Circumstances;
 use crate::proxy::body::Collected;
 use crate::proxy::download::UpstreamBody;
@@ -172,7 +172,7 @@ impl Exchange {
         let Some(handoff) = found else {
             return Box::pin(self.begin()).await;
         };
-        let fresh = self.fresh(&handoff.head);
+        let fresh = self.fresh(&handoff.head).cut_at(Some(handoff.id));
         let response = match self.send_leg(&fresh).await {
             Ok(response) => response,
             Err(fault) => return self.ctx.refuse(fault.into()),
@@ -204,49 +204,39 @@ impl Exchange {
     }
 
     async fn send_first(&self, first: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        let rope = first.rope.clone();
-        self.ctx.recording.sent(&rope, &first.changes);
+        let rope = &first.rope;
         // Nothing to change: the body goes out as it came, compressed where it was.
         let same =
             rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
         if same {
-            return self
-                .send(
-                    vec![self.raw.clone()],
-                    Sending {
-                        read: is_model_call(self.ctx.call),
-                        ..Sending::default()
-                    },
-                )
-                .await;
-        }
-        self.send(
-            rope,
-            Sending {
+            let sending = Sending {
                 read: is_model_call(self.ctx.call),
-                plain: true,
-                later_leg: false,
-            },
-        )
-        .await
+                ..Sending::default()
+            };
+            return self.send(first, vec![self.raw.clone()], sending).await;
+        }
+        let sending = Sending {
+            read: is_model_call(self.ctx.call),
+            plain: true,
+            later_leg: false,
+        };
+        self.send(first, rope.clone(), sending).await
     }
 
     /// Sends a later leg, once.
     pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        self.ctx.recording.sent(&leg.rope, &leg.changes);
-        self.send(
-            leg.rope.clone(),
-            Sending {
-                read: true,
-                plain: true,
-                later_leg: true,
-            },
-        )
-        .await
+        let sending = Sending {
+            read: true,
+            plain: true,
+            later_leg: true,
+        };
+        self.send(leg, leg.rope.clone(), sending).await
     }
 
+    /// Sends `rope`, which is `leg`'s body as it goes over the wire.
     async fn send(
         &self,
+        leg: &Rewritten,
         rope: Vec<Bytes>,
         sending: Sending,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
@@ -258,11 +248,17 @@ impl Exchange {
         self.ctx.meter.leg_sent(body.left());
         let headers = self.ctx.onward(sending);
         let (method, target) = (&self.ctx.method, &self.ctx.target);
+        let recording = &self.ctx.recording;
+        recording.sent(|| SentLeg {
+            url: self.ctx.place.address(target),
+            headers: headers::without_own_credentials(&headers),
+            rope: leg.rope.clone(),
+            changes: leg.changes.clone(),
+        });
         let sent = self.ctx.place.send(method, target, headers, body).await;
-        if let Ok(response) = &sent {
-            self.ctx
-                .recording
-                .answered(response.status().as_u16(), response.headers());
+        match &sent {
+            Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
+            Err(_) => recording.unanswered(),
         }
         sent
     }
@@ -403,7 +399,7 @@ impl Exchange {
 
     /// About how many tokens a later leg has.
     pub(super) fn tokens_of(&self, head: Option<&str>, more: &[String]) -> u64 {
-        splice::len(&self.leg(head, more).rope) as u64 / crate::limits::BYTES_PER_TOKEN
+        splice::len(&self.leg(head, more, None).rope) as u64 / crate::limits::BYTES_PER_TOKEN
     }
 
     /// About how many tokens the next request of this conversation will have.
@@ -433,7 +429,7 @@ impl Exchange {
         let (usage, broken_up) = (report.usage, report.broken_up);
         self.ctx.recording.counted(usage, report.stop);
         self.ctx.meter.note(|e| {
-            e.tokens.push(Tokens {
+            e.count_tokens(Tokens {
                 input: usage.input,
                 cache_read: usage.cache_read,
                 cache_write: usage.cache_write,

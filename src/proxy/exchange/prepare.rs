@@ -72,6 +72,7 @@ impl Prepared {
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
         self.rewritten(app, self.cut(), tooled, &[])
+            .cut_at(self.active.as_ref().map(|active| active.id))
     }
 
     /// Where the transcript is cut.

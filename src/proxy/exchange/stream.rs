@@ -17,7 +17,7 @@ use super::legs;
 use super::pieces::Pieces;
 use super::put_by::{PutBy, TakenBack};
 use crate::handoff::plan::{Cut, Rewritten};
-use crate::handoff::record::{Handoff, HiddenPair};
+use crate::handoff::record::{Handoff, HandoffId, HiddenPair};
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, StreamMerge, Verdict};
 use crate::proxy::download::{StreamFault, UpstreamBody};
@@ -264,12 +264,13 @@ impl Driver {
 
     fn next_leg(&mut self, pause: Duration) {
         let (exchange, base) = (self.exchange.clone(), self.base.clone());
+        let behind = self.shown.as_ref().map(|handoff| handoff.id);
         self.work(async move {
             // A timer counts whole milliseconds: no pause is not the shortest one.
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            let leg = exchange.leg(base.head.as_deref(), &base.more);
+            let leg = exchange.leg(base.head.as_deref(), &base.more, behind);
             Next::Leg(exchange.persist(&leg, true).await.map(|(_, body)| body))
         });
     }
@@ -448,10 +449,14 @@ async fn aside(
 }
 
 impl Exchange {
-    /// The request of a later leg: afresh behind `head`, or the first one's, with `more` behind it.
-    pub(super) fn leg(&self, head: Option<&str>, more: &[String]) -> Rewritten {
+    /// The request of a later leg: afresh behind the `head` of the handoff `shown`, or the first one's, with `more`
+    /// behind it.
+    pub(super) fn leg(&self, head: Option<&str>, more: &[String], shown: Option<HandoffId>) -> Rewritten {
         let cut = head.map_or_else(|| self.prepared.cut(), |head| Cut::Fresh { head });
-        self.prepared.rewritten(&self.app, cut, true, more)
+        let active = self.prepared.active.as_ref().map(|active| active.id);
+        self.prepared
+            .rewritten(&self.app, cut, true, more)
+            .cut_at(shown.or(active))
     }
 }
 

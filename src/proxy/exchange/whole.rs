@@ -201,7 +201,8 @@ impl Course {
     }
 
     async fn next(&self) -> Option<(Bytes, LegReport)> {
-        let leg = self.exchange.leg(self.head.as_deref(), &self.more);
+        let shown = self.shown.as_ref().map(|handoff| handoff.id);
+        let leg = self.exchange.leg(self.head.as_deref(), &self.more, shown);
         let (_, body) = self.exchange.persist(&leg, false).await?;
         let id = &self.exchange.ctx.id;
         let body = match collect(&self.exchange, body).await {

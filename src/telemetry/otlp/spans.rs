@@ -174,7 +174,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.retries", event.retries.into());
     a.count("baton.refused_calls", event.refused_calls.into());
     a.count("baton.broken_up", event.broken_up.into());
-    if !event.tokens.is_empty() {
+    if event.has_tokens() {
         a.tokens(event.spent());
     }
     a.count("baton.received_bytes", event.received_bytes);
@@ -194,9 +194,8 @@ fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
     if let Some(bytes) = event.sent_bytes.get(index) {
         a.count("baton.sent_bytes", *bytes);
     }
-    // A leg that was tried again has no usage, and whose it is cannot be told then.
-    if event.tokens.len() == event.leg_starts.len() {
-        a.tokens(event.tokens[index]);
+    if let Some(Some(tokens)) = event.tokens.get(index) {
+        a.tokens(*tokens);
     }
     a
 }

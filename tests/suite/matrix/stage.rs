@@ -1,6 +1,7 @@
 //! The real proxy before a provider with a script, for any side of the table.
 
 use baton_proxy::config::Config;
+use baton_proxy::journal::Tap;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Model, Options, Queue, Reply, Role, Seen, Strict};
 use serde_json::{Value, json};
@@ -30,6 +31,24 @@ impl Stage {
     ) -> Self {
         let script = Queue::new(replies.into_iter().map(side.style));
         Self::playing(side, script.clone(), script, store, change).await
+    }
+
+    /// With a journal, which `start` starts.
+    pub async fn journaled(
+        side: Side,
+        replies: impl IntoIterator<Item = Reply>,
+        start: impl FnOnce(&mut Config) -> Tap,
+    ) -> Self {
+        let script = Queue::new(replies.into_iter().map(side.style));
+        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+        let mut config = config(&side, &provider.url());
+        let tap = start(&mut config);
+        Self {
+            side,
+            script,
+            baton: Baton::journaled(config, memory(), crate::harness::KEY, tap),
+            provider,
+        }
     }
 
     pub async fn playing(

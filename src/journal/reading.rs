@@ -1,0 +1,442 @@
+//! What was said, as a person reads it: strings without their escapes, arguments opened, an answer put together from its
+//! stream. Pure, and in time proportional to the text.
+//!
+//! It knows all wires' shapes at once and does not ask which it is, since it only reads. `reply.js` of the inspector's
+//! page does the same for the eye.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use memchr::memmem;
+use regex::bytes::Regex;
+use serde_json::Value;
+
+use crate::json;
+
+/// Members that stand in every message and that nobody reads.
+const UNREAD: [&str; 14] = [
+    "type",
+    "role",
+    "id",
+    "tool_use_id",
+    "tool_call_id",
+    "call_id",
+    "signature",
+    "thoughtSignature",
+    "thought_signature",
+    "encrypted_content",
+    "cache_control",
+    "status",
+    "index",
+    "annotations",
+];
+
+/// Members that hold what is read, and whose name is not.
+const PROSE: [&str; 16] = [
+    "text",
+    "thinking",
+    "content",
+    "output",
+    "response",
+    "parts",
+    "summary",
+    "result",
+    "input",
+    "arguments",
+    "args",
+    "function",
+    "functionCall",
+    "functionResponse",
+    "tool_calls",
+    "reasoning_content",
+];
+
+/// JSON in strings in JSON is opened so deep.
+const DEEPEST: usize = 4;
+
+/// A message's text; `None` where it is not JSON.
+pub(super) fn message(json: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(json).ok()?;
+    let mut out = String::with_capacity(json.len());
+    say(&value, 0, &mut out);
+    Some(out)
+}
+
+fn say(value: &Value, opened: usize, out: &mut String) {
+    match value {
+        Value::String(text) => say_text(text, opened, out),
+        Value::Array(all) => all.iter().for_each(|value| say(value, opened, out)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                if PROSE.contains(&key.as_str()) {
+                    say(value, opened, out);
+                } else if !UNREAD.contains(&key.as_str()) {
+                    say_member(key, value, opened, out);
+                }
+            }
+        }
+        Value::Null => {}
+        other => push_line(&other.to_string(), out),
+    }
+}
+
+/// Arguments in a string are read as what they are.
+fn say_text(text: &str, opened: usize, out: &mut String) {
+    let is_json = opened < DEEPEST && text.trim_start().starts_with(['{', '[']);
+    match is_json.then(|| serde_json::from_str::<Value>(text)) {
+        Some(Ok(inner)) => say(&inner, opened + 1, out),
+        _ => push_line(text, out),
+    }
+}
+
+/// A member as the page shows it: `"path": "src/main.rs"`.
+fn say_member(key: &str, value: &Value, opened: usize, out: &mut String) {
+    match value {
+        Value::String(text) => push_line(&format!("\"{key}\": \"{text}\""), out),
+        Value::Array(_) | Value::Object(_) => {
+            push_line(&format!("\"{key}\":"), out);
+            say(value, opened, out);
+        }
+        other => push_line(&format!("\"{key}\": {other}"), out),
+    }
+}
+
+fn push_line(text: &str, out: &mut String) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+/// Members of streams that carry pieces of text.
+const PIECES: [&str; 9] = [
+    "\"text\":",
+    "\"delta\":",
+    "\"content\":",
+    "\"thinking\":",
+    "\"partial_json\":",
+    "\"arguments\":",
+    "\"reasoning\":",
+    "\"reasoning_content\":",
+    "\"name\":",
+];
+
+/// Whether an answer may hold a plain word, be it in pieces. It is a fast look: an answer that may is put together, and
+/// looked through in earnest.
+pub(super) fn may_hold(body: &[u8], word: &Regex) -> bool {
+    if word.is_match(body) {
+        return true;
+    }
+    let mut joined = Vec::new();
+    PIECES.iter().any(|key| {
+        joined.clear();
+        for at in memmem::find_iter(body, key) {
+            let start = json::blank(body, at + key.len());
+            if body.get(start) == Some(&b'"')
+                && let Ok(end) = json::string_end(body, start)
+            {
+                joined.extend_from_slice(&body[start + 1..end - 1]);
+            }
+        }
+        word.is_match(&joined)
+    })
+}
+
+/// An answer's text, put together from its events where it was a stream; `None` where nothing of it is understood.
+pub(super) fn answer(body: &[u8]) -> Option<String> {
+    let mut reply = Reply::default();
+    match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Array(chunks)) => chunks.iter().for_each(|event| reply.take(event)),
+        Ok(whole) => reply.take(&whole),
+        Err(_) => events(body, &mut reply),
+    }
+    let mut out = String::new();
+    for part in reply.parts {
+        match part.kind {
+            Kind::Call => {
+                push_line(&part.name, &mut out);
+                say_text(&part.text, 0, &mut out);
+            }
+            _ => push_line(&part.text, &mut out),
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// Server-sent events, or a line for each.
+fn events(body: &[u8], reply: &mut Reply) {
+    for line in body.split(|b| *b == b'\n') {
+        let line = line.strip_prefix(b"data:").unwrap_or(line).trim_ascii();
+        if line.first() == Some(&b'{')
+            && let Ok(event) = serde_json::from_slice(line)
+        {
+            reply.take(&event);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Thinking,
+    Call,
+    Error,
+}
+
+struct Part {
+    kind: Kind,
+    key: Option<u64>,
+    name: String,
+    text: String,
+}
+
+/// An answer under way.
+#[derive(Default)]
+struct Reply {
+    parts: Vec<Part>,
+}
+
+impl Reply {
+    /// Adds to the part under way; `key` tells parts of one kind apart.
+    fn add(&mut self, kind: Kind, key: Option<u64>, text: Option<&str>) {
+        let Some(text) = text else { return };
+        match self.parts.last_mut() {
+            Some(last) if last.kind == kind && last.key == key => last.text.push_str(text),
+            _ if text.is_empty() => {}
+            _ => self.begin(kind, key, "", text),
+        }
+    }
+
+    fn begin(&mut self, kind: Kind, key: Option<u64>, name: &str, text: &str) {
+        self.parts.push(Part {
+            kind,
+            key,
+            name: name.to_owned(),
+            text: text.to_owned(),
+        });
+    }
+
+    /// A call; arguments that come later are added to it.
+    fn call(&mut self, key: Option<u64>, name: Option<&str>, arguments: &Value) {
+        let text = match arguments {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        match name {
+            Some(name) => self.begin(Kind::Call, key, name, &text),
+            None => self.add(Kind::Call, key, Some(&text)),
+        }
+    }
+
+    fn take(&mut self, event: &Value) {
+        match &event["error"] {
+            Value::Null => {}
+            error => return self.begin(Kind::Error, None, "", &error.to_string()),
+        }
+        self.anthropic(event);
+        self.chat(event);
+        self.responses(event);
+        self.gemini(event);
+        self.ollama(event);
+    }
+
+    fn anthropic(&mut self, event: &Value) {
+        let key = event["index"].as_u64();
+        match event["type"].as_str() {
+            Some("content_block_start") => self.block(&event["content_block"], key, false),
+            Some("content_block_delta") => {
+                let delta = &event["delta"];
+                self.add(Kind::Text, key, delta["text"].as_str());
+                self.add(Kind::Thinking, key, delta["thinking"].as_str());
+                self.add(Kind::Call, key, delta["partial_json"].as_str());
+            }
+            Some("message") => {
+                for (i, block) in list(&event["content"]).iter().enumerate() {
+                    self.block(block, Some(i as u64), true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, block: &Value, key: Option<u64>, whole: bool) {
+        match block["type"].as_str() {
+            Some("text") => self.begin(Kind::Text, key, "", block["text"].as_str().unwrap_or_default()),
+            Some("thinking") => {
+                self.begin(
+                    Kind::Thinking,
+                    key,
+                    "",
+                    block["thinking"].as_str().unwrap_or_default(),
+                );
+            }
+            Some("tool_use") => {
+                let input = if whole { &block["input"] } else { &Value::Null };
+                self.call(key, block["name"].as_str(), input);
+            }
+            _ => {}
+        }
+    }
+
+    fn chat(&mut self, event: &Value) {
+        for choice in list(&event["choices"]) {
+            let delta = match &choice["delta"] {
+                Value::Null => &choice["message"],
+                delta => delta,
+            };
+            let thought = delta["reasoning_content"]
+                .as_str()
+                .or(delta["reasoning"].as_str());
+            self.add(Kind::Thinking, None, thought);
+            self.add(Kind::Text, None, delta["content"].as_str());
+            for (i, call) in list(&delta["tool_calls"]).iter().enumerate() {
+                let key = call["index"].as_u64().unwrap_or(i as u64);
+                let function = &call["function"];
+                self.call(Some(key), function["name"].as_str(), &function["arguments"]);
+            }
+        }
+    }
+
+    fn responses(&mut self, event: &Value) {
+        let (key, delta) = (event["output_index"].as_u64(), event["delta"].as_str());
+        match event["type"].as_str() {
+            Some("response.output_text.delta") => self.add(Kind::Text, key, delta),
+            Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
+                self.add(Kind::Thinking, key, delta);
+            }
+            Some("response.output_item.added") if event["item"]["type"] == "function_call" => {
+                self.call(key, event["item"]["name"].as_str(), &Value::Null);
+            }
+            Some("response.function_call_arguments.delta") => self.add(Kind::Call, key, delta),
+            _ => {}
+        }
+        if event["object"] == "response" {
+            for (i, item) in list(&event["output"]).iter().enumerate() {
+                let key = Some(i as u64);
+                if item["type"] == "function_call" {
+                    self.call(key, item["name"].as_str(), &item["arguments"]);
+                }
+                for part in list(&item["content"]).iter().chain(list(&item["summary"])) {
+                    self.add(Kind::Text, key, part["text"].as_str());
+                }
+            }
+        }
+    }
+
+    fn gemini(&mut self, event: &Value) {
+        for candidate in list(&event["candidates"]) {
+            for part in list(&candidate["content"]["parts"]) {
+                let kind = match part["thought"] == true {
+                    true => Kind::Thinking,
+                    false => Kind::Text,
+                };
+                self.add(kind, None, part["text"].as_str());
+                let call = &part["functionCall"];
+                if let Some(name) = call["name"].as_str() {
+                    self.call(None, Some(name), &call["args"]);
+                }
+            }
+        }
+    }
+
+    fn ollama(&mut self, event: &Value) {
+        let message = &event["message"];
+        if !event["done"].is_boolean() {
+            return;
+        }
+        self.add(Kind::Thinking, None, message["thinking"].as_str());
+        self.add(Kind::Text, None, message["content"].as_str());
+        for call in list(&message["tool_calls"]) {
+            let function = &call["function"];
+            self.call(None, function["name"].as_str(), &function["arguments"]);
+        }
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn sse(events: &[Value]) -> Vec<u8> {
+        let lines = events.iter().map(|event| format!("data: {event}\n\n"));
+        lines.collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn streams_of_all_wires_are_put_together() {
+        let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}});
+        let anthropic = sse(&[
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            delta("The quick br"),
+            delta("own fox."),
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "name": "read", "input": {}}}),
+            json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{\"path\":\"sr"}}),
+            json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "c/a.rs\"}"}}),
+        ]);
+        let chat = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
+        let chat = sse(&[
+            chat(json!({"content": "The quick br"})),
+            chat(json!({"content": "own fox."})),
+            chat(
+                json!({"tool_calls": [{"index": 0, "function": {"name": "read", "arguments": "{\"path\":\"sr"}}]}),
+            ),
+            chat(json!({"tool_calls": [{"index": 0, "function": {"arguments": "c/a.rs\"}"}}]})),
+        ]);
+        let responses = sse(&[
+            json!({"type": "response.output_text.delta", "output_index": 0, "delta": "The quick br"}),
+            json!({"type": "response.output_text.delta", "output_index": 0, "delta": "own fox."}),
+            json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "function_call", "name": "read"}}),
+            json!({"type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{\"path\":\"src/a.rs\"}"}),
+        ]);
+        let part = |part: Value| json!({"candidates": [{"content": {"parts": [part]}}]});
+        let parts = [
+            part(json!({"text": "The quick br"})),
+            part(json!({"text": "own fox."})),
+            part(json!({"functionCall": {"name": "read", "args": {"path": "src/a.rs"}}})),
+        ];
+        let array = serde_json::to_vec(&parts).unwrap();
+        let line = |message: Value, done: bool| format!("{}\n", json!({"message": message, "done": done}));
+        let ollama = [
+            line(json!({"content": "The quick br"}), false),
+            line(json!({"content": "own fox."}), false),
+            line(
+                json!({"content": "", "tool_calls": [{"function": {"name": "read", "arguments": {"path": "src/a.rs"}}}]}),
+                true,
+            ),
+        ];
+        let all = [
+            anthropic,
+            chat,
+            responses,
+            sse(&parts),
+            array,
+            ollama.concat().into_bytes(),
+        ];
+        let [brown, green] = ["(?i-u)BROWN", "(?i-u)green"].map(|word| Regex::new(word).unwrap());
+        for body in all {
+            assert!(may_hold(&body, &brown) && !may_hold(&body, &green));
+            let text = answer(&body).unwrap();
+            assert_eq!(text, "The quick brown fox.\nread\n\"path\": \"src/a.rs\"\n");
+        }
+        assert_eq!(answer(b"<html>502</html>"), None);
+    }
+
+    #[test]
+    fn messages_are_read_without_their_escapes() {
+        let chat = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",
+            "function": {"name": "run", "arguments": "{\"command\":\"grep \\\"a b\\\" x\\nls\"}"}}]});
+        let text = message(chat.to_string().as_bytes()).unwrap();
+        assert_eq!(text, "\"name\": \"run\"\n\"command\": \"grep \"a b\" x\nls\"\n");
+        let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t",
+            "content": [{"type": "text", "text": "line \"one\"\n\ttwo"}]}]});
+        assert_eq!(
+            message(result.to_string().as_bytes()).unwrap(),
+            "line \"one\"\n\ttwo\n"
+        );
+        assert_eq!(message(b"{\"model\":\"m\",\"messages\":["), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Sizes and counts as a person reads them. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+/// `512 B`, `3.4 KiB`, `120 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    // For people: the last digits of huge numbers do not matter.
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1023.5 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    let decimals = usize::from(amount < 9.95);
+    format!("{amount:.decimals$} {}", UNITS[unit])
+}
+
+/// `999`, `1.2 k`, `403.6 M`: a large number with one decimal.
+pub(crate) fn short(n: u64) -> String {
+    const UNITS: [&str; 4] = ["k", "M", "G", "T"];
+    if n < 1000 {
+        return n.to_string();
+    }
+    let mut amount = n as f64 / 1000.0;
+    let mut unit = 0;
+    while amount >= 999.95 && unit + 1 < UNITS.len() {
+        amount /= 1000.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}
+
+/// `1 handoff call`, `3 handoff calls`.
+pub(crate) fn plural(n: u64, one: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n => format!("{n} {one}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_counts_have_units() {
+        let sizes = [
+            0,
+            1023,
+            1024,
+            3500,
+            10_200,
+            388_096,
+            1_048_570,
+            120 << 20,
+            u64::MAX,
+        ]
+        .map(size);
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "3.4 KiB",
+            "10 KiB",
+            "379 KiB",
+            "1.0 MiB",
+            "120 MiB",
+            "16777216 TiB",
+        ];
+        assert_eq!(sizes, expected);
+        let counts = [0, 999, 1000, 1234, 999_949, 999_960, 403_600_000].map(short);
+        assert_eq!(
+            counts,
+            ["0", "999", "1.0 k", "1.2 k", "999.9 k", "1.0 M", "403.6 M"]
+        );
+        assert_eq!(plural(1, "handoff call"), "1 handoff call");
+        assert_eq!(plural(0, "message"), "0 messages");
+    }
+}

@@ -1,0 +1,392 @@
+//! What the inspector says of an exchange is right, on every wire: whose tokens these are, why each message stands
+//! there, what the model saw beside the messages, what a search finds, and how long each leg took.
+
+use std::time::Duration;
+
+use baton_proxy::handoff::plan::Why;
+use baton_proxy::journal::{self, Exchange, Filter, Query, Row, Side as Body, State, Tap};
+use baton_proxy::strict::{Fault, Reply};
+use baton_proxy::wire::{Watch, WireId};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness;
+use crate::matrix::sides::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Side};
+use crate::matrix::stage::Stage;
+
+const LONG: Duration = Duration::from_secs(30);
+
+const WIRES: [Side; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+
+/// Long enough to come in many pieces, with what JSON escapes.
+const SENTENCE: &str =
+    "The quick brown fox jumps over \"one\" lazy dog, and <then> sleeps in the größte hall.";
+
+const PROMPT: &str = "# Goal\n\nGo on with the \"second\" task: mend src/hall/mod.rs.";
+
+struct Run {
+    stage: Stage,
+    tap: Tap,
+    dir: tempfile::TempDir,
+}
+
+impl Run {
+    async fn new(side: Side, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let dir = harness::temp();
+        let mut tap = None;
+        let stage = Stage::journaled(side, replies, |config| {
+            config.state_dir = dir.path().to_owned();
+            config.journal.enabled = true;
+            let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
+            tap.insert(started.unwrap()).clone()
+        })
+        .await;
+        let tap = tap.unwrap();
+        Self { stage, tap, dir }
+    }
+
+    /// The journal, once `exchanges` of them are in it.
+    async fn query(&self, exchanges: usize) -> Query {
+        self.stage.baton.events(exchanges).await;
+        let tap = self.tap.clone();
+        let flushed = tokio::task::spawn_blocking(move || tap.flush(LONG)).await;
+        assert!(flushed.unwrap());
+        Query::open(self.dir.path()).unwrap().unwrap()
+    }
+}
+
+fn newest(query: &Query) -> (Row, Exchange) {
+    let row = query.list(&Filter::default()).unwrap().remove(0);
+    let exchange = query.exchange(&row.id).unwrap().unwrap();
+    (row, exchange)
+}
+
+fn handoff() -> Reply {
+    Reply::text(SENTENCE).call(
+        "session_handoff",
+        json!({"prompt": PROMPT, "reason": "the first one is done"}),
+    )
+}
+
+fn failing(status: u16) -> Reply {
+    Reply::failing(Fault::Status {
+        status,
+        retry_after: Some(0),
+        message: "later".to_owned(),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_stand_with_their_leg_and_failed_legs_say_so() {
+    for side in WIRES {
+        for stream in [true, false] {
+            let run = Run::new(
+                side,
+                [handoff(), failing(429), failing(503), Reply::text("Fresh.")],
+            )
+            .await;
+            run.stage.ask(&run.stage.history(), stream).await;
+            let query = run.query(1).await;
+            let (row, exchange) = newest(&query);
+            assert_eq!(row.statuses, [Some(200), Some(429), Some(503), Some(200)]);
+            let tokens = &row.event.tokens;
+            let known: Vec<_> = tokens.iter().map(Option::is_some).collect();
+            assert_eq!(known, [true, false, false, true], "{} {row:?}", side.model);
+            let (first, last) = (tokens[0].unwrap(), tokens[3].unwrap());
+            assert!(
+                first.all_input() > 0 && last.all_input() > 0 && first.output > last.output,
+                "{row:?}"
+            );
+            let sum = row.tokens_sum.unwrap();
+            assert_eq!(sum.all_input(), first.all_input() + last.all_input());
+            assert_eq!(sum.output, first.output + last.output);
+            // The event that logs and metrics are made of says the same.
+            let events = run.stage.baton.events(1).await;
+            let spent = events[0].spent();
+            assert_eq!((spent.all_input(), spent.output), (sum.all_input(), sum.output));
+            for (leg, tokens) in exchange.legs.iter().zip(tokens) {
+                let usage = leg
+                    .response
+                    .usage
+                    .as_ref()
+                    .map(|usage| usage["output"].as_u64().unwrap());
+                assert_eq!(usage, tokens.map(|tokens| tokens.output));
+            }
+            in_the_order_of_events(&row, &exchange);
+        }
+    }
+}
+
+fn in_the_order_of_events(row: &Row, exchange: &Exchange) {
+    let fired = &row.event.fired[0];
+    let all = exchange.notes.join("\n");
+    let order = [
+        format!("Leg 1: The model called session_handoff; handoff {fired}"),
+        format!("Leg 2: The transcript was cut at handoff {fired}"),
+        "Leg 2: Upstream answered 429, and was asked again.".to_owned(),
+        "Leg 3: Upstream answered 503, and was asked again.".to_owned(),
+        format!("Leg 4: The transcript was cut at handoff {fired}"),
+    ];
+    let places: Vec<_> = order.iter().map(|note| all.find(note.as_str())).collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?}\n{all}"
+    );
+}
+
+/// FAILURES 11: what a wire calls input counts the cached part, or does not.
+#[test]
+fn the_parts_of_the_input_are_told_alike_on_every_wire() {
+    let watch = Watch {
+        hide: false,
+        held_bytes: 1 << 20,
+    };
+    let replies = [
+        (
+            WireId::Anthropic,
+            5,
+            json!({"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [],
+            "stop_reason": "end_turn", "usage": {"input_tokens": 100, "cache_read_input_tokens": 60,
+            "cache_creation_input_tokens": 5, "output_tokens": 7}}),
+        ),
+        (
+            WireId::OpenaiChat,
+            5,
+            json!({"id": "c", "object": "chat.completion", "model": "m", "choices": [{"index": 0,
+            "finish_reason": "stop", "message": {"role": "assistant", "content": "a"}}], "usage": {"prompt_tokens": 165,
+            "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 5}, "completion_tokens": 7}}),
+        ),
+        (
+            WireId::OpenaiResponses,
+            0,
+            json!({"id": "r", "object": "response", "status": "completed", "model": "m",
+            "output": [], "usage": {"input_tokens": 160, "input_tokens_details": {"cached_tokens": 60}, "output_tokens": 7}}),
+        ),
+        (
+            WireId::Gemini,
+            0,
+            json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]},
+            "finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 160, "cachedContentTokenCount": 60,
+            "candidatesTokenCount": 4, "thoughtsTokenCount": 3}}),
+        ),
+    ];
+    for (id, written, reply) in replies {
+        let wire = baton_proxy::wire::wire(id).unwrap();
+        let usage = wire.reply(&reply.to_string().into(), watch).unwrap().usage;
+        let parts = (usage.input, usage.cache_read, usage.cache_write, usage.output);
+        assert_eq!(parts, (100, 60, written, 7), "{id:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leg_that_is_asked_again_stays_cut_where_it_was() {
+    for side in WIRES {
+        let empty = Reply::text("Hm.").call("session_handoff", json!({"prompt": ""}));
+        let run = Run::new(
+            side,
+            [handoff(), Reply::text("Fresh."), empty, Reply::text("So be it.")],
+        )
+        .await;
+        let said = run.stage.ask(&run.stage.history(), true).await;
+        run.stage
+            .ask(&run.stage.then(&run.stage.history(), &said, "More."), true)
+            .await;
+        let query = run.query(2).await;
+        let (row, exchange) = newest(&query);
+        let id = row.event.pinned.clone().unwrap();
+        assert_eq!(row.event.legs, 2, "{row:?}");
+        let cuts: Vec<_> = row
+            .changes
+            .iter()
+            .filter(|change| change.why == Why::Cut)
+            .collect();
+        assert!(
+            cuts.iter()
+                .all(|cut| cut.handoff.is_some_and(|at| at.to_string() == id)),
+            "{cuts:?}"
+        );
+        let notes = exchange.notes.join("\n");
+        assert!(
+            notes.contains(&format!("Leg 2: The transcript was cut at handoff {id}")),
+            "{notes}"
+        );
+        assert!(
+            notes.contains("1 handoff call was answered with an error"),
+            "{notes}"
+        );
+        // One leg's reasons do not show in another.
+        let asked = |leg: usize| {
+            let mut messages = exchange.legs[leg].sent.messages.iter();
+            messages.any(|message| message.why == Some(Why::AskAgain))
+        };
+        assert_eq!(
+            [asked(0), asked(1)],
+            [false, true],
+            "{:?}",
+            exchange.legs[1].sent.messages
+        );
+        let prompts = exchange.legs.iter().map(|leg| {
+            let messages = leg.sent.messages.iter();
+            messages
+                .filter(|message| message.why == Some(Why::Cut) && message.state == State::New)
+                .count()
+        });
+        assert_eq!(prompts.collect::<Vec<_>>(), [1, 1]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_the_model_saw_has_a_row() {
+    for side in WIRES {
+        let run = Run::new(side, [Reply::text("Hello.")]).await;
+        run.stage.ask(&run.stage.history(), true).await;
+        let query = run.query(1).await;
+        let (row, exchange) = newest(&query);
+        let sent = &exchange.legs[0].sent;
+        let system = sent
+            .envelope
+            .iter()
+            .chain(&sent.messages)
+            .find(|row| row.role == "system");
+        assert_eq!(system.unwrap().first_line, "You are an agent.", "{}", side.model);
+        let tools: Vec<_> = sent.envelope.iter().filter(|row| row.role == "tools").collect();
+        assert!(tools[0].first_line.starts_with("read_file") && tools[0].state == State::Kept);
+        let ours = tools.last().unwrap();
+        assert!(ours.first_line.starts_with("session_handoff "), "{ours:?}");
+        assert_eq!((ours.state, ours.why), (State::New, Some(Why::Tool)));
+        assert_eq!(exchange.received.envelope.len() + 1, sent.envelope.len());
+        // Its own text, as the model reads it.
+        let full = query
+            .envelope_row(&row.id, Body::Sent(0), ours.i)
+            .unwrap()
+            .unwrap();
+        let told = full.parts[0].text.as_deref().unwrap();
+        assert!(told.len() > 200 && !told.contains("\\n"), "{told}");
+        assert!(full.parts[1].json.as_ref().unwrap().get().contains("prompt"));
+        assert!(query.envelope_row(&row.id, Body::Sent(0), 99).unwrap().is_none());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_finds_what_a_person_read() {
+    for side in WIRES {
+        for stream in [true, false] {
+            let call = Reply::text(SENTENCE).call("read_file", json!({"path": "src/hall/größte \"one\".rs"}));
+            let run = Run::new(side, [call, Reply::text("Fresh.")]).await;
+            run.stage.ask(&run.stage.history(), stream).await;
+            let query = run.query(1).await;
+            let (row, _) = newest(&query);
+            for wanted in [
+                "jumps over \"one\" lazy dog, and <then> sleeps",
+                "JUMPS  over \"one\"\nlazy",
+                "in the größte hall",
+                "src/hall/größte \"one\".rs",
+            ] {
+                let found = query.search(wanted, 10).unwrap();
+                assert_eq!(found.hits.len(), 1, "{} {stream} {wanted}: {found:?}", side.model);
+                let hit = &found.hits[0];
+                assert_eq!(hit.exchange, row.id);
+                assert_eq!(hit.title.as_deref(), Some(title(&query).as_str()));
+                assert!(
+                    matches!(hit.side.as_str(), "response" | "shown") && hit.place.of == "body",
+                    "{hit:?}"
+                );
+                let plain = |text: &str| {
+                    text.split_whitespace()
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                        .to_lowercase()
+                };
+                assert_eq!(plain(&hit.snippet[1]), plain(wanted));
+                assert!(
+                    !hit.snippet.concat().contains("\\\"") && !hit.snippet.concat().contains("data:"),
+                    "{hit:?}"
+                );
+            }
+            assert!(query.search("jumps over two", 10).unwrap().hits.is_empty());
+        }
+    }
+}
+
+fn title(query: &Query) -> String {
+    query.conversations(None, 1).unwrap().remove(0).title
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hit_says_where_it_stands() {
+    let run = Run::new(ANTHROPIC, [handoff(), Reply::text("Fresh.")]).await;
+    run.stage.ask(&run.stage.history(), true).await;
+    let query = run.query(1).await;
+    let at = |wanted: &str| {
+        let hit = query.search(wanted, 10).unwrap().hits.remove(0);
+        (hit.side, hit.place.of, hit.place.leg, hit.place.i)
+    };
+    assert_eq!(
+        at("You are an agent."),
+        ("received".into(), "envelope", None, Some(0))
+    );
+    let (_, exchange) = newest(&query);
+    let tools = exchange.legs[0].sent.envelope.len();
+    assert_eq!(at("session_handoff"), ("response".into(), "body", Some(0), None));
+    // Only the tool's own text has this.
+    let full = query
+        .envelope_row(&exchange.exchange.id, Body::Sent(0), tools - 1)
+        .unwrap()
+        .unwrap();
+    let words: String = full.parts[0].text.as_deref().unwrap().chars().take(60).collect();
+    assert_eq!(at(&words), ("sent".into(), "envelope", Some(0), Some(tools - 1)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_har_has_times_headers_and_addresses_of_each_leg() {
+    for side in WIRES {
+        let slow = Reply::text("Fresh.").head_delay(Duration::from_millis(80));
+        let run = Run::new(side, [handoff(), failing(429), slow]).await;
+        run.stage.ask(&run.stage.history(), true).await;
+        let query = run.query(1).await;
+        let (row, _) = newest(&query);
+        let har = query.har(&row.id).unwrap().unwrap();
+        let entries = har["log"]["entries"].as_array().unwrap();
+        assert_eq!(entries.len(), 4);
+        let url = run.stage.provider.url();
+        for entry in &entries[1..] {
+            let to = entry["request"]["url"].as_str().unwrap();
+            let path = (side.path)(true).split('?').next().unwrap();
+            assert!(to.starts_with(&url) && to.ends_with(path), "{to}");
+            let headers = entry["request"]["headers"].as_array().unwrap();
+            assert!(
+                headers.iter().any(|header| header["name"] == "accept-encoding"),
+                "{headers:?}"
+            );
+        }
+        let last = &entries[3];
+        assert!(
+            last["timings"]["wait"].as_f64().unwrap() >= 79.0,
+            "{}",
+            last["timings"]
+        );
+        assert!(last["time"].as_f64() >= last["timings"]["wait"].as_f64());
+        assert_eq!(entries[2]["response"]["status"], 429);
+        assert!(!har.to_string().contains("sk-agent"));
+        let _: &Value = last;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_sent_is_counted_for_each_answered_leg() {
+    let run = Run::new(ANTHROPIC, [handoff(), failing(429), Reply::text("Fresh.")]).await;
+    let mut history = run.stage.history();
+    history[0] = run.stage.user(&"A long way to go. ".repeat(2000));
+    run.stage.ask(&history, true).await;
+    let query = run.query(1).await;
+    let (row, _) = newest(&query);
+    let leg = |i: usize| row.event.received_bytes.saturating_sub(row.event.sent_bytes[i]) / 4;
+    assert!(leg(2) > 5000, "{row:?}");
+    assert_eq!(
+        row.unsent_tokens,
+        leg(2),
+        "the first leg was sent whole, the second was refused"
+    );
+    let all = query.conversations(None, 1).unwrap().remove(0);
+    assert_eq!(all.unsent_tokens, row.unsent_tokens);
+}
