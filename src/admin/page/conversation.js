@@ -202,6 +202,6 @@ export function tags(row, number = new Map()) {
   if (row.retries) tag(plural(row.retries, "retry", "retries"), "warn");
   if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");
-  if (!out.length && !row.tooled) tag(row.wire ? "passed on" : "relayed", "quiet", "Without the tool");
+  if (!out.length && !row.tooled) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
   return out;
 }
