@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
-//!     [--only requests|streams|memory|handoff|journal|populated] [--size BYTES]
+//!     [--only requests|steady|streams|memory|handoff|journal|populated] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
@@ -31,6 +31,7 @@ mod populated;
 mod report;
 mod requests;
 mod stats;
+mod steady;
 mod streams;
 mod together;
 mod upstream;
@@ -113,6 +114,9 @@ async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
     let wanted = |name: &str| only.is_none_or(|o| o == name);
     if wanted("requests") {
         requests::run(bench, report).await;
+    }
+    if wanted("steady") {
+        steady::run(bench, report).await;
     }
     if wanted("streams") {
         streams::run(bench, report).await;

@@ -41,6 +41,10 @@ pub(super) struct Archive {
     tags: Vec<String>,
     /// The last row and the last end.
     last: (i64, i64),
+    /// Exchanges that are over, and whose row does not say so yet.
+    unended: Vec<String>,
+    /// Exchanges whose beginning could not be read.
+    odd: HashSet<Arc<str>>,
 }
 
 /// An exchange under way.
@@ -49,7 +53,7 @@ struct Open {
     legs: Vec<LegSlip>,
     wire: &'static dyn Wire,
     call: Call,
-    /// The agent's body, for as long as the transaction lasts: what is sent on mostly is slices of it.
+    /// The agent's body until the first leg goes out, or the transaction ends: what is sent on mostly is slices of it.
     received: Option<Written>,
     changed: bool,
 }
@@ -71,6 +75,8 @@ impl Archive {
             titled: HashSet::new(),
             tags,
             last: (0, 0),
+            unended: Vec::new(),
+            odd: HashSet::new(),
         })
     }
 
@@ -84,6 +90,65 @@ impl Archive {
             )?
             .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(())
+    }
+
+    /// Ends rows that lost their end, inside a transaction.
+    fn end_lost(&mut self) -> rusqlite::Result<()> {
+        for id in std::mem::take(&mut self.unended) {
+            self.last.1 += 1;
+            let ended = self.last.1;
+            if let Some(open) = self.change(&id) {
+                (open.slip.partial, open.slip.ended) = (true, Some(ended));
+                continue;
+            }
+            self.conn
+                .prepare_cached(
+                    "UPDATE exchanges SET ended = ?2, partial = 1 WHERE id = ?1 AND ended IS NULL",
+                )?
+                .execute(params![id, self.last.1])?;
+        }
+        Ok(())
+    }
+
+    /// The ends of these will not come.
+    pub(super) fn lose_ends(&mut self, ids: Vec<String>) {
+        self.unended.extend(ids);
+    }
+
+    /// Leaves a note out: there is no room for it.
+    pub(super) fn skip(&mut self, note: &Note) {
+        match note {
+            Note::End { event, .. } => self.unended.push(event.id.clone()),
+            Note::Begin(_) | Note::Flush(_) => {}
+            Note::Sent { id, .. }
+            | Note::Answered { id, .. }
+            | Note::Received { id, .. }
+            | Note::Counted { id, .. }
+            | Note::Shown { id, .. } => {
+                if let Some(open) = self.open.get_mut(id) {
+                    open.slip.partial = true;
+                }
+            }
+        }
+    }
+
+    /// A note of this exchange could not be read.
+    pub(super) fn is_odd(&mut self, id: Option<Arc<str>>) {
+        let Some(id) = id else { return };
+        match self.open.get_mut(&id) {
+            Some(open) => open.slip.partial = true,
+            None => {
+                if self.odd.len() >= MOST_OPEN {
+                    self.odd.clear();
+                }
+                self.odd.insert(id);
+            }
+        }
+    }
+
+    /// Exchanges under way.
+    pub(super) fn open_count(&self) -> usize {
+        self.open.len()
     }
 
     /// Takes one note in. Run inside a transaction.
@@ -110,6 +175,7 @@ impl Archive {
 
     /// Writes all rows of which something came, and ends the transaction.
     pub(super) fn settle(&mut self) -> rusqlite::Result<()> {
+        self.end_lost()?;
         for id in self.changed.drain(..) {
             let Some(open) = self.open.get_mut(&id) else {
                 continue;
@@ -156,6 +222,8 @@ impl Archive {
         let Some(wire) = wire::wire(begun.wire) else {
             return Ok(());
         };
+        #[cfg(test)]
+        assert_ne!(begun.model.as_deref(), Some("odd"), "an odd body");
         self.last.0 += 1;
         let seen = Seen {
             exchange: self.last.0,
@@ -240,14 +308,14 @@ impl Archive {
         if self.titled.contains(conversation) {
             return Ok(());
         }
-        let Ok(view) = wire.read(&begun.received, begun.call) else {
-            return Ok(());
-        };
         let known = self
             .conn
             .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?
             .exists([conversation])?;
         if !known {
+            let Ok(view) = wire.read(&begun.received, begun.call) else {
+                return Ok(());
+            };
             let title = gist::title(wire, &view, &self.tags);
             let title = gist::cut(&self.pool.redactor.text(&title));
             self.conn
@@ -303,6 +371,8 @@ impl Archive {
         let Some(open) = self.change(id) else {
             return Ok(());
         };
+        // A later leg's request is hardly ever made of it, and its memory is needed.
+        open.received = None;
         open.legs.retain(|other| other.n != leg);
         open.legs.push(LegSlip {
             n: leg,
@@ -404,13 +474,14 @@ impl Archive {
 
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
         self.last.1 += 1;
+        let partial = partial || self.odd.remove(event.id.as_str());
         let ended = Some(self.last.1);
         let late = |slip: &mut Slip| {
             slip.ended = ended;
             slip.received_bytes = event.received_bytes;
             slip.sent_bytes = event.sent_bytes.iter().sum();
             slip.fired = event.fired.len();
-            slip.partial = partial;
+            slip.partial |= partial;
             slip.event = Some(json(&Event::of(event)));
         };
         if let Some(Open { slip, legs, call, .. }) = self.change(&event.id) {

@@ -84,7 +84,7 @@ fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
     for (j, item) in sent.iter().enumerate().take(s_end).skip(prefix) {
         let at = places
             .get(&item.piece)
-            .and_then(|all| all.iter().find(|&&i| i >= from));
+            .and_then(|all| all.get(all.partition_point(|&i| i < from)));
         if let Some(&i) = at {
             out.push((i, j));
             from = i + 1;
@@ -93,6 +93,9 @@ fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
     out.extend((0..suffix).map(|i| (r_end + i, s_end + i)));
     out
 }
+
+/// Messages among which the edited form of one is looked for: edits stay in their place, and what is put beside them is little.
+const NEAR: usize = 16;
 
 /// What lies between two messages that both sides have.
 struct Gap<'a> {
@@ -114,11 +117,13 @@ impl Gap<'_> {
     ) {
         let mut left = r.clone();
         for j in s.clone() {
-            let partner = left.clone().find(|&i| match self.cut {
+            let partner = match self.cut {
                 // What is kept of a cut is the end of the message that held the sentinel.
-                true => i + 1 == r.end && j + 1 == s.end && j > s.start && self.related(i, j),
-                false => self.related(i, j),
-            });
+                true => (!left.is_empty() && j + 1 == s.end && j > s.start)
+                    .then(|| r.end - 1)
+                    .filter(|&i| self.related(i, j)),
+                false => left.clone().take(NEAR).find(|&i| self.related(i, j)),
+            };
             match partner {
                 Some(i) => {
                     let why = self.changed(i, j);
@@ -302,6 +307,41 @@ mod tests {
             states(&[("user", "a")], &sent, &[Why::Tool, Why::AskAgain]),
             ("k".into(), "kaa".into())
         );
+    }
+
+    #[test]
+    fn texts_are_looked_at_as_often_as_there_are_messages() {
+        for n in [100, 1_000, 10_000] {
+            let item = |piece: usize| Item {
+                piece: piece as i64,
+                role: "user".to_owned(),
+            };
+            // Nothing in common, all of it the same, and half of each.
+            let other: Vec<_> = (0..n).map(item).collect();
+            let lists = [
+                (other.clone(), (n..2 * n).map(item).collect::<Vec<_>>()),
+                (
+                    (0..n).map(|_| item(0)).collect(),
+                    (0..n).map(|i| item(i % 2 * (i + 1))).collect(),
+                ),
+                (other.clone(), (0..n).map(|i| item(i % 2 * n + i)).collect()),
+            ];
+            for (received, sent) in lists {
+                let asked = std::cell::Cell::new(0);
+                let text = |piece: i64| {
+                    asked.set(asked.get() + 1);
+                    format!("{piece:x}").repeat(3)
+                };
+                for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
+                    compare(&received, &sent, whys, &text);
+                }
+                assert!(
+                    asked.get() <= 2 * 2 * (2 * NEAR + 4) * n,
+                    "{} for {n}",
+                    asked.get()
+                );
+            }
+        }
     }
 
     #[test]

@@ -198,11 +198,10 @@ fn system_parts(text: &[u8], value: Span) -> Vec<ShownPart> {
 pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
     let (before, after) = (members(received), members(sent));
     // The first of a name, as before; a request may have very many.
-    let by_name = |all: &[(String, Span)]| -> HashMap<String, Span> { all.iter().rev().cloned().collect() };
     let (old_values, new_values) = (by_name(&before), by_name(&after));
     let mut out = Vec::new();
     for (key, value) in &after {
-        let what = match old_values.get(key) {
+        let what = match old_values.get(&Name(key)) {
             None => "added".to_owned(),
             Some(old) if old.of(received) == value.of(sent) => continue,
             Some(old) => told(received, *old, sent, *value),
@@ -212,13 +211,35 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
             what,
         });
     }
-    let gone = before.iter().filter(|(key, _)| !new_values.contains_key(key));
+    let gone = before
+        .iter()
+        .filter(|(key, _)| !new_values.contains_key(&Name(key)));
     out.extend(gone.map(|(key, _)| EnvelopeChange {
         key: key.clone(),
         what: "removed".to_owned(),
     }));
     out
 }
+/// A name, whose comparisons a test counts.
+#[derive(Eq, Hash)]
+struct Name<'a>(&'a str);
+
+impl PartialEq for Name<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        tests::COMPARED.with(|n| n.set(n.get() + 1));
+        self.0 == other.0
+    }
+}
+
+fn by_name(members: &[(String, Span)]) -> HashMap<Name<'_>, Span> {
+    let mut all = HashMap::with_capacity(members.len());
+    for (key, value) in members {
+        all.entry(Name(key)).or_insert(*value);
+    }
+    all
+}
+
 fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
     let (before, after) = (
         json::elements(received, old).len(),
@@ -232,7 +253,28 @@ fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    thread_local! {
+        pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn many_names_cost_as_many_comparisons() {
+        let body = |n: usize, from: usize| {
+            let members = (from..from + n).map(|i| format!("\"k{i}\":{i}"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()
+        };
+        for n in [1_000, 10_000, 100_000] {
+            COMPARED.with(|compared| compared.set(0));
+            let told = differences(&body(n, 0), &body(n, n / 2));
+            assert_eq!(told.len(), n / 2 * 2);
+            let compared = COMPARED.with(Cell::get);
+            assert!(compared <= 4 * n, "{compared} for {n}");
+        }
+    }
 
     #[test]
     fn the_envelope_tells_what_differs() {

@@ -16,17 +16,75 @@ const GIVEN_BACK: usize = 256;
 /// The bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
+    /// Of the file and its write-ahead log together.
     pub(super) max_bytes: u64,
     pub(super) max_age_ms: u64,
 }
 
-/// One step of tidying. Returns whether there is more to do.
-pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64) -> rusqlite::Result<bool> {
+/// A transaction takes at most this part of the bound, unless one note is larger.
+const PART: u64 = 32;
+
+/// Most bytes of notes in one transaction: bounds how long it takes, whatever the bound.
+const TRANSACTION: u64 = 8 << 20;
+
+impl Bounds {
+    /// Bytes of bodies that one transaction may bring.
+    pub(super) fn transaction(self) -> usize {
+        (self.max_bytes / PART).min(TRANSACTION) as usize
+    }
+
+    /// Bytes in use above which the oldest go.
+    fn full(self) -> u64 {
+        self.max_bytes - self.max_bytes / 4
+    }
+}
+
+/// Whether a transaction that begins with a note of so many bytes may be written without going over the bound.
+pub(super) fn has_room(conn: &Connection, bounds: Bounds, first: usize) -> rusqlite::Result<bool> {
+    let there = footprint(conn)?;
+    // Each page goes through the log; rows and indexes take more than the text, and large texts are packed.
+    let comes = bounds.transaction() as u64 + first as u64;
+    // What is free in the file is used before it grows.
+    let grows = comes.saturating_sub(there.free) + 2 * comes;
+    Ok(there.file + there.log + grows <= bounds.max_bytes)
+}
+
+/// What is on the disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Footprint {
+    /// Bytes of the file, as it will be when the log is in it.
+    pub(super) file: u64,
+    /// Bytes of it that hold nothing.
+    pub(super) free: u64,
+    /// Bytes of the write-ahead log.
+    pub(super) log: u64,
+}
+
+pub(super) fn footprint(conn: &Connection) -> rusqlite::Result<Footprint> {
+    let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
+    let page = ask("page_size")?;
+    let log = conn
+        .path()
+        .and_then(|path| std::fs::metadata(format!("{path}-wal")).ok());
+    Ok(Footprint {
+        file: ask("page_count")? * page,
+        free: ask("freelist_count")? * page,
+        log: log.map_or(0, |log| log.len()),
+    })
+}
+
+/// Moves the log into the file and cuts it off, if no reader is in it.
+pub(super) fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+/// One step of tidying; the oldest go also where `room` is needed. Returns whether there is more to do.
+pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64, room: bool) -> rusqlite::Result<bool> {
     let tx = archive.conn.unchecked_transaction()?;
     let (nodes, pieces) = collect(&tx)?;
     let collected = nodes.len() + pieces.len();
     let dropped = if collected == 0 {
-        drop_oldest(&tx, archive, bounds, now_ms)?
+        drop_oldest(&tx, archive, bounds, now_ms, room)?
     } else {
         0
     };
@@ -56,11 +114,18 @@ pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
     Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
 }
 
-fn drop_oldest(conn: &Connection, archive: &Archive, bounds: Bounds, now_ms: u64) -> rusqlite::Result<usize> {
-    let over = used(conn)? > bounds.max_bytes;
+fn drop_oldest(
+    conn: &Connection,
+    archive: &Archive,
+    bounds: Bounds,
+    now_ms: u64,
+    room: bool,
+) -> rusqlite::Result<usize> {
+    let over = room || used(conn)? > bounds.full();
     let oldest = now_ms.saturating_sub(bounds.max_age_ms);
     let mut ask = conn.prepare_cached("SELECT seq, id, at_ms FROM exchanges ORDER BY seq LIMIT ?1")?;
-    let all = ask.query_map([DROPPED], |row| {
+    // Those under way stay, however many there are.
+    let all = ask.query_map([DROPPED + archive.open_count()], |row| {
         Ok((
             row.get::<_, i64>(0)?,
             row.get::<_, String>(1)?,
@@ -74,13 +139,9 @@ fn drop_oldest(conn: &Connection, archive: &Archive, bounds: Bounds, now_ms: u64
             drop_exchange(conn, seq)?;
             dropped += 1;
         }
-    }
-    if dropped > 0 {
-        conn.execute(
-            "DELETE FROM titles WHERE conversation NOT IN
-             (SELECT conversation FROM exchanges WHERE conversation IS NOT NULL)",
-            [],
-        )?;
+        if dropped == DROPPED || !over && at_ms >= oldest {
+            break;
+        }
     }
     Ok(dropped)
 }
@@ -106,8 +167,16 @@ fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
     leave(conn, "pieces", &pieces)?;
     conn.prepare_cached("DELETE FROM legs WHERE exchange = ?1")?
         .execute([seq])?;
-    conn.prepare_cached("DELETE FROM exchanges WHERE seq = ?1")?
-        .execute([seq])?;
+    let conversation: Option<String> = conn
+        .prepare_cached("DELETE FROM exchanges WHERE seq = ?1 RETURNING conversation")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?
+        .flatten();
+    conn.prepare_cached(
+        "DELETE FROM titles WHERE conversation = ?1
+         AND NOT EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)",
+    )?
+    .execute([conversation])?;
     Ok(())
 }
 

@@ -1,10 +1,13 @@
-//! The journal's one thread: takes what waits, writes it in one transaction, tidies up in between.
+//! The journal's one thread: takes what waits, writes it in small transactions, tidies up in between.
 //!
 //! It is woken by the first note and then lets more come for a moment. So it stands in a stream's way a few times a
-//! second and not at every note, and what a transaction costs is shared by all that happened meanwhile.
+//! second and not at every note, and what a transaction costs is shared by all that happened meanwhile. Only large bodies
+//! are taken in at once: kept, each request would be read into memory that the kernel has to find first. It is background
+//! work: where the system has such a class, it runs when nobody else wants the processor, and gives it up between notes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,12 +30,38 @@ const REST: Duration = Duration::from_secs(60);
 /// Transactions between two looks at the bounds.
 const LOOK_EVERY: u32 = 16;
 
+/// How long room is made for a transaction. Whoever notes more than can be dropped in that time loses copies.
+const MAKING_ROOM: Duration = Duration::from_millis(250);
+
+/// Notes of this size are asked for whether there is room for them, each.
+const LARGE: usize = 64 << 10;
+
+/// What a note's row takes of a transaction, about.
+const ROW: usize = 400;
+
+/// Work between two offers of the processor to others.
+const STEP: Duration = Duration::from_millis(1);
+
 pub(super) struct Keeper {
     pub(super) archive: Archive,
     pub(super) notes: Receiver<Note>,
     pub(super) load: Arc<Load>,
     pub(super) live: Option<broadcast::Sender<Live>>,
     pub(super) bounds: Bounds,
+    /// A note that did not fit into a transaction any more.
+    pub(super) next: Option<Note>,
+}
+
+/// What was taken in and is not committed yet.
+struct Batch {
+    taken: usize,
+    /// Bytes that were written, about.
+    bytes: usize,
+    /// Whether anybody watches.
+    watched: bool,
+    told: Vec<Live>,
+    waiting: Vec<mpsc::Sender<()>>,
+    written: rusqlite::Result<()>,
 }
 
 /// What has come of the work so far.
@@ -41,6 +70,10 @@ struct State {
     batches: u32,
     untidy: bool,
     broken: bool,
+    /// Notes that panicked; each is left out.
+    odd: u64,
+    /// Whether there was no room under the bound.
+    full: bool,
 }
 
 impl State {
@@ -61,112 +94,266 @@ impl State {
     fn tidies(&self) -> bool {
         self.untidy && !self.broken
     }
+
+    /// A note's work panicked. The hook has printed why; here it is counted.
+    fn is_odd(&mut self) {
+        self.odd += 1;
+        if self.odd.is_power_of_two() {
+            tracing::error!(notes = self.odd, "the journal left out what it could not read");
+        }
+    }
+
+    fn has_room(&mut self, room: bool) {
+        if self.full == room {
+            self.full = !room;
+            if self.full {
+                tracing::warn!(
+                    "journal.max_bytes is reached faster than old exchanges can go: copies are dropped"
+                );
+            }
+        }
+    }
+}
+
+/// What a step of the loop came to.
+enum Step {
+    Done,
+    /// Every tap is gone.
+    Over,
 }
 
 impl Keeper {
     /// Works until every tap is gone.
     pub(super) fn run(mut self) {
+        run_in_background();
         self.load.kept_by(thread::current());
         let mut state = State {
             untidy: true,
             ..State::default()
         };
         loop {
-            let wait = if state.tidies() { Duration::ZERO } else { REST };
-            match self.notes.recv_timeout(wait) {
-                Ok(first) => {
-                    self.gather(&mut state);
-                    self.write_all(first, &mut state);
+            match catch_unwind(AssertUnwindSafe(|| self.step(&mut state))) {
+                Ok(Step::Done) => {}
+                Ok(Step::Over) => return,
+                Err(_) => {
+                    state.is_odd();
+                    state.untidy = false;
+                    self.roll_back();
                 }
-                Err(RecvTimeoutError::Timeout) => self.tidy(&mut state),
-                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Lets notes come for a moment, unless somebody waits for what they say or they become too many.
+    fn step(&mut self, state: &mut State) -> Step {
+        let wait = if state.tidies() { Duration::ZERO } else { REST };
+        let first = match self.next.take() {
+            Some(note) => Ok(note),
+            None => self.notes.recv_timeout(wait),
+        };
+        match first {
+            Ok(first) => {
+                self.next = Some(first);
+                self.gather(state);
+            }
+            Err(RecvTimeoutError::Timeout) => self.tidy(state),
+            Err(RecvTimeoutError::Disconnected) => return Step::Over,
+        }
+        Step::Done
+    }
+
+    /// Lets notes come for a moment and commits what came. Large ones are taken in meanwhile, so that their bodies are let go
+    /// while their memory is warm; so are those that somebody waits for.
     fn gather(&mut self, state: &mut State) {
         let until = Instant::now() + GATHERED;
-        while !self.load.is_urgent() {
+        let mut batch = None;
+        loop {
             let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.load.is_urgent() {
+                // Whoever is in a hurry from now on has his note behind those that wait.
+                self.load.calm();
+                self.take_in(&mut batch, state);
+            }
             if left.is_zero() {
                 break;
             }
-            if state.tidies() {
+            if batch.is_none() && state.tidies() {
                 self.tidy(state);
-            } else {
+            } else if !self.load.is_urgent() {
                 thread::park_timeout(left);
             }
         }
+        self.commit(batch, state);
     }
 
     fn tidy(&mut self, state: &mut State) {
-        let done = keep::step(&mut self.archive, self.bounds, now_ms());
+        let done = keep::step(&mut self.archive, self.bounds, now_ms(), false);
         if let Ok(more) = done {
             state.untidy = more;
         }
         state.came_to(done.map(drop));
+        thread::yield_now();
     }
 
-    /// Writes this note and all that wait behind it.
-    fn write_all(&mut self, first: Note, state: &mut State) {
-        // Whoever is in a hurry from now on has his note behind those that wait.
-        self.load.calm();
-        let mut next = Some(first);
-        while let Some(note) = next {
-            state.batches = state.batches.wrapping_add(1);
-            state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
-            let done = self.batch(note);
-            state.came_to(done);
-            next = self.notes.try_recv().ok();
-        }
-    }
-
-    /// Writes this note and what waits behind it in one transaction.
-    fn batch(&mut self, first: Note) -> rusqlite::Result<()> {
-        let watched = self.live.as_ref().is_some_and(|live| live.receiver_count() > 0);
-        let mut taken = 0;
-        let mut told = Vec::new();
-        let mut waiting = Vec::new();
-        let mut written = self.archive.begin_writing();
-        let mut next = Some(first);
-        while let Some(note) = next {
-            taken += 1;
+    /// Takes in all that waits. A transaction that has become large is committed, and the next one begun.
+    fn take_in(&mut self, batch: &mut Option<Batch>, state: &mut State) {
+        let mut offered = Instant::now();
+        while let Some(note) = self.take() {
             let weight = note.weight();
-            told.extend(news(&note).filter(|_| watched));
-            if let Note::Flush(done) = note {
-                waiting.push(done);
-            } else if written.is_ok() {
-                written = self.archive.write(note);
+            let fits = |open: &Batch| {
+                open.taken < BATCH
+                    && open.bytes <= self.bounds.transaction()
+                    && (weight < LARGE
+                        || keep::has_room(&self.archive.conn, self.bounds, weight).unwrap_or(false))
+            };
+            if batch.as_ref().is_some_and(|open| !fits(open)) {
+                self.commit(batch.take(), state);
             }
+            if batch.is_none() {
+                *batch = self.begin(weight, state);
+            }
+            let Some(open) = batch else {
+                self.leave_out(note);
+                continue;
+            };
+            open.taken += 1;
+            open.told.extend(news(&note).filter(|_| open.watched));
+            if let Note::Flush(done) = note {
+                open.waiting.push(done);
+            } else if open.written.is_ok() {
+                open.written = self.write(note, state);
+            }
+            open.bytes += ROW + self.archive.pool.take_fresh();
             self.load.done(weight);
             // Who waits wants it written now.
-            next = if taken < BATCH && waiting.is_empty() {
-                self.notes.try_recv().ok()
-            } else {
-                None
-            };
-        }
-        let written = written.and_then(|()| self.archive.settle());
-        if written.is_err() {
-            if !self.archive.conn.is_autocommit() {
-                // What cannot be rolled back was not begun.
-                let _ = self.archive.conn.execute_batch("ROLLBACK");
+            if !open.waiting.is_empty() {
+                self.commit(batch.take(), state);
             }
-            self.archive.rolled_back();
-            self.load.lost(taken);
+            if offered.elapsed() > STEP {
+                thread::yield_now();
+                offered = Instant::now();
+            }
+        }
+    }
+
+    /// Begins a transaction; `None` where there is no room for one.
+    fn begin(&mut self, weight: usize, state: &mut State) -> Option<Batch> {
+        state.batches = state.batches.wrapping_add(1);
+        state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
+        self.archive.lose_ends(self.load.take_lost_ends());
+        let room = self.make_room(weight);
+        if let Ok(room) = room {
+            state.has_room(room);
+        }
+        match room {
+            Ok(false) => return None,
+            Ok(true) => {}
+            Err(error) => {
+                state.came_to(Err(error));
+                return None;
+            }
+        }
+        Some(Batch {
+            taken: 0,
+            bytes: 0,
+            watched: self.live.as_ref().is_some_and(|live| live.receiver_count() > 0),
+            told: Vec::new(),
+            waiting: Vec::new(),
+            written: self.archive.begin_writing(),
+        })
+    }
+
+    fn commit(&mut self, batch: Option<Batch>, state: &mut State) {
+        let Some(batch) = batch else { return };
+        let written = batch.written.and_then(|()| self.archive.settle());
+        if written.is_err() {
+            self.roll_back();
+            self.load.lost(batch.taken);
         } else if let Some(live) = &self.live {
-            for news in told {
+            for news in batch.told {
                 // Whoever watched may just have gone.
                 let _ = live.send(news);
             }
         }
-        for done in waiting {
+        for done in batch.waiting {
             // Nobody may wait any more.
             let _ = done.send(());
         }
-        written
+        state.came_to(written);
     }
+
+    /// The next note, if there is one.
+    fn take(&mut self) -> Option<Note> {
+        self.next.take().or_else(|| self.notes.try_recv().ok())
+    }
+
+    /// Has the oldest go until a transaction that begins with so many bytes fits under the bound, or time is up.
+    fn make_room(&mut self, weight: usize) -> rusqlite::Result<bool> {
+        let until = Instant::now() + MAKING_ROOM;
+        loop {
+            if keep::has_room(&self.archive.conn, self.bounds, weight)? {
+                return Ok(true);
+            }
+            if Instant::now() > until {
+                return Ok(false);
+            }
+            if !keep::step(&mut self.archive, self.bounds, now_ms(), true)? {
+                keep::empty_log(&self.archive.conn)?;
+                return keep::has_room(&self.archive.conn, self.bounds, weight);
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// There is no room for a note, or it cannot be written.
+    fn leave_out(&mut self, note: Note) {
+        self.load.done(note.weight());
+        match note {
+            // Nobody may wait any more.
+            Note::Flush(done) => drop(done.send(())),
+            note => {
+                self.archive.skip(&note);
+                self.load.lost(1);
+            }
+        }
+    }
+
+    /// Writes one note. One that panics is counted and left out; the transaction goes on without.
+    fn write(&mut self, note: Note, state: &mut State) -> rusqlite::Result<()> {
+        let id = note.exchange();
+        let write = AssertUnwindSafe(|| self.archive.write(note));
+        catch_unwind(write).unwrap_or_else(|_| {
+            state.is_odd();
+            self.load.lost(1);
+            self.archive.is_odd(id);
+            Ok(())
+        })
+    }
+
+    fn roll_back(&mut self) {
+        if !self.archive.conn.is_autocommit() {
+            // What cannot be rolled back was not begun.
+            let _ = self.archive.conn.execute_batch("ROLLBACK");
+        }
+        self.archive.rolled_back();
+    }
+}
+
+/// Gives this thread the lowest class that the system has, or the lowest priority: it never takes the processor from a
+/// stream. Where neither can be had it goes on as it is.
+fn run_in_background() {
+    use thread_priority::{ThreadPriority, set_current_thread_priority};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use thread_priority::{
+            NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+            thread_native_id,
+        };
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        if set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).is_ok() {
+            return;
+        }
+    }
+    let _ = set_current_thread_priority(ThreadPriority::Min);
 }
 
 /// Takes notes as long as there are any, and keeps none.

@@ -87,6 +87,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
     let open = move || {
         let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
         // The search for credentials is made ready here, behind the start.
+        schema::bound_log(&conn, bounds.max_bytes)?;
         let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
         Ok::<_, JournalError>(Archive::new(conn, redactor, tags)?)
     };
@@ -98,6 +99,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
                 load,
                 live,
                 bounds,
+                next: None,
             };
             keeper.run();
         }

@@ -136,6 +136,20 @@ impl Copied {
 const SMALL: usize = 4096;
 
 impl Note {
+    /// The exchange that it is of.
+    pub(super) fn exchange(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Begin(begun) => Some(begun.id.as_str().into()),
+            Self::Sent { id, .. }
+            | Self::Answered { id, .. }
+            | Self::Received { id, .. }
+            | Self::Counted { id, .. }
+            | Self::Shown { id, .. } => Some(Arc::clone(id)),
+            Self::End { event, .. } => Some(event.id.as_str().into()),
+            Self::Flush(_) => None,
+        }
+    }
+
     /// Bytes that it keeps in memory while it waits. Slices of one body are counted each: too high, never too low.
     pub(super) fn weight(&self) -> usize {
         SMALL

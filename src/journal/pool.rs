@@ -28,6 +28,9 @@ const REMEMBERED: usize = 64 * 1024;
 /// Under this size nothing is won by packing.
 const PACKED_FROM: usize = 96;
 
+/// What a piece takes beside its text, about: its row, its hash's place in the index, its node.
+const ENTRY: usize = 300;
+
 /// zstd's own default: a tenth of the time of what would save another few percent.
 const LEVEL: i32 = 3;
 
@@ -106,6 +109,8 @@ pub(super) struct Pool {
     /// Pointers that came and are not written down yet. What is new is written as pointed to once.
     pointed: HashMap<To, i64>,
     packer: Option<zstd::bulk::Compressor<'static>>,
+    /// Bytes of texts that were written since somebody asked.
+    fresh: usize,
 }
 
 impl Pool {
@@ -118,7 +123,13 @@ impl Pool {
             rows: Cache::new(REMEMBERED),
             pointed: HashMap::new(),
             packer: zstd::bulk::Compressor::new(LEVEL).ok(),
+            fresh: 0,
         }
+    }
+
+    /// Bytes of texts that were written since this was asked last.
+    pub(super) fn take_fresh(&mut self) -> usize {
+        std::mem::take(&mut self.fresh)
     }
 
     /// A text's hash in this process.
@@ -399,6 +410,7 @@ impl Pool {
             packed.as_deref().unwrap_or(clean),
         ])?;
         let id = conn.last_insert_rowid();
+        self.fresh += ENTRY + packed.as_deref().map_or(clean.len(), <[u8]>::len);
         self.pointed.insert(To::Piece(id), -1);
         Ok(id)
     }

@@ -13,8 +13,13 @@ pub const FILE: &str = "journal.db";
 /// How long a statement waits for somebody else to let go of the file.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// The write-ahead log shrinks back to this after a burst; bytes.
-const WAL_KEEP: u32 = 8 << 20;
+/// The write-ahead log shrinks back to this after a burst, and is moved to the file from this on; bytes. Under a small bound it
+/// is this part of it.
+const LOG: u64 = 4 << 20;
+const LOG_PART: u64 = 16;
+
+/// Bytes of a page: SQLite's default.
+const PAGE: u64 = 4096;
 
 /// Bytes of the file that are read through a map: a transcript's pieces lie all over it.
 const MAPPED: u32 = 256 << 20;
@@ -126,10 +131,19 @@ pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
     let mut conn = connect(&file)?;
     // A power loss may take the last exchanges; it never breaks the file, and the store is the one that must not lose.
     conn.execute_batch(&format!(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {WAL_KEEP};"
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {LOG};"
     ))?;
     migrate(&mut conn, &file)?;
     Ok(conn)
+}
+
+/// Keeps the write-ahead log small beside a file of at most so many bytes.
+pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<()> {
+    let most = (max_bytes / LOG_PART).clamp(16 * PAGE, LOG);
+    conn.execute_batch(&format!(
+        "PRAGMA journal_size_limit = {most}; PRAGMA wal_autocheckpoint = {};",
+        most / PAGE
+    ))
 }
 
 /// What SQLite would flush ten times over while it makes a file is flushed once, when all of it is there.

@@ -21,9 +21,10 @@ const QUEUE_NOTES: usize = 16 * 1024;
 /// Notes kept free for the ends of exchanges, so that an overflow loses bodies before it loses a row.
 const KEPT_FOR_ENDS: usize = 4 * 1024;
 
-/// Notes, and bytes of bodies, that are not left waiting for more to come; or this part of what may wait at all.
+/// Notes, and bytes of bodies, that are not left waiting for more to come; or this part of what may wait at all. Bodies are let
+/// go while they are in the caches, and their memory is used again for the next.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
-const URGENT_BYTES: usize = 8 << 20;
+const URGENT_BYTES: usize = 512 << 10;
 const URGENT_PART: usize = 4;
 
 /// A piece of a body under this size is copied. A piece that is kept keeps the whole buffer that the connection was
@@ -69,7 +70,7 @@ struct Shared {
     load: Arc<Load>,
     live: broadcast::Sender<Live>,
     /// Exchanges of which a note was dropped before their end.
-    partial: Mutex<HashSet<String>>,
+    partial: Mutex<HashSet<Arc<str>>>,
     queue_bytes: usize,
     response_bytes: usize,
 }
@@ -85,6 +86,8 @@ pub(super) struct Load {
     dropped: AtomicU64,
     /// Whether what waits is to be written at once.
     urgent: AtomicBool,
+    /// Exchanges whose end did not find room in the queue, so that nobody waits for it.
+    lost_ends: Mutex<Vec<String>>,
     keeper: OnceLock<Thread>,
 }
 
@@ -114,6 +117,20 @@ impl Load {
     /// So many notes could not be written.
     pub(super) fn lost(&self, notes: usize) {
         self.dropped.fetch_add(notes as u64, Relaxed);
+    }
+
+    /// The end of this exchange will not come.
+    fn lost_end(&self, id: String) {
+        self.lock_lost_ends().push(id);
+    }
+
+    /// Exchanges whose ends will not come, once.
+    pub(super) fn take_lost_ends(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lock_lost_ends())
+    }
+
+    fn lock_lost_ends(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.lost_ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A note has left the queue.
@@ -164,11 +181,14 @@ impl Tap {
     /// An exchange is over. Also those without a transcript are noted.
     pub fn end(&self, event: &ExchangeEvent) {
         let Some(shared) = &self.0 else { return };
-        let partial = shared.lock_partial().remove(&event.id);
-        shared.send(Note::End {
+        let partial = shared.lock_partial().remove(event.id.as_str());
+        let end = Note::End {
             event: Box::new(event.clone()),
             partial,
-        });
+        };
+        if !shared.send(end) {
+            shared.load.lost_end(event.id.clone());
+        }
     }
 
     /// A handoff has fired: whoever watches hears of it now, and the journal keeps it with its exchange.
@@ -212,7 +232,7 @@ impl Tap {
 }
 
 impl Shared {
-    fn lock_partial(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+    fn lock_partial(&self) -> std::sync::MutexGuard<'_, HashSet<Arc<str>>> {
         self.partial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -257,7 +277,7 @@ struct Open {
 impl Open {
     fn send(&self, note: Note) {
         if !self.shared.send(note) {
-            self.shared.lock_partial().insert(self.id.to_string());
+            self.shared.lock_partial().insert(Arc::clone(&self.id));
         }
     }
 }
@@ -280,7 +300,7 @@ impl Recording {
             open.begun.store(true, Relaxed);
         } else {
             // Without its beginning nothing else of it can be kept but its end.
-            open.shared.lock_partial().insert(open.id.to_string());
+            open.shared.lock_partial().insert(Arc::clone(&open.id));
         }
     }
 

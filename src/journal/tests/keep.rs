@@ -120,12 +120,12 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
         max_age_ms: u64::MAX,
     };
     // One step drops eight; then what they alone had goes.
-    assert!(keep::step(&mut archive, one_byte, 0).unwrap());
+    assert!(keep::step(&mut archive, one_byte, 0, false).unwrap());
     let enough = Bounds {
         max_bytes: u64::MAX,
         max_age_ms: u64::MAX,
     };
-    while keep::step(&mut archive, enough, 0).unwrap() {}
+    while keep::step(&mut archive, enough, 0, false).unwrap() {}
     let query = query(dir.path());
     assert_eq!(query.totals().unwrap().exchanges, 2);
     assert_eq!(
@@ -133,6 +133,148 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
         body(&all[..19])
     );
     assert_eq!(query.body(&ids[0], Side::Received).unwrap(), None);
+}
+
+/// Bytes on the disk: the file, its log and the log's index.
+fn on_disk(dir: &Path) -> u64 {
+    let size = |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |meta| meta.len());
+    size(FILE) + size("journal.db-wal")
+}
+
+#[test]
+fn the_bound_holds_under_a_flood_log_included() {
+    let dir = tempfile::tempdir().unwrap();
+    let bound = 4 << 20;
+    let small = Settings {
+        max_bytes: bound,
+        queue_bytes: 8 << 20,
+        ..settings()
+    };
+    let tap = start(&small, dir.path(), &[]).unwrap();
+    let (mut most, mut bytes) = (0, 0_u64);
+    for n in 0..6_000 {
+        // Words that nobody has said before, 2 KB of them.
+        let words = (0..250).map(|i| {
+            format!(
+                "{:x}",
+                (u64::from(n) * 1_000 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            )
+        });
+        let received = body(&[said("user", &words.collect::<Vec<_>>().join(" "))]);
+        bytes += received.len() as u64;
+        note(
+            &tap,
+            n,
+            &received,
+            from_ref(&received),
+            &[],
+            &Bytes::from_static(b"{}"),
+        );
+        most = most.max(on_disk(dir.path()));
+        if n % 500 == 499 {
+            assert!(tap.flush(LONG));
+            most = most.max(on_disk(dir.path()));
+        }
+    }
+    assert!(tap.flush(LONG));
+    most = most.max(on_disk(dir.path()));
+    println!(
+        "{bytes} bytes said, at most {most} on the disk, {} copies dropped",
+        tap.dropped()
+    );
+    assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
+    // The newest is there.
+    let query = query(dir.path());
+    assert!(query.row(&id(5_999)).unwrap().is_some());
+    assert!(query.totals().unwrap().exchanges > 100);
+}
+
+#[test]
+fn a_lost_end_does_not_keep_the_oldest_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tap, notes, load) = Tap::new(1 << 20, 1 << 20);
+    let one = body(&[said("user", "y")]);
+    // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
+    for n in 0..40 {
+        let recording = tap.exchange(&id(n));
+        recording.begin(|| begun(&id(n), "c", &one));
+    }
+    let recording = tap.exchange(&id(500));
+    recording.begin(|| begun(&id(500), "c", &one));
+    while tap.dropped() == 0 {
+        recording.counted(Usage::default(), Stop::Done);
+    }
+    for n in 10_000.. {
+        let before = tap.dropped();
+        tap.end(&over(&id(n), "c", 1, &[]));
+        if tap.dropped() > before {
+            break;
+        }
+    }
+    tap.end(&over(&id(500), "c", 1, &[]));
+    for n in 0..40 {
+        tap.end(&over(&id(n), "c", one.len(), &[]));
+    }
+    let conn = schema::make(dir.path()).unwrap();
+    let keeper = Keeper {
+        archive: Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap(),
+        notes,
+        load,
+        live: None,
+        bounds: Bounds {
+            max_bytes: 1 << 40,
+            max_age_ms: u64::MAX,
+        },
+        next: None,
+    };
+    let thread = std::thread::spawn(move || keeper.run());
+    assert!(tap.flush(LONG));
+    for n in 0..40 {
+        let row = query(dir.path()).row(&id(n)).unwrap().unwrap();
+        assert!(!row.open && row.partial, "{row:?}");
+    }
+    drop((tap, recording));
+    thread.join().unwrap();
+    // And whoever still looks for room among exchanges under way finds those behind them.
+    let conn = schema::open(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    archive.begin_writing().unwrap();
+    for n in 2_000..2_020 {
+        archive
+            .write(note::Note::Begin(Box::new(begun(&id(n), "d", &one))))
+            .unwrap();
+    }
+    archive.settle().unwrap();
+    let none = Bounds {
+        max_bytes: 4,
+        max_age_ms: u64::MAX,
+    };
+    while keep::step(&mut archive, none, 0, true).unwrap() {}
+    assert_eq!(
+        query(dir.path()).totals().unwrap().exchanges,
+        20,
+        "those under way"
+    );
+}
+
+#[test]
+fn an_odd_body_costs_its_own_copy_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let one = body(&[said("user", "y")]);
+    let recording = tap.exchange(&id(1));
+    recording.begin(|| Begun {
+        model: Some("odd".to_owned()),
+        ..begun(&id(1), "c", &one)
+    });
+    tap.end(&over(&id(1), "c", one.len(), &[]));
+    let other = note(&tap, 2, &one, from_ref(&one), &[], &Bytes::from_static(b"{}"));
+    assert!(tap.flush(LONG), "the thread goes on");
+    let query = query(dir.path());
+    assert!(query.row(&id(1)).unwrap().unwrap().partial);
+    assert!(!query.row(&other).unwrap().unwrap().partial);
+    assert_eq!(query.body(&other, Side::Received).unwrap().unwrap(), one);
+    assert_eq!(tap.dropped(), 1);
 }
 
 #[test]
