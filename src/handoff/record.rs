@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::wire::WireId;
+use crate::wire::{WireId, sibling_key};
 
 /// A handoff's id, and an aside's: a UUIDv7, so that ids sort by time.
 pub type HandoffId = Uuid;
@@ -148,6 +148,16 @@ pub enum Place {
     },
     /// At the line `[[handoff-aside:ID]]`, ID being the pair's own.
     Aside,
+}
+
+impl Place {
+    /// What a pair here is looked up by: the sibling's id, or what of its anchor agents cannot drop.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
+            Self::Aside => None,
+        }
+    }
 }
 
 /// A hidden call with its result: in the upstream view, and not in the agent's.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Place};
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
 
 /// Everything in maps behind one lock, which is held for look-ups alone.
 #[derive(Debug, Default)]
@@ -209,9 +209,9 @@ impl Inner {
     /// Written again, a pair keeps the date of its last use.
     fn put_pair(&mut self, pair: &HiddenPair) {
         let used_ms = self.unlink(pair.id).map_or(0, |old| old.at_ms);
-        if let Place::Beside { sibling, .. } = &pair.place {
+        if let Some(key) = pair.place.key() {
             let known = self.beside.entry(pair.principal.clone()).or_default();
-            known.entry(sibling.clone()).or_default().push(pair.id);
+            known.entry(key.to_owned()).or_default().push(pair.id);
         }
         let touched = Touched {
             value: pair.clone(),
@@ -223,13 +223,13 @@ impl Inner {
     /// Takes a pair out, with its place beside its sibling.
     fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
         let old = self.pairs.remove(&id)?;
-        if let Place::Beside { sibling, .. } = &old.value.place
+        if let Some(key) = old.value.place.key()
             && let Some(known) = self.beside.get_mut(&old.value.principal)
-            && let Some(ids) = known.get_mut(sibling)
+            && let Some(ids) = known.get_mut(key)
         {
             ids.retain(|other| *other != id);
             if ids.is_empty() {
-                known.remove(sibling);
+                known.remove(key);
             }
         }
         Some(old)

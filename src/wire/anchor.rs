@@ -1,8 +1,10 @@
 //! Names a call so that it is found again where ids are missing or were dropped on the way (DESIGN.md, 13.4):
-//! by its id, its thought signature, and its name and arguments, whatever of them is left.
+//! by its id, its thought signature, and its name, arguments and place, whatever of them is left.
 //!
-//! An anchor is kept as text in a hidden pair's place: `~SIGNATURE.CALL.PLACE.ID`, the first three hashes in
-//! hexadecimal or `-`. A sibling without the tilde is a plain id.
+//! An anchor is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in
+//! hexadecimal, the third or `-`. What stands before the semicolon is what no agent drops: pairs are looked up by it.
+//! Older versions wrote `~SIGNATURE.CALL.PLACE.ID`, with a place only where id and signature were missing. A sibling
+//! without the tilde is a plain id.
 
 use std::collections::HashMap;
 
@@ -11,21 +13,27 @@ use crate::json::{self, Span};
 /// Depth at which arguments are hashed as they are spelled: deeper ones are nobody's.
 const DEPTH: u32 = 32;
 
+/// What every anchor of this version begins with.
+const VERSION: &str = "~2.";
+
 /// What a call can be known by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Anchor {
+    /// Written by an older version.
+    older: bool,
     signature: Option<u64>,
     call: u64,
-    place: Option<u64>,
+    place: Option<Place>,
     id: String,
 }
 
-/// Where in a transcript a message stands, for calls that have nothing else.
+/// Where in a transcript a message stands.
 pub(super) type Place = u64;
 
 /// The anchors of one message's calls, in order: equal calls are told apart by their order.
 #[derive(Debug, Default)]
 pub(super) struct Anchors {
+    /// How many calls of the same name and arguments there were.
     seen: HashMap<u64, u64>,
 }
 
@@ -43,95 +51,157 @@ pub(super) struct Traits {
 }
 
 impl Anchors {
-    /// The next call of the message; `place` says where the message stands, asked only where nothing else
-    /// tells the call from others.
-    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: impl FnOnce() -> Place) -> Anchor {
-        let name = call.name.map_or(0, |n| digest(text, n, 0));
-        let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
-        let same = mix(name, arguments);
-        let seen = self.seen.entry(same).or_default();
-        let before = *seen;
-        *seen += 1;
+    /// The next call of the message that stands at `place`.
+    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: Place) -> Anchor {
+        self.of(text, call, same(text, &call), place)
+    }
+
+    /// The next call, of which it is known what its name and arguments come to.
+    pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: Place) -> Anchor {
+        let before = self.seen.entry(same).or_default();
+        let nth = *before;
+        *before += 1;
         let id = call
             .id
             .map_or(String::new(), |i| json::unescape(i.of(text)).into_owned());
-        let signature = call.signature.map(|s| of_signature(&json::unescape(s.of(text))));
-        let bare = id.is_empty() && signature.is_none();
         Anchor {
-            signature,
-            call: mix(same, before),
-            place: bare.then(place),
+            older: false,
+            signature: call.signature.map(|s| of_signature(&json::unescape(s.of(text)))),
+            call: mix(same, nth),
+            place: Some(place),
             id,
         }
     }
 }
 
+/// What a call's name and arguments come to.
+pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
+    let name = call.name.map_or(0, |n| digest(text, n, 0));
+    let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
+    mix(name, arguments)
+}
+
+/// What a pair beside this sibling is looked up by.
+pub(crate) fn sibling_key(sibling: &str) -> &str {
+    match sibling.split_once(';') {
+        Some((key, _)) if key.starts_with(VERSION) => key,
+        _ => sibling,
+    }
+}
+
 impl Anchor {
+    /// What is left of it whatever an agent drops.
+    pub(super) fn key(&self) -> String {
+        format!(
+            "{VERSION}{:016x}.{:016x}",
+            self.call,
+            self.place.unwrap_or_default()
+        )
+    }
+
     /// As a hidden pair's place keeps it.
     pub(super) fn text(&self) -> String {
-        let hash = |h: Option<u64>| h.map_or("-".to_owned(), |h| format!("{h:016x}"));
-        format!(
-            "~{}.{:016x}.{}.{}",
-            hash(self.signature),
-            self.call,
-            hash(self.place),
-            self.id
-        )
+        let signature = self.signature.map_or("-".to_owned(), |h| format!("{h:016x}"));
+        format!("{};{signature}.{}", self.key(), self.id)
+    }
+
+    /// Whether an older version wrote it.
+    pub(super) fn is_older(&self) -> bool {
+        self.older
     }
 
     /// Reads it back; a text that is no anchor is an id.
     pub(super) fn read(text: &str) -> Self {
-        Self::parse(text).unwrap_or_else(|| Self {
+        let read = match text.strip_prefix(VERSION) {
+            Some(rest) => Self::parse(rest),
+            None => Self::parse_older(text),
+        };
+        read.unwrap_or_else(|| Self {
+            older: true,
             id: text.to_owned(),
             ..Self::default()
         })
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.strip_prefix('~')?.splitn(4, '.');
-        let mut hash = || -> Option<Option<u64>> {
-            match fields.next()? {
-                "-" => Some(None),
-                hex => Some(Some(u64::from_str_radix(hex, 16).ok()?)),
-            }
-        };
-        let (signature, call, place) = (hash()?, hash()??, hash()?);
+        let (key, rest) = text.split_once(';').unwrap_or((text, "-."));
+        let (call, place) = key.split_once('.')?;
+        let (signature, id) = rest.split_once('.')?;
         Some(Self {
+            older: false,
+            signature: hash(signature)?,
+            call: hash(call)??,
+            place: hash(place)?,
+            id: id.to_owned(),
+        })
+    }
+
+    fn parse_older(text: &str) -> Option<Self> {
+        let mut fields = text.strip_prefix('~')?.splitn(4, '.');
+        let (signature, call) = (hash(fields.next()?)?, hash(fields.next()?)??);
+        Some(Self {
+            older: true,
             signature,
             call,
-            place,
+            place: hash(fields.next()?)?,
             id: fields.next()?.to_owned(),
         })
     }
 
+    /// Whether `found` is the same call by what nobody else has: its id, or its signature.
+    pub(super) fn is_surely(&self, found: &Self) -> bool {
+        self.likeness(found) >= SURE
+    }
+
     /// How surely `found` is the same call: 0 not at all, more is better.
-    pub(super) fn likeness(&self, found: &Self) -> u8 {
+    fn likeness(&self, found: &Self) -> u8 {
+        let here = self.place.is_some() && self.place == found.place;
         let both_ids = !self.id.is_empty() && !found.id.is_empty();
         if both_ids && self.id == found.id {
-            return 4;
+            return SURE + 2 + u8::from(here);
         }
         let both_signed = self.signature.is_some() && found.signature.is_some();
         if both_signed && self.signature == found.signature {
-            return 3;
+            return SURE + u8::from(here);
         }
-        match self.call == found.call && !both_ids && !both_signed {
-            true if self.place.is_some() && self.place == found.place => 2,
-            true => 1,
-            false => 0,
+        if self.call != found.call || both_ids || both_signed {
+            return 0;
+        }
+        match self.place {
+            Some(_) if here => PLACED,
+            None if self.older => GUESSED,
+            _ => 0,
         }
     }
 }
 
+/// By id or signature.
+const SURE: u8 = 3;
+/// By name, arguments and place.
+const PLACED: u8 = 2;
+/// By name and arguments alone, as an older version kept it: good where there is but one such call.
+const GUESSED: u8 = 1;
+
+/// A hash in hexadecimal, or `-`.
+fn hash(field: &str) -> Option<Option<u64>> {
+    match field {
+        "-" => Some(None),
+        hex => Some(Some(u64::from_str_radix(hex, 16).ok()?)),
+    }
+}
+
 /// The most alike of `found`, the first among equals.
-pub(super) fn best<T>(wanted: &Anchor, found: impl Iterator<Item = (Anchor, T)>) -> Option<T> {
+pub(super) fn best<T>(wanted: &Anchor, found: impl IntoIterator<Item = (Anchor, T)>) -> Option<T> {
     let mut best: Option<(u8, T)> = None;
+    let mut guesses = 0;
     for (anchor, what) in found {
         let likeness = wanted.likeness(&anchor);
+        guesses += usize::from(likeness == GUESSED);
         if likeness > best.as_ref().map_or(0, |b| b.0) {
             best = Some((likeness, what));
         }
     }
-    best.map(|b| b.1)
+    best.filter(|b| b.0 > GUESSED || guesses == 1).map(|b| b.1)
 }
 
 /// Whether an id was drawn and not counted: it has a run of letters and digits that is long enough to be met once.
@@ -145,9 +215,19 @@ pub(super) fn is_random(id: &str) -> bool {
     })
 }
 
-/// The place of the message at `index` of a transcript whose first words are `opening`.
-pub(super) fn place(index: usize, opening: &str) -> Place {
-    mix(index as u64, fnv(opening.as_bytes()))
+/// The place of the model's message number `message` in a transcript with this opening; `lead` is what led to it.
+pub(super) fn place(message: u64, opening: u64, lead: u64) -> Place {
+    mix(mix(message, opening), lead)
+}
+
+/// The place that older versions gave to a message whose first turn is `index`.
+pub(super) fn older_place(index: usize, opening: u64) -> Place {
+    mix(index as u64, opening)
+}
+
+/// What a text comes to.
+pub(super) fn of_text(text: &str) -> u64 {
+    fnv(text.as_bytes())
 }
 
 /// Agents that decode signatures spell them again in either alphabet, padded or not.
@@ -173,7 +253,7 @@ fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().copied().fold(OFFSET, step)
 }
 
-fn mix(a: u64, b: u64) -> u64 {
+pub(super) fn mix(a: u64, b: u64) -> u64 {
     b.to_le_bytes().into_iter().fold(a ^ OFFSET, step)
 }
 
@@ -201,7 +281,7 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn anchor(call: &str) -> Anchor {
+    fn anchor_at(call: &str, place: Place) -> Anchor {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
         let call = Traits {
@@ -210,19 +290,50 @@ mod tests {
             id: json::get(text, whole, "id").map(Span::inner),
             signature: json::get(text, whole, "signature").map(Span::inner),
         };
-        Anchors::default().next(text, call, || place(3, "hello"))
+        Anchors::default().next(text, call, place)
     }
+
+    fn anchor(call: &str) -> Anchor {
+        anchor_at(call, 3)
+    }
+
+    const WHOLE: &str = r#"{"name":"f","args":{"a":1},"id":"x.y~z;","signature":"c2ln"}"#;
 
     #[test]
     fn an_anchor_is_read_back_as_it_was() {
-        for call in [
-            r#"{"name":"f","args":{"a":1},"id":"x.y~z","signature":"c2ln"}"#,
-            r#"{"name":"f"}"#,
-        ] {
+        for call in [WHOLE, r#"{"name":"f"}"#] {
             let made = anchor(call);
             assert_eq!(Anchor::read(&made.text()), made);
+            assert_eq!(sibling_key(&made.text()), made.key());
+            let bare = Anchor::read(&made.key());
+            assert_eq!(
+                (bare.call, bare.place, bare.id.as_str()),
+                (made.call, made.place, "")
+            );
         }
         assert_eq!(Anchor::read("call_1").id, "call_1");
+        assert_eq!(sibling_key("call;1"), "call;1");
+    }
+
+    /// Text for text as it was written: stores hold it.
+    #[test]
+    fn anchors_of_older_versions_are_read() {
+        let made = anchor(WHOLE);
+        let (call, signature) = (made.call, made.signature.unwrap());
+        let whole = Anchor::read(&format!("~{signature:016x}.{call:016x}.-.x.y~z;"));
+        let bare = Anchor::read(&format!("~-.{call:016x}.{:016x}.", older_place(1, 7)));
+        assert!(whole.is_older() && bare.is_older());
+        assert!(whole.is_surely(&made));
+        assert!(whole.is_surely(&anchor(r#"{"name":"g","signature":"c2ln"}"#)));
+        // Without a place, name and arguments are enough where nobody else has them.
+        let dropped = || anchor(r#"{"name":"f","args":{"a":1}}"#);
+        assert_eq!(best(&whole, [(dropped(), 1)]), Some(1));
+        assert_eq!(best(&whole, [(dropped(), 1), (dropped(), 2)]), None);
+        assert_eq!(best(&whole, [(dropped(), 1), (made, 2), (dropped(), 3)]), Some(2));
+        let at = |place| anchor_at(r#"{"name":"f","args":{"a":1}}"#, place);
+        let found = [(at(older_place(0, 7)), 0), (at(older_place(1, 7)), 1)];
+        assert_eq!(best(&bare, found), Some(1));
+        assert_eq!(best(&bare, [(dropped(), 1)]), None);
     }
 
     #[test]
@@ -263,14 +374,28 @@ mod tests {
     #[test]
     fn what_is_left_decides() {
         let whole = anchor(r#"{"name":"f","args":{"a":1},"id":"x","signature":"s"}"#);
-        let likeness = |call: &str| whole.likeness(&anchor(call));
-        assert_eq!(likeness(r#"{"name":"g","id":"x"}"#), 4);
-        assert_eq!(likeness(r#"{"name":"g","id":"other","signature":"s"}"#), 3);
-        assert_eq!(likeness(r#"{"name":"f","args":{"a":1}}"#), 1);
-        assert_eq!(likeness(r#"{"name":"f","args":{"a":1},"id":"other"}"#), 0);
-        assert_eq!(likeness(r#"{"name":"f","args":{"a":1},"signature":"other"}"#), 0);
-        assert_eq!(likeness(r#"{"name":"f","args":{"a":2}}"#), 0);
-        let bare = anchor(r#"{"name":"f"}"#);
-        assert_eq!(bare.likeness(&anchor(r#"{"name":"f"}"#)), 2);
+        let found = [
+            r#"{"name":"f","args":{"a":1},"id":"other","signature":"s"}"#,
+            r#"{"name":"f","args":{"a":1}}"#,
+            r#"{"name":"g","id":"x"}"#,
+        ];
+        let best_of = |calls: &[&str], place| {
+            let all = calls.iter().enumerate();
+            best(&whole, all.map(|(i, call)| (anchor_at(call, place), i)))
+        };
+        assert_eq!(best_of(&found, 3), Some(2), "the id");
+        assert_eq!(best_of(&found, 4), Some(2), "wherever it stands");
+        assert_eq!(best_of(&found[..2], 4), Some(0), "the signature");
+        assert_eq!(best_of(&found[1..2], 3), Some(0), "name, arguments and place");
+        assert_eq!(best_of(&found[1..2], 4), None, "at another place");
+        for other in [
+            r#"{"name":"f","args":{"a":1},"id":"other"}"#,
+            r#"{"name":"f","args":{"a":1},"signature":"other"}"#,
+            r#"{"name":"f","args":{"a":2}}"#,
+        ] {
+            assert_eq!(best_of(&[other], 3), None, "{other}");
+        }
+        let surely = |call: &str| whole.is_surely(&anchor(call));
+        assert!(surely(found[0]) && !surely(found[1]) && surely(found[2]));
     }
 }

@@ -17,6 +17,7 @@ use crate::skim::Skim;
 use crate::splice::Edit;
 
 mod anchor;
+mod anchored;
 pub mod anthropic;
 pub mod framing;
 pub mod gemini;
@@ -29,6 +30,8 @@ pub mod sse;
 pub mod view;
 mod walk;
 
+pub(crate) use anchor::sibling_key;
+pub use anchored::CallMemo;
 pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
 pub use spelling::Pass;
@@ -139,8 +142,9 @@ pub trait Wire: Send + Sync + 'static {
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
-    /// What a hidden pair may name a visible call of this turn by: its id, where the wire has nothing better.
-    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
+    /// What hidden pairs beside the calls of this turn are looked up by: the calls' ids, where the wire has nothing
+    /// better. `memo` is of the same view, and makes the way over many turns a short one.
+    fn call_keys(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
         let calls = self
             .anatomy(view, turn)
             .parts
@@ -166,6 +170,11 @@ pub trait Wire: Send + Sync + 'static {
             let part = anatomy.call(&view.body, sibling)?;
             Some((turn, anatomy, part))
         })
+    }
+
+    /// The sibling by a name that holds while what stands before the call is edited, where its own does not.
+    fn settled(&self, _view: &View, _sibling: &str, _from: usize) -> Option<String> {
+        None
     }
 
     /// Whether the call that a pair of *another* conversation stands beside is surely in this transcript, too: the
@@ -270,6 +279,11 @@ pub trait Wire: Send + Sync + 'static {
 
     /// Reads a reply that came in one piece.
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport>;
+
+    /// The same with its calls named by where the transcript will have them, behind the request `view`.
+    fn reply_to(&self, _view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        self.reply(body, watch)
+    }
 
     /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in
     /// front of them all: the first leg is a later one.

@@ -189,6 +189,12 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
         .then(|| pairs::put_asides(wire, reading, &cut, what, &mut placed, &mut changes))
         .flatten();
+    // Behind these edits the transcript is another one, and places in it are others.
+    let settled = with_asides
+        .as_ref()
+        .map(|_| pairs::settled(wire, &reading.view, what));
+    let pairs = settled.as_deref().unwrap_or(what.pairs);
+    let what = &Rewrite { pairs, ..*what };
     let (reading, from) = match &with_asides {
         Some(again) => (again, 0),
         None => (reading, cut::kept_from(&reading.view, what.cut)),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::texts::Texts;
-use super::{Change, Cut, Reading, Rewrite, Why};
+use super::{Change, Cut, Reading, Rewrite, Why, cut};
 use crate::handoff::record::{HiddenPair, Place};
 use crate::handoff::sentinel::MarkKind;
 use crate::json::Span;
@@ -132,6 +132,22 @@ pub(super) fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
         })
     })
     .collect()
+}
+
+/// The pairs with siblings that are found whatever is edited before them.
+pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<HiddenPair> {
+    let from = cut::kept_from(view, what.cut);
+    let settle = |pair: &HiddenPair| {
+        let mut pair = pair.clone();
+        if let Place::Beside { sibling, .. } = &mut pair.place
+            && pair.wire == wire.id()
+            && let Some(settled) = wire.settled(view, sibling, from)
+        {
+            *sibling = settled;
+        }
+        pair
+    };
+    what.pairs.iter().map(settle).collect()
 }
 
 /// Puts pairs back beside their siblings, and returns what the last of them left pending.

@@ -9,7 +9,7 @@ use crate::handoff::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
 use crate::skim::Skim;
 use crate::wire::view::{OwnItem, PartKind, Role, View};
-use crate::wire::{Call, Unread, Wire};
+use crate::wire::{Call, CallMemo, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
@@ -155,9 +155,10 @@ impl Reading {
     /// its result does.
     pub fn call_ids_back<'a>(&'a self, wire: &'a dyn Wire, from: usize) -> impl Iterator<Item = String> + 'a {
         let turns = (from..self.view.turns.len()).rev();
+        let mut memo = CallMemo::default();
         turns.flat_map(move |i| {
             let ids = match self.view.turns[i].role {
-                Role::Assistant => wire.call_keys(&self.view, i),
+                Role::Assistant => wire.call_keys(&self.view, i, &mut memo),
                 Role::Tool => self.answered(wire, i),
                 _ => Vec::new(),
             };

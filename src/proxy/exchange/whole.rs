@@ -46,7 +46,7 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
     if wire::tells_error(&body) {
         exchange.ctx.meter.decide(Outcome::InBandError);
     }
-    let Some(report) = exchange.prepared.wire.reply(&body, exchange.watch()) else {
+    let Some(report) = exchange.read_reply(&body) else {
         return shaped(parts.status, &parts.headers, OutBody::whole(body));
     };
     let mut course = Course {
@@ -89,6 +89,13 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
         (None, _) => joined,
     };
     shaped(parts.status, &parts.headers, body)
+}
+
+impl Exchange {
+    fn read_reply(&self, body: &Bytes) -> Option<LegReport> {
+        let prepared = &self.prepared;
+        prepared.wire.reply_to(&prepared.reading.view, body, self.watch())
+    }
 }
 
 async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
@@ -212,7 +219,7 @@ impl Course {
                 return None;
             }
         };
-        let report = self.exchange.prepared.wire.reply(&body, self.exchange.watch());
+        let report = self.exchange.read_reply(&body);
         if report.is_none() {
             tracing::error!(exchange = id, "leg answered with what is no reply of this API");
         }

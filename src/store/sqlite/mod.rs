@@ -274,7 +274,7 @@ impl Siblings {
     fn add(&self, pairs: &[HiddenPair]) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for pair in pairs {
-            if let Some(sibling) = rows::sibling(pair) {
+            if let Some(sibling) = pair.place.key() {
                 known.insert(self.hasher.hash_one((pair.principal.as_str(), sibling)));
             }
         }

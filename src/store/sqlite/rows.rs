@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Origin, Place};
+use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Origin};
 use crate::store::{HandoffFilter, foreign};
 use crate::wire::WireId;
 
@@ -121,7 +121,7 @@ pub(super) fn put_pair(conn: &Connection, pair: &HiddenPair) -> rusqlite::Result
         pair.id.as_bytes(),
         pair.principal,
         pair.conversation,
-        sibling(pair),
+        pair.place.key(),
         int(pair.created_ms),
         to_json(pair)?,
     ])?;
@@ -243,14 +243,6 @@ pub(super) fn sweep(conn: &Connection, before_ms: u64) -> rusqlite::Result<u64> 
         gone += conn.execute(sql, [int(before_ms)])?;
     }
     Ok(u64::try_from(gone).unwrap_or(u64::MAX))
-}
-
-/// The sibling's id, where the pair stands beside one.
-pub(super) fn sibling(pair: &HiddenPair) -> Option<&str> {
-    match &pair.place {
-        Place::Beside { sibling, .. } => Some(sibling),
-        Place::Aside => None,
-    }
 }
 
 fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {

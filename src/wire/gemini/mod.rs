@@ -18,12 +18,15 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId};
+use self::pairs::Contents;
+use super::{
+    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+};
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
 use crate::skim::Skim;
 use crate::splice::Edit;
-use crate::wire::Ending;
+use crate::wire::{Ending, anchored};
 
 /// The wire.
 pub struct Gemini;
@@ -42,19 +45,28 @@ impl Wire for Gemini {
     }
 
     fn message(&self, view: &View, turn: usize) -> std::ops::Range<usize> {
-        pairs::message(view, turn)
+        anchored::message(view, turn)
     }
 
     fn bound(&self, view: &View) -> bool {
         request::bound(view)
     }
 
-    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
-        pairs::call_keys(view, turn)
+    fn call_keys(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+        anchored::call_keys(Contents, view, turn, memo)
     }
 
     fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-        pairs::find_call(view, sibling, from)
+        let (turn, part) = anchored::find_call(Contents, view, sibling, from)?;
+        Some((turn, request::anatomy(view, turn), part))
+    }
+
+    fn settled(&self, view: &View, sibling: &str, from: usize) -> Option<String> {
+        Some(anchored::settled(Contents, view, sibling, from))
+    }
+
+    fn proves(&self, view: &View, sibling: &str) -> bool {
+        anchored::proves(Contents, view, sibling)
     }
 
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
@@ -105,11 +117,16 @@ impl Wire for Gemini {
     }
 
     fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(watch, request::place(view, view.turns.len())))
+        let place = anchored::place_of_answer(Contents, view);
+        Box::new(stream::Stream::new(watch, place))
     }
 
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch)
+        reply::read(body, watch, 0)
+    }
+
+    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch, anchored::place_of_answer(Contents, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

@@ -4,12 +4,12 @@
 use memchr::memmem;
 
 use super::part::Piece;
-use super::request::{current, pieces, place};
+use super::request::{current, pieces};
 use crate::handoff::record::{HiddenPair, Place};
 use crate::handoff::sentinel;
 use crate::json::{self, Span};
 use crate::splice::Edit;
-use crate::wire::anchor::{self, Anchor, Anchors};
+use crate::wire::anchored::{Call, Source, message};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{HiddenCall, TOOL_NAME};
 
@@ -53,75 +53,43 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// The contents of the model's message that `turn` belongs to.
-pub(super) fn message(view: &View, turn: usize) -> std::ops::Range<usize> {
-    let mine = |t: &usize| view.turns[*t].role == Role::Assistant;
-    let start = (0..turn).rev().take_while(mine).last().unwrap_or(turn);
-    let end = (turn..view.turns.len()).take_while(mine).last().unwrap_or(turn) + 1;
-    start..end
-}
-
 /// A part and the content it stands in.
 #[derive(Clone, Copy)]
 struct Placed {
     turn: usize,
-    index: usize,
     piece: Piece,
 }
 
 fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
     turns
         .flat_map(|turn| {
-            let all = pieces(view, turn).into_iter().enumerate();
-            all.map(move |(index, piece)| Placed { turn, index, piece })
+            let all = pieces(view, turn).into_iter();
+            all.map(move |piece| Placed { turn, piece })
         })
         .collect()
 }
 
-/// The calls of one message with what they can be known by.
-fn anchors(view: &View, turns: std::ops::Range<usize>) -> Vec<(Anchor, Placed)> {
-    let start = turns.start;
-    let mut anchors = Anchors::default();
-    let calls = placed(view, turns)
-        .into_iter()
-        .filter(|p| p.piece.part.kind == PartKind::Call);
-    calls
-        .map(|p| {
-            let anchor = anchors.next(&view.body, p.piece.traits(), || place(view, start));
-            (anchor, p)
-        })
-        .collect()
-}
+/// How contents are read for anchors.
+#[derive(Clone, Copy)]
+pub(super) struct Contents;
 
-/// A message's calls are told with its last content: the whole of it is read for each of them.
-pub(super) fn call_keys(view: &View, turn: usize) -> Vec<String> {
-    let goes_on = view
-        .turns
-        .get(turn + 1)
-        .is_some_and(|t| t.role == Role::Assistant);
-    if goes_on {
-        return Vec::new();
+impl Source for Contents {
+    fn calls(self, view: &View, turn: usize) -> Vec<Call> {
+        let pieces = pieces(view, turn).into_iter().enumerate();
+        let calls = pieces.filter(|(_, piece)| piece.part.kind == PartKind::Call);
+        calls
+            .map(|(part, piece)| Call {
+                traits: piece.traits(),
+                part,
+                start: piece.part.span.start,
+            })
+            .collect()
     }
-    let all = anchors(view, message(view, turn)).into_iter();
-    all.map(|(anchor, _)| anchor.text()).collect()
-}
 
-pub(super) fn find_call(view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-    let wanted = Anchor::read(sibling);
-    let mut turn = view.turns.partition_point(|t| t.span.end <= from);
-    let mut found = Vec::new();
-    while turn < view.turns.len() {
-        if view.turns[turn].role != Role::Assistant {
-            turn += 1;
-            continue;
-        }
-        let turns = message(view, turn);
-        turn = turns.end;
-        found.extend(anchors(view, turns));
+    fn said(self, view: &View, turn: usize) -> Vec<Span> {
+        let pieces = pieces(view, turn).into_iter();
+        pieces.filter_map(|piece| piece.part.text).collect()
     }
-    let found = found.into_iter().filter(|(_, p)| p.piece.part.span.start >= from);
-    let hit = anchor::best(&wanted, found)?;
-    Some((hit.turn, super::request::anatomy(view, hit.turn), hit.index))
 }
 
 /// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty

@@ -11,13 +11,14 @@ use crate::handoff::breaker::Breaker;
 use crate::handoff::record::HiddenPair;
 use crate::json;
 use crate::splice::{self, Edit};
-use crate::wire::anchor::Anchors;
+use crate::wire::anchor::{Anchors, Place};
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
 use crate::wire::view::{self, PartKind};
 use crate::wire::{Ending, Leg, Spoken, Watch};
 
-pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
+/// `place` is where the transcript will have the reply.
+pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
     let text: &[u8] = body;
     let chunk = Chunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
@@ -48,7 +49,7 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
             continue;
         }
         if piece.part.kind == PartKind::Call {
-            let anchor = anchors.next(text, piece.traits(), || 0);
+            let anchor = anchors.next(text, piece.traits(), place);
             report.calls.push((anchor.text(), report.parts));
         }
         report.parts += usize::from(!(is_text && in_text));

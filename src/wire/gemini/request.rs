@@ -8,7 +8,6 @@ use crate::handoff::tool;
 use crate::json::{self, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
-use crate::wire::anchor::{self, Place};
 use crate::wire::view::{Anatomy, Choice, Facts, PartKind, Role, Tools, Turn, View};
 use crate::wire::{Call, TOOL_NAME, Unread};
 
@@ -256,17 +255,6 @@ pub(super) fn current(view: &View) -> usize {
             && anatomy(view, *t).parts.iter().any(|p| p.kind != PartKind::Result)
     };
     (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
-}
-
-/// Where the message whose first content is `turn` stands.
-pub(super) fn place(view: &View, turn: usize) -> Place {
-    let first = view.turns.iter().position(|t| t.role == Role::User);
-    let parts = first.map_or(Vec::new(), |t| anatomy(view, t).parts);
-    let opening = parts.iter().rev().find_map(|p| p.text);
-    anchor::place(
-        turn,
-        &opening.map_or_else(Default::default, |o| json::unescape(view.text(o))),
-    )
 }
 
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {

@@ -259,8 +259,7 @@ impl Stream {
         }
         let (after, limit) = (self.report.parts, self.watch.held_bytes);
         if !(self.watch.hide && piece.is_ours(data)) {
-            let place = self.place;
-            let anchor = self.anchors.next(data, piece.traits(), || place);
+            let anchor = self.anchors.next(data, piece.traits(), self.place);
             self.report.calls.push((anchor.text(), after));
             self.report.parts += 1;
             self.run = if goes_on { Run::Shown } else { Run::None };

@@ -12,12 +12,15 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId};
+use self::pairs::Messages;
+use super::{
+    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+};
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
 use crate::skim::Skim;
 use crate::splice::Edit;
-use crate::wire::Ending;
+use crate::wire::{Ending, anchored};
 
 /// The wire.
 pub struct Ollama;
@@ -40,12 +43,21 @@ impl Wire for Ollama {
         false
     }
 
-    fn call_keys(&self, view: &View, turn: usize) -> Vec<String> {
-        pairs::call_keys(view, turn)
+    fn call_keys(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+        anchored::call_keys(Messages, view, turn, memo)
     }
 
     fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-        pairs::find_call(view, sibling, from)
+        let (turn, part) = anchored::find_call(Messages, view, sibling, from)?;
+        Some((turn, request::anatomy(view, turn), part))
+    }
+
+    fn settled(&self, view: &View, sibling: &str, from: usize) -> Option<String> {
+        Some(anchored::settled(Messages, view, sibling, from))
+    }
+
+    fn proves(&self, view: &View, sibling: &str) -> bool {
+        anchored::proves(Messages, view, sibling)
     }
 
     fn tool(&self, view: &View, description: &str) -> Option<Edit> {
@@ -96,11 +108,16 @@ impl Wire for Ollama {
     }
 
     fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(watch, request::place(view, view.turns.len())))
+        let place = anchored::place_of_answer(Messages, view);
+        Box::new(stream::Stream::new(watch, place))
     }
 
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch)
+        reply::read(body, watch, 0)
+    }
+
+    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        reply::read(body, watch, anchored::place_of_answer(Messages, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

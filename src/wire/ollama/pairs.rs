@@ -1,12 +1,12 @@
 //! Hidden calls and their results in Ollama's messages.
 
-use super::request::{anatomy, place, traits};
+use super::request::{anatomy, traits};
 use crate::handoff::record::{HiddenPair, Place};
 use crate::handoff::sentinel;
 use crate::json::{self, Span};
 use crate::splice::Edit;
-use crate::wire::anchor::{self, Anchor, Anchors};
-use crate::wire::view::{self, Anatomy, Part, PartKind, Role, View};
+use crate::wire::anchored::{Call, Source};
+use crate::wire::view::{self, Anatomy, Part, PartKind, View};
 use crate::wire::{HiddenCall, TOOL_NAME};
 
 /// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
@@ -42,35 +42,29 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// The calls of a message with what they can be known by, each with its part.
-fn anchors(view: &View, turn: usize) -> Vec<(Anchor, usize)> {
-    let mut anchors = Anchors::default();
-    let parts = anatomy(view, turn).parts.into_iter().enumerate();
-    parts
-        .filter(|(_, p)| p.kind == PartKind::Call)
-        .map(|(i, p)| {
-            let call = traits(&view.body, p.span);
-            (anchors.next(&view.body, call, || place(view, turn)), i)
-        })
-        .collect()
-}
+/// How messages are read for anchors.
+#[derive(Clone, Copy)]
+pub(super) struct Messages;
 
-pub(super) fn call_keys(view: &View, turn: usize) -> Vec<String> {
-    let all = anchors(view, turn).into_iter();
-    all.map(|(anchor, _)| anchor.text()).collect()
-}
+impl Source for Messages {
+    fn calls(self, view: &View, turn: usize) -> Vec<Call> {
+        // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
+        let start = view.turns[turn].span.end;
+        let parts = anatomy(view, turn).parts.into_iter().enumerate();
+        let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
+        calls
+            .map(|(part, call)| Call {
+                traits: traits(&view.body, call.span),
+                part,
+                start,
+            })
+            .collect()
+    }
 
-pub(super) fn find_call(view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-    let wanted = Anchor::read(sibling);
-    let turns = (0..view.turns.len())
-        .filter(|&t| view.turns[t].role == Role::Assistant && view.turns[t].span.end > from);
-    let calls = turns.flat_map(|turn| {
-        anchors(view, turn)
-            .into_iter()
-            .map(move |(anchor, part)| (anchor, (turn, part)))
-    });
-    let (turn, part) = anchor::best(&wanted, calls)?;
-    Some((turn, anatomy(view, turn), part))
+    fn said(self, view: &View, turn: usize) -> Vec<Span> {
+        let parts = anatomy(view, turn).parts.into_iter();
+        parts.filter_map(|part| part.text).collect()
+    }
 }
 
 /// Only calls count as parts here: text and calls are members of their own.

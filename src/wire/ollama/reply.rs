@@ -10,12 +10,13 @@ use crate::handoff::breaker::{self, Breaker};
 use crate::handoff::record::HiddenPair;
 use crate::json::{self, Span};
 use crate::splice::{self, Edit};
-use crate::wire::anchor::Anchors;
+use crate::wire::anchor::{Anchors, Place};
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
 use crate::wire::{Ending, Leg, Spoken, Watch};
 
-pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
+/// `place` is where the transcript will have the reply.
+pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
     let text: &[u8] = body;
     let line = Line::read(text)?;
     line.message?;
@@ -34,7 +35,7 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
             report.hidden.push(call);
             continue;
         }
-        let anchor = anchors.next(text, traits(text, call), || 0);
+        let anchor = anchors.next(text, traits(text, call), place);
         report.calls.push((anchor.text(), report.parts));
         report.parts += 1;
     }

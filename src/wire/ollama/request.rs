@@ -6,7 +6,7 @@ use crate::handoff::tool::SCHEMA;
 use crate::json::{self, Span};
 use crate::skim::Skim;
 use crate::splice::Edit;
-use crate::wire::anchor::{self, Place, Traits};
+use crate::wire::anchor::Traits;
 use crate::wire::view::{Anatomy, Facts, Part, PartKind, Role, Tools, Turn, View};
 use crate::wire::walk;
 use crate::wire::{Call, TOOL_NAME, Unread};
@@ -146,14 +146,6 @@ pub(super) fn traits(text: &[u8], call: Span) -> Traits {
 pub(super) fn is_ours(text: &[u8], call: Span) -> bool {
     let name = traits(text, call).name.and_then(|n| json::string(text, n));
     name.is_some_and(|n| n == TOOL_NAME)
-}
-
-/// Where the message at `turn` stands.
-pub(super) fn place(view: &View, turn: usize) -> Place {
-    let first = view.turns.iter().position(|t| t.role == Role::User);
-    let opening = first.and_then(|t| anatomy(view, t).parts.first().and_then(|p| p.text));
-    let opening = opening.map_or_else(Default::default, |o| json::unescape(view.text(o)));
-    anchor::place(turn, &opening)
 }
 
 pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {

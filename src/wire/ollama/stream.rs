@@ -305,8 +305,7 @@ impl Stream {
                     .push(hidden(data, *call, after, self.watch.held_bytes));
                 continue;
             }
-            let place = self.place;
-            let anchor = self.anchors.next(data, traits(data, *call), || place);
+            let anchor = self.anchors.next(data, traits(data, *call), self.place);
             self.report.calls.push((anchor.text(), after));
             self.report.parts += 1;
         }

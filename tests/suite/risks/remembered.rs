@@ -11,8 +11,45 @@ use tokio::sync::oneshot;
 
 use crate::harness::memory;
 use crate::harness::scene::Flaky;
-use crate::matrix::sides::{self, CHAT, GEMINI, OLLAMA, Side};
+use crate::matrix::sides::{self, CHAT, GEMINI, OLLAMA, Said, Side};
 use crate::matrix::stage::{Stage, carry, fresh, handoff, handoff_beside, sketch};
+
+/// Gemini as agents speak it that drop the ids of calls.
+const GEMINI_BARE: Side = Side {
+    body: |history, stream| (GEMINI.body)(&without_ids(history), stream),
+    ..GEMINI
+};
+
+/// Ollama as agents speak it that drop the ids of calls.
+const OLLAMA_BARE: Side = Side {
+    body: |history, stream| (OLLAMA.body)(&without_ids(history), stream),
+    ..OLLAMA
+};
+
+/// A history without the ids of calls and results.
+fn without_ids(history: &[Value]) -> Vec<Value> {
+    let mut history = history.to_vec();
+    let remove = |holder: Option<&mut Value>| {
+        if let Some(holder) = holder.and_then(Value::as_object_mut) {
+            holder.remove("id");
+        }
+    };
+    for message in &mut history {
+        for list in ["parts", "tool_calls"] {
+            for part in message
+                .get_mut(list)
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
+                remove(part.get_mut("functionCall"));
+                remove(part.get_mut("functionResponse"));
+                remove(Some(part));
+            }
+        }
+    }
+    history
+}
 
 macro_rules! on {
     ($($test:ident: $($name:ident $side:expr),*;)*) => {
@@ -29,16 +66,26 @@ macro_rules! on {
 
 on! {
     rewinding_twice_keeps_a_hidden_pair: anthropic sides::ANTHROPIC, openai_chat CHAT,
-        openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
+        openai_responses sides::RESPONSES, gemini GEMINI, gemini_bare GEMINI_BARE, ollama OLLAMA,
+        ollama_bare OLLAMA_BARE;
     a_neighbours_handoff_during_a_look_up: anthropic sides::ANTHROPIC, openai_chat CHAT,
-        openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
+        openai_responses sides::RESPONSES, gemini GEMINI, gemini_bare GEMINI_BARE, ollama OLLAMA,
+        ollama_bare OLLAMA_BARE;
     answers_that_break_off_at_once: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
     an_answer_that_was_not_read_goes_on_when_it_is_asked_for_again: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
-    an_identical_earlier_call_has_no_pair: anthropic sides::ANTHROPIC, gemini GEMINI,
-        ollama OLLAMA;
-    a_conversation_that_opens_alike_has_no_pair: anthropic sides::ANTHROPIC, gemini GEMINI, ollama OLLAMA;
+    an_identical_earlier_call_has_no_pair: anthropic sides::ANTHROPIC, gemini GEMINI, gemini_bare GEMINI_BARE,
+        ollama OLLAMA, ollama_bare OLLAMA_BARE;
+    a_conversation_that_opens_alike_has_no_pair: anthropic sides::ANTHROPIC, gemini GEMINI,
+        gemini_bare GEMINI_BARE, ollama OLLAMA, ollama_bare OLLAMA_BARE;
+    a_pair_behind_an_aside_has_its_place: anthropic sides::ANTHROPIC, openai_chat CHAT,
+        openai_responses sides::RESPONSES, gemini GEMINI, gemini_bare GEMINI_BARE, ollama OLLAMA,
+        ollama_bare OLLAMA_BARE;
+    late_results_beside_calls_without_ids: gemini_bare GEMINI_BARE, ollama_bare OLLAMA_BARE;
+    a_pair_follows_its_branch_into_another_session: anthropic sides::ANTHROPIC, openai_chat CHAT,
+        openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
+    a_call_without_an_id_is_no_proof_in_another_conversation: gemini_bare GEMINI_BARE, ollama_bare OLLAMA_BARE;
 }
 
 /// A call of the agent's own.
@@ -230,47 +277,76 @@ async fn a_conversation_that_opens_alike_has_no_pair(side: Side) {
     }
 }
 
-/// Servers that count their calls give the same ids in every conversation.
-#[tokio::test]
-async fn a_counted_id_is_no_proof_in_another_conversation() {
-    let session = |name: &'static str| [CHAT.headers, &[("x-session-id", name)]].concat();
-    let stage = Stage::new(CHAT, []).await;
-    let ask = async |name, history: &[Value]| {
-        let body = (CHAT.body)(history, true).to_string();
-        let heard = stage
-            .baton
-            .post((CHAT.path)(true), &session(name), body.into())
-            .await;
-        stage.said(&heard, true)
-    };
-    let call = |reply: Reply| reply.call_as("call_0", "read_file", json!({"path": "x"}));
-    stage.push(call(handoff_beside(Reply::new())));
-    let mixed = ask("mine", &stage.history()).await;
-    stage.push(call(Reply::text("Reading.")));
-    let called = ask("another", &stage.history()).await;
-    stage.push(Reply::text("Mended."));
-    let said = ask("another", &stage.ran(&stage.history(), &called)).await;
-    assert_eq!(said.text, "Mended.");
-    assert_eq!(calls(&stage.sent()), ["read_file"]);
-    stage.push(ends());
-    stage.push(fresh());
-    let fired = ask("mine", &stage.ran(&stage.history(), &mixed)).await;
+/// Behind a refused call the transcript is edited before the pair is put back, and its call stands elsewhere then.
+async fn a_pair_behind_an_aside_has_its_place(side: Side) {
+    for stream in [true, false] {
+        let refused = || Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
+        let stage = Stage::new(side, [refused(), reads("x"), reads_beside("x"), ends(), fresh()]).await;
+        let called = stage.ask(&stage.history(), stream).await;
+        let ran = stage.ran(&stage.history(), &called);
+        let mixed = stage.ask(&ran, stream).await;
+        let fired = stage.ask(&stage.ran(&ran, &mixed), stream).await;
+        assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+        let seen = fired_in(&stage);
+        let wanted = ["session_handoff", "read_file", "session_handoff", "read_file"];
+        assert_eq!(calls(&seen), wanted, "{seen:?}");
+        stage.at_peace();
+    }
+}
+
+/// Results that go with a cut are edited out before the pair is put back.
+async fn late_results_beside_calls_without_ids(side: Side) {
+    super::every::a_late_result_beside_a_hidden_pair(side).await;
+}
+
+/// Asks as the agent of a session that has a name.
+async fn ask_in(stage: &Stage, session: &'static str, history: &[Value]) -> Said {
+    let headers = [stage.side.headers, &[("x-session-id", session)]].concat();
+    let body = (stage.side.body)(history, true).to_string();
+    let heard = stage
+        .baton
+        .post((stage.side.path)(true), &headers, body.into())
+        .await;
+    stage.said(&heard, true)
+}
+
+/// A conversation that goes on under another session's name takes its pairs along: ids and signatures are proof.
+async fn a_pair_follows_its_branch_into_another_session(side: Side) {
+    let both = handoff_beside(Reply::new().call("read_file", json!({"path": "x"})));
+    let stage = Stage::new(side, [both, ends(), fresh()]).await;
+    let mixed = ask_in(&stage, "one", &stage.history()).await;
+    let fired = ask_in(&stage, "two", &stage.ran(&stage.history(), &mixed)).await;
     assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
     stage.at_peace();
 }
 
-/// A conversation that goes on under another session's name takes its pairs along: random ids are proof.
+async fn a_call_without_an_id_is_no_proof_in_another_conversation(side: Side) {
+    stays_in_its_session(side, |reply| reply.call("read_file", json!({"path": "x"}))).await;
+}
+
+/// Servers that count their calls give the same ids in every conversation.
 #[tokio::test]
-async fn a_pair_follows_its_branch_into_another_session() {
-    let stage = Stage::new(CHAT, [reads_beside("x"), ends(), fresh()]).await;
-    let ask = async |name, history: &[Value]| {
-        let headers = [CHAT.headers, &[("x-session-id", name)]].concat();
-        let body = (CHAT.body)(history, true).to_string();
-        let heard = stage.baton.post((CHAT.path)(true), &headers, body.into()).await;
-        stage.said(&heard, true)
-    };
-    let mixed = ask("one", &stage.history()).await;
-    let fired = ask("two", &stage.ran(&stage.history(), &mixed)).await;
+async fn a_counted_id_is_no_proof_in_another_conversation() {
+    stays_in_its_session(CHAT, |reply| {
+        reply.call_as("call_0", "read_file", json!({"path": "x"}))
+    })
+    .await;
+}
+
+/// Two sessions that are equal but for the call of ours in one of them.
+async fn stays_in_its_session(side: Side, reads: fn(Reply) -> Reply) {
+    let stage = Stage::new(side, []).await;
+    stage.push(reads(handoff_beside(Reply::new())));
+    let mixed = ask_in(&stage, "one", &stage.history()).await;
+    stage.push(reads(Reply::text("Reading.")));
+    let called = ask_in(&stage, "two", &stage.history()).await;
+    stage.push(Reply::text("Mended."));
+    let said = ask_in(&stage, "two", &stage.ran(&stage.history(), &called)).await;
+    assert_eq!(said.text, "Mended.");
+    assert_eq!(calls(&stage.sent()), ["read_file"]);
+    stage.push(ends());
+    stage.push(fresh());
+    let fired = ask_in(&stage, "one", &stage.ran(&stage.history(), &mixed)).await;
     assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
     stage.at_peace();
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::handoff::sentinel;
+use crate::wire::anchor;
 use crate::wire::view::{Choice, PartKind, Role};
 use crate::wire::{Unread, Wire};
 
@@ -173,10 +174,71 @@ const G: &str = r#"{"functionCall":{"name":"g","args":{}}}"#;
 const HIDDEN: &str = r#"{"functionCall":{"id":"h"}}"#;
 const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued; it runs when this turn ends."}}}"#;
 
+/// What a pair beside this call keeps of it: it was the whole answer to the transcript's opening.
+fn anchor_of(call: &str) -> String {
+    let asked = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
+    let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
+    let report = Gemini.reply_to(&asked.view, &body.into(), WATCH).unwrap();
+    report.calls[0].0.clone()
+}
+
+/// A pair of an older version: name and arguments, with a place only where there was nothing else.
+#[test]
+fn a_pair_of_an_older_version_finds_its_sibling() {
+    let bare = r#"{"functionCall":{"name":"f","args":{"b":"x","a":1.0}}}"#;
+    let call = anchor_of(bare)["~2.".len()..][..16].to_owned();
+    let place = anchor::older_place(1, anchor::of_text("go"));
+    let elsewhere = anchor::older_place(3, anchor::of_text("go"));
+    let named = format!("~-.{call}.-.i");
+    let placed = |key: &str, contents: &str| {
+        let (_, done) = rewritten(&transcript(contents), &[pair(key, -1)], false);
+        done.placed.len()
+    };
+    let (once, twice) = (model(bare), model(&format!("{bare},{bare}")));
+    assert_eq!(placed(&named, &once), 1);
+    assert_eq!(
+        placed(&named, &model(&bare.replace(r#""name""#, r#""id":"i","name""#))),
+        1
+    );
+    assert_eq!(
+        placed(&named, &model(&bare.replace(r#""name""#, r#""id":"j","name""#))),
+        0
+    );
+    assert_eq!(placed(&format!("~-.{call}.{place:016x}."), &twice), 1);
+    assert_eq!(placed(&format!("~-.{call}.{elsewhere:016x}."), &once), 0);
+}
+
+/// Every content is looked at once or twice, however they hang together.
+#[test]
+fn many_calls_are_named_in_the_time_of_one_walk() {
+    let (apart, result) = (
+        model(G),
+        r#"{"role":"user","parts":[{"functionResponse":{"name":"g"}}]}"#,
+    );
+    let contents = |one: &str| vec![one; 10_000].join(",");
+    let bodies = [
+        contents(&apart),
+        model(&contents(G)),
+        contents(&format!("{apart},{result}")),
+    ];
+    for body in bodies {
+        let opening = "x".repeat(1 << 20);
+        let body = format!(r#"{{"contents":[{{"parts":[{{"text":"{opening}"}}]}},{body}]}}"#);
+        let read = reading(&body);
+        let keys = read.call_ids(&Gemini);
+        assert_eq!(keys.len(), 10_000);
+        let (turn, _, part) = Gemini.find_call(&read.view, &keys[9_999], 0).unwrap();
+        let last = (0..read.view.turns.len()).rev();
+        let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
+        assert_eq!(last.next(), Some(turn));
+        assert_eq!(part + 1, Gemini.anatomy(&read.view, turn).parts.len());
+    }
+}
+
 #[test]
 fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
     let whole = r#"{"functionCall":{"id":"i","name":"f","args":{"a":1,"b":"x"}},"thoughtSignature":"ab+/"}"#;
-    let key = reading(&transcript(&model(whole))).call_ids(&Gemini).remove(0);
+    let key = anchor_of(whole);
     for sibling in [
         whole,
         F,

@@ -1,0 +1,377 @@
+//! The calls of a transcript by their anchors: what the wires share whose ids may be missing.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::TOOL_NAME;
+use super::anchor::{self, Anchor, Anchors, Place, Traits};
+use super::view::{Role, View};
+use crate::json::{self, Span};
+
+/// Names a call by its distance from the transcript's end, calls of ours not counted: it holds while texts and
+/// results before the call are edited.
+const FROM_END: &str = "~@";
+
+/// How a wire's transcript is read.
+pub(super) trait Source: Copy + 'static {
+    /// The calls of one of the model's turns, in order.
+    fn calls(self, view: &View, turn: usize) -> Vec<Call>;
+
+    /// The insides of the texts of one of the user's turns, in order.
+    fn said(self, view: &View, turn: usize) -> Vec<Span>;
+}
+
+/// A call in a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    /// What it is known by.
+    pub(super) traits: Traits,
+    /// Which part of its turn it is.
+    pub(super) part: usize,
+    /// What a cut has to stand before for the call to be sent.
+    pub(super) start: usize,
+}
+
+/// A call in a transcript.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    turn: usize,
+    call: Call,
+    /// Its name and arguments.
+    same: u64,
+}
+
+/// What is known of a transcript from one look at it to the next.
+#[derive(Debug, Default)]
+pub struct CallMemo {
+    places: Option<Places>,
+    /// The messages that were read last, with their calls: a message's place depends on the one before it.
+    read: Vec<(Range<usize>, Arc<[Known]>)>,
+    /// The message whose calls were named last.
+    named: Option<(Range<usize>, Vec<(usize, String)>)>,
+}
+
+/// What places have in common.
+#[derive(Debug)]
+struct Places {
+    opening: u64,
+    /// Of each turn, how many messages of the model's have begun.
+    messages: Vec<u32>,
+}
+
+/// The turns of the model's message that `turn` belongs to: neighbours, since agents send what was streamed in
+/// pieces of their own.
+pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
+    let mine = |t: &usize| view.turns[*t].role == Role::Assistant;
+    let start = (0..turn).rev().take_while(mine).last().unwrap_or(turn);
+    let end = (turn..view.turns.len()).take_while(mine).last().unwrap_or(turn) + 1;
+    start..end
+}
+
+impl Places {
+    fn new(source: impl Source, view: &View) -> Self {
+        let first = view.turns.iter().position(|t| t.role == Role::User);
+        let opening = first.and_then(|t| source.said(view, t).pop());
+        let (mut begun, mut speaks) = (0, false);
+        let count = view.turns.iter().map(|turn| {
+            let models = turn.role == Role::Assistant;
+            begun += u32::from(models && !speaks);
+            speaks = models;
+            begun
+        });
+        Self {
+            opening: opening.map_or_else(
+                || anchor::of_text(""),
+                |o| anchor::of_text(&json::unescape(view.text(o))),
+            ),
+            messages: count.collect(),
+        }
+    }
+
+    /// The place of the message that begins at `start`, which may be the one that is to come.
+    fn of(&self, view: &View, start: usize, lead: u64) -> Place {
+        let begun = match self.messages.get(start) {
+            Some(begun) => *begun,
+            None => self.messages.last().copied().unwrap_or_default() + 1,
+        };
+        debug_assert!(start <= view.turns.len());
+        anchor::place(begun.into(), self.opening, lead)
+    }
+}
+
+/// Reads a message's calls, or has them already.
+fn calls(source: impl Source, view: &View, message: Range<usize>, memo: &mut CallMemo) -> Arc<[Known]> {
+    if let Some((_, known)) = memo.read.iter().find(|(range, _)| *range == message) {
+        return Arc::clone(known);
+    }
+    let known: Arc<[Known]> = message
+        .clone()
+        .flat_map(|turn| {
+            let calls = source.calls(view, turn).into_iter();
+            calls.map(move |call| Known {
+                turn,
+                call,
+                same: anchor::same(&view.body, &call.traits),
+            })
+        })
+        .collect();
+    memo.read.truncate(1);
+    memo.read.insert(0, (message, Arc::clone(&known)));
+    known
+}
+
+/// What led to the message that begins at `start`: the calls before it, else the user's last words. Harnesses come
+/// and go with tagged texts, which are nobody's words.
+fn lead(source: impl Source, view: &View, start: usize, memo: &mut CallMemo) -> u64 {
+    let models = |t: &usize| view.turns[*t].role == Role::Assistant;
+    let Some(last) = (0..start).rev().find(models) else {
+        return 0;
+    };
+    let before = calls(source, view, message(view, last), memo);
+    if !before.is_empty() {
+        return before.iter().fold(1, |all, known| anchor::mix(all, known.same));
+    }
+    let texts = (last + 1..start)
+        .rev()
+        .flat_map(|t| source.said(view, t).into_iter().rev());
+    let mut words = texts.map(|span| json::unescape(view.text(span)));
+    let words = words.find_map(|text| {
+        let text = text.trim();
+        (!text.is_empty() && !text.starts_with('<')).then(|| anchor::of_text(text))
+    });
+    words.unwrap_or_default()
+}
+
+/// The anchors of a message's calls. Those of older versions had other places.
+fn anchors(
+    source: impl Source,
+    view: &View,
+    message: &Range<usize>,
+    older: bool,
+    memo: &mut CallMemo,
+) -> Vec<(Anchor, Known)> {
+    let known = calls(source, view, message.clone(), memo);
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let lead = if older {
+        0
+    } else {
+        lead(source, view, message.start, memo)
+    };
+    let places = memo.places.get_or_insert_with(|| Places::new(source, view));
+    let place = if older {
+        anchor::older_place(message.start, places.opening)
+    } else {
+        places.of(view, message.start, lead)
+    };
+    let mut anchors = Anchors::default();
+    let anchor = |k: &Known| (anchors.of(&view.body, k.call.traits, k.same, place), *k);
+    known.iter().map(anchor).collect()
+}
+
+/// The place of the answer to this request.
+pub(super) fn place_of_answer(source: impl Source, view: &View) -> Place {
+    let mut memo = CallMemo::default();
+    let end = view.turns.len();
+    // An answer may go on with the message that the request ends with.
+    let start = match view.turns.last() {
+        Some(turn) if turn.role == Role::Assistant => message(view, end - 1).start,
+        _ => end,
+    };
+    let lead = lead(source, view, start, &mut memo);
+    Places::new(source, view).of(view, start, lead)
+}
+
+/// What the calls of a turn are looked up by.
+pub(super) fn call_keys(source: impl Source, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+    let named = memo.named.take().filter(|(range, _)| range.contains(&turn));
+    let named = named.unwrap_or_else(|| {
+        let message = message(view, turn);
+        let all = anchors(source, view, &message, false, memo).into_iter();
+        let keys = all.map(|(anchor, known)| (known.turn, anchor.key())).collect();
+        (message, keys)
+    });
+    let first = named.1.partition_point(|(t, _)| *t < turn);
+    let mine = named.1[first..].iter().take_while(|(t, _)| *t == turn);
+    let keys = mine.map(|(_, key)| key.clone()).collect();
+    memo.named = Some(named);
+    keys
+}
+
+/// Every call at or behind offset `from`, with its anchor.
+fn all(source: impl Source, view: &View, from: usize, older: bool) -> Vec<(Anchor, Known)> {
+    let mut memo = CallMemo::default();
+    let mut turn = view.turns.partition_point(|t| t.span.end <= from);
+    let mut found = Vec::new();
+    while turn < view.turns.len() {
+        if view.turns[turn].role != Role::Assistant {
+            turn += 1;
+            continue;
+        }
+        let message = message(view, turn);
+        turn = message.end;
+        found.extend(anchors(source, view, &message, older, &mut memo));
+    }
+    found.retain(|(_, known)| known.call.start >= from);
+    found
+}
+
+/// The call that a sibling names, at or behind offset `from`: its turn, and which part of that it is.
+pub(super) fn find_call(
+    source: impl Source,
+    view: &View,
+    sibling: &str,
+    from: usize,
+) -> Option<(usize, usize)> {
+    let known = match sibling.strip_prefix(FROM_END) {
+        Some(distance) => from_end(source, view, distance.parse().ok()?)?,
+        None => {
+            let wanted = Anchor::read(sibling);
+            anchor::best(&wanted, all(source, view, from, wanted.is_older()))?
+        }
+    };
+    Some((known.turn, known.call.part))
+}
+
+/// The call that is so many calls from the transcript's end; the last one is 1.
+fn from_end(source: impl Source, view: &View, distance: usize) -> Option<Known> {
+    visible(source, view).nth(distance.checked_sub(1)?)
+}
+
+/// The agent's own calls, last ones first.
+fn visible<S: Source>(source: S, view: &View) -> impl Iterator<Item = Known> + use<'_, S> {
+    let turns = (0..view.turns.len()).rev();
+    let models = turns.filter(|&t| view.turns[t].role == Role::Assistant);
+    let calls = models.flat_map(move |turn| {
+        let calls = source.calls(view, turn).into_iter().rev();
+        calls.map(move |call| Known { turn, call, same: 0 })
+    });
+    calls.filter(move |known| {
+        let name = known.call.traits.name.and_then(|n| json::string(&view.body, n));
+        name.is_none_or(|n| n != TOOL_NAME)
+    })
+}
+
+/// The sibling by its distance from the transcript's end.
+pub(super) fn settled(source: impl Source, view: &View, sibling: &str, from: usize) -> String {
+    let found = find_call(source, view, sibling, from);
+    let distance = found.and_then(|(turn, part)| {
+        visible(source, view).position(|known| (known.turn, known.call.part) == (turn, part))
+    });
+    format!("{FROM_END}{}", distance.map_or(0, |d| d + 1))
+}
+
+/// Whether a call is surely the one that the sibling names.
+pub(super) fn proves(source: impl Source, view: &View, sibling: &str) -> bool {
+    let wanted = Anchor::read(sibling);
+    let all = all(source, view, 0, wanted.is_older());
+    all.iter().any(|(found, _)| wanted.is_surely(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::wire::view::{Facts, Turn};
+
+    thread_local! {
+        static LOOKS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// One call in each of the model's turns, of no name.
+    #[derive(Clone, Copy)]
+    struct Counted;
+
+    impl Source for Counted {
+        fn calls(self, _: &View, turn: usize) -> Vec<Call> {
+            LOOKS.set(LOOKS.get() + 1);
+            vec![Call {
+                traits: Traits::default(),
+                part: 0,
+                start: turn,
+            }]
+        }
+
+        fn said(self, _: &View, _: usize) -> Vec<Span> {
+            LOOKS.set(LOOKS.get() + 1);
+            Vec::new()
+        }
+    }
+
+    fn view(roles: impl Iterator<Item = Role>) -> View {
+        let turns = roles.enumerate().map(|(i, role)| Turn {
+            span: Span::new(i, i + 1),
+            role,
+        });
+        let turns: Vec<Turn> = turns.collect();
+        View {
+            body: vec![b' '; turns.len()].into(),
+            list: Span::new(0, turns.len()),
+            turns,
+            tools: None,
+            facts: Facts::default(),
+        }
+    }
+
+    fn keys(view: &View, back: usize) -> Vec<String> {
+        let mut memo = CallMemo::default();
+        let models = |t: &usize| view.turns[*t].role == Role::Assistant;
+        let turns = (0..view.turns.len()).rev().filter(models);
+        let keys = turns.flat_map(|turn| call_keys(Counted, view, turn, &mut memo));
+        keys.take(back).collect()
+    }
+
+    #[test]
+    fn a_walk_looks_at_each_turn_once() {
+        for turns in [100, 10_000] {
+            let apart = |n: usize| if n % 2 == 0 { Role::User } else { Role::Assistant };
+            let together = |n: usize| if n == 0 { Role::User } else { Role::Assistant };
+            for view in [view((0..turns).map(apart)), view((0..turns).map(together))] {
+                LOOKS.set(0);
+                let mut all = keys(&view, usize::MAX);
+                assert!(LOOKS.get() <= turns + 2, "{} looks at {turns} turns", LOOKS.get());
+                let calls = all.len();
+                all.sort();
+                all.dedup();
+                assert_eq!(all.len(), calls, "all are told apart");
+            }
+            // From the end, no more than asked for: a message, and what led to it.
+            let view = view((0..turns).map(apart));
+            LOOKS.set(0);
+            keys(&view, 1);
+            assert!(LOOKS.get() <= 4, "{}", LOOKS.get());
+        }
+    }
+
+    #[test]
+    fn the_answer_stands_where_the_next_request_has_it() {
+        use Role::{Assistant, Tool, User};
+        let asked = [User, Assistant, Tool, Tool];
+        let answered = [&asked[..], &[Assistant, Assistant, Tool]].concat();
+        let answer = place_of_answer(Counted, &view(asked.into_iter()));
+        let mut memo = CallMemo::default();
+        let key = &call_keys(Counted, &view(answered.into_iter()), 4, &mut memo)[0];
+        assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
+        // Behind a message that the answer goes on with.
+        let begun = [&asked[..], &[Assistant]].concat();
+        assert_eq!(place_of_answer(Counted, &view(begun.into_iter())), answer);
+    }
+
+    #[test]
+    fn a_call_keeps_its_distance_from_the_end() {
+        use Role::{Assistant, User};
+        let before = view([User, Assistant, User, Assistant, User].into_iter());
+        let key = keys(&before, usize::MAX).remove(1);
+        let settled = settled(Counted, &before, &key, 0);
+        let cut = view([User, Assistant, User, Assistant, User].into_iter().skip(1));
+        assert_eq!(find_call(Counted, &before, &key, 0), Some((1, 0)));
+        assert_eq!(find_call(Counted, &before, &settled, 0), Some((1, 0)));
+        assert_eq!(find_call(Counted, &cut, &settled, 0), Some((0, 0)));
+        assert_eq!(
+            find_call(Counted, &before, &super::settled(Counted, &before, "x", 0), 0),
+            None
+        );
+    }
+}
