@@ -215,19 +215,19 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
         model(G),
         r#"{"role":"user","parts":[{"functionResponse":{"name":"g"}}]}"#,
     );
-    let contents = |one: &str| vec![one; 10_000].join(",");
+    let contents = |one: &str| vec![one; 4_000].join(",");
     let bodies = [
         contents(&apart),
         model(&contents(G)),
         contents(&format!("{apart},{result}")),
     ];
     for body in bodies {
-        let opening = "x".repeat(1 << 20);
+        let opening = "x".repeat(1 << 18);
         let body = format!(r#"{{"contents":[{{"parts":[{{"text":"{opening}"}}]}},{body}]}}"#);
         let read = reading(&body);
         let keys = read.call_ids(&Gemini);
-        assert_eq!(keys.len(), 10_000);
-        let (turn, _, part) = Gemini.find_call(&read.view, &keys[9_999], 0).unwrap();
+        assert_eq!(keys.len(), 4_000);
+        let (turn, _, part) = Gemini.find_call(&read.view, &keys[3_999], 0).unwrap();
         let last = (0..read.view.turns.len()).rev();
         let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
         assert_eq!(last.next(), Some(turn));
