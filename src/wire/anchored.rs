@@ -48,8 +48,11 @@ pub struct CallMemo {
     /// The messages that were read last, with their calls: a message's place depends on the one before it.
     read: Vec<(Range<usize>, Arc<[Known]>)>,
     /// The message whose calls were named last.
-    named: Option<(Range<usize>, Vec<(usize, String)>)>,
+    named: Option<(Range<usize>, Keys)>,
 }
+
+/// What the calls of a message are looked up by, each with its turn, in order.
+type Keys = Vec<(usize, String)>;
 
 /// What places have in common.
 #[derive(Debug)]
@@ -326,7 +329,13 @@ mod tests {
     #[test]
     fn a_walk_looks_at_each_turn_once() {
         for turns in [100, 10_000] {
-            let apart = |n: usize| if n % 2 == 0 { Role::User } else { Role::Assistant };
+            let apart = |n: usize| {
+                if n.is_multiple_of(2) {
+                    Role::User
+                } else {
+                    Role::Assistant
+                }
+            };
             let together = |n: usize| if n == 0 { Role::User } else { Role::Assistant };
             for view in [view((0..turns).map(apart)), view((0..turns).map(together))] {
                 LOOKS.set(0);

@@ -10,6 +10,7 @@
 //! | reasoning without its item, and the reverse | `wire::openai_responses::tests::cut::reasoning_that_lost_its_item_goes`, `…::items_whose_reasoning_was_moved_in_front_go_on_without_ids` |
 //! | thinking moved in front of the sentinel | `own::anthropic_thinking_moved_in_front_of_the_sentinel` |
 //! | a signature that is missing | `own::gemini_signature_that_went_with_a_lost_pair`, `matrix::gemini::mixed_batch` |
+//! | an id that is missing | `remembered::an_identical_earlier_call_has_no_pair`, `…::a_conversation_that_opens_alike_has_no_pair` |
 //! | neighbours of one role; the assistant first | `matrix::W::stop_mode`: the carry-over prompt stands first, the user's next message behind it |
 //! | cache breakpoints | `own::anthropic_cache_marks_are_the_agents_own` |
 //! | system messages, changes of tools | `own::anthropic_tool_changes_before_the_cut`, `wire::openai_responses::tests::request::a_cut_keeps_what_a_new_session_of_codex_starts_with` |
@@ -17,6 +18,7 @@
 //! | `previous_response_id`, `item_reference` | `wire::openai_responses::tests::request::an_earlier_response_is_renamed_or_left_out_wherever_it_stands`, `…::cut::references_to_our_items_never_reach_upstream` |
 //! | ids that only diagnose | `own::ids_that_only_diagnose_are_left_alone` |
 //! | the agent forks or rewinds | `a_rewind_unpins_or_pins_to_the_handoff_before::W` |
+//! | … and comes back, while other branches or conversations of the same opening hand over | `remembered` |
 //! | the agent compacts | `the_agents_own_compaction::W` |
 //! | server tools beside the sentinel | `own::anthropic_server_tools_on_either_side_of_the_cut` |
 //! | number spelling, key order | `golden::W::bytes_outside_edits_stay` |
