@@ -1,10 +1,13 @@
-//! What is read from an agent at once.
+//! What is read from an agent at once, and how long it may take to read what is written to it.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
+use tokio::time::Sleep;
 
 use super::heads::Begun;
 
@@ -19,6 +22,10 @@ const MOST_OF_LONG: u64 = (64 << 10) - 1;
 /// So many bytes without an answer make a request long.
 const LONG: u64 = 192 << 10;
 
+/// An agent that takes nothing of its answer for so long does not want it any more; without a bound it would keep its
+/// place among the exchanges for good. A person may have stopped it for a while. (Tests have no patience.)
+const STALLED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 600 });
+
 /// A stream that gives no more than a little at once. Written to, it is the stream itself.
 pub(super) struct SmallReads<S> {
     stream: Take<S>,
@@ -26,6 +33,8 @@ pub(super) struct SmallReads<S> {
     read: u64,
     /// Told when a request begins and when it is answered.
     begun: Begun,
+    /// Runs while the agent takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: AsyncRead> SmallReads<S> {
@@ -35,6 +44,7 @@ impl<S: AsyncRead> SmallReads<S> {
             stream,
             read: 0,
             begun,
+            stalled: None,
         }
     }
 }
@@ -47,6 +57,23 @@ impl<S: AsyncRead> SmallReads<S> {
             self.begun.over();
         }
         self.stream.get_mut()
+    }
+}
+
+impl<S> SmallReads<S> {
+    /// What came of a write, or an error where none has come for too long.
+    fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(STALLED)));
+        stalled
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -71,11 +98,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for SmallReads<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SmallReads<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(self.written()).poll_write(cx, buf)
+        let written = Pin::new(self.written()).poll_write(cx, buf);
+        self.timed(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.stream.get_mut()).poll_flush(cx)
+        let written = Pin::new(self.stream.get_mut()).poll_flush(cx);
+        self.timed(cx, written)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -91,7 +120,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SmallReads<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(self.written()).poll_write_vectored(cx, bufs)
+        let written = Pin::new(self.written()).poll_write_vectored(cx, bufs);
+        self.timed(cx, written)
     }
 }
 

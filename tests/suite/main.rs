@@ -19,6 +19,7 @@ mod risks;
 mod sdk;
 mod sentinels;
 mod serving;
+mod smuggling;
 mod state;
 mod traces;
 mod untooled;

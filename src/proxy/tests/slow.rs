@@ -201,3 +201,26 @@ async fn an_answer_may_take_longer_than_a_head() {
     let got = proxy.raw(two).await;
     assert_eq!(got.matches("HTTP/1.1 200").count(), 2, "{got}");
 }
+
+#[tokio::test]
+async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
+    let upstream = Script::start(vec![Act::Answer(ok(&"x".repeat(64 << 20)))]).await;
+    let mut config = config(&upstream.url);
+    config.limits.exchanges = 1;
+    let proxy = Proxy::start(config);
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    agent
+        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut piece = [0; 4096];
+    assert!(agent.read(&mut piece).await.unwrap() > 0);
+    assert_eq!(proxy.app.free_exchanges(), 0);
+    for _ in 0..100 {
+        if proxy.app.free_exchanges() == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("its place is kept for ever");
+}
