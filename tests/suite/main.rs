@@ -9,6 +9,7 @@ mod crash;
 mod dashboard;
 mod descriptors;
 mod failures;
+mod glued;
 mod golden;
 mod harness;
 mod inspector;

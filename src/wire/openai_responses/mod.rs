@@ -72,11 +72,6 @@ impl Wire for OpenaiResponses {
         request::carry_over(&[], text)
     }
 
-    /// An item of its own needs no distance to its neighbours.
-    fn sentinel_text(&self, mark: &str) -> String {
-        mark.to_owned()
-    }
-
     fn hidden_call(&self, call: &HiddenCall) -> String {
         back::hidden_call(call)
     }

@@ -5,7 +5,6 @@ import { judgeAiSdk } from "./ai_sdk.mjs";
 import { URL } from "./judge.mjs";
 
 await judgeAiSdk("AI SDK, OpenAI responses", {
-  gap: "",
   thinks: true,
   options: { openai: { reasoningSummary: "auto" } },
   model: (headers) => createOpenAI({ apiKey: "test", baseURL: `${URL}/v1`, headers }).responses("gpt-5.4"),

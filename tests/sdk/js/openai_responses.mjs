@@ -23,7 +23,6 @@ function plain({ parsed_arguments, ...item }) {
 }
 
 await judge("OpenAI, responses", {
-  gap: "",
   thinks: true,
   stops: { call: "completed", end: "completed", lost: "completed" },
   start(headers) {

@@ -12,7 +12,6 @@ PARSED = {"__all__": {"parsed_arguments": True, "content": {"__all__": {"parsed"
 
 
 class OpenAIResponses(Agent):
-    gap = ""
     thinks = True
     stops = {"call": "completed", "end": "completed", "lost": "completed"}
 
