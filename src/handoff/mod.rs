@@ -5,10 +5,12 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod breaker;
+pub mod place;
 pub mod plan;
 pub mod preamble;
 pub mod record;
 pub mod seal;
 pub mod sentinel;
+pub mod summary;
 pub mod tool;
 pub mod untooled;

@@ -186,6 +186,27 @@ pub struct HiddenPair {
     pub created_ms: u64,
 }
 
+/// Where a handoff stands in the agent's transcript: what finds it there when its sentinel is not. An agent may cut off
+/// the answer that showed the sentinel, and leave all of it out of its next request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutPoint {
+    /// The handoff.
+    pub handoff: HandoffId,
+    /// Who may see it.
+    pub principal: Principal,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// How many elements the transcript had behind its leading system messages.
+    pub turns: usize,
+    /// Digest of those elements, in hexadecimal.
+    pub digest: String,
+    /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.
+    #[serde(default)]
+    pub texts: Vec<u32>,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+}
+
 /// What is remembered of a conversation beside its transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
@@ -199,6 +220,9 @@ pub struct Conversation {
     pub active: Option<HandoffId>,
     /// Hidden pairs made since the last cut: looked for in each request.
     pub pairs: Vec<Uuid>,
+    /// Handoffs whose answer the agent may have cut off and left out, oldest first: looked for by their cut points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut_off: Vec<HandoffId>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.

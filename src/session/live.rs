@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::checkpoints::{Checkpoints, Unknown};
+use super::cut_off::{self, CutOff};
 use super::repeats::{AnswerId, Repeats};
-use crate::handoff::record::{Conversation, HandoffId, HiddenPair, Place};
+use crate::handoff::record::{Conversation, CutPoint, HandoffId, HiddenPair, Place};
 
 /// A conversation in use. The record here is never behind the store's.
 pub struct Live {
@@ -24,6 +25,8 @@ pub(super) struct State {
     pub(super) record: Conversation,
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
+    /// The cut points of the handoffs that the record lists as cut off.
+    pub(super) cut_off: CutOff,
     /// Changed since it was written, and may wait.
     pub(super) unsaved: bool,
     /// A background write is on its way and will take the record as it then is.
@@ -35,7 +38,10 @@ pub(super) struct State {
 /// What a durable write changes.
 pub(super) enum Change {
     Tooled(bool),
-    Fired(HandoffId),
+    /// With its place, where that is known.
+    Fired(HandoffId, Option<Arc<CutPoint>>),
+    /// A handoff of another conversation, of which this one is a copy.
+    CutOff(Arc<CutPoint>),
     Paired(Vec<Arc<HiddenPair>>),
 }
 
@@ -43,10 +49,14 @@ impl Change {
     fn apply(&self, record: &mut Conversation, now_ms: u64) {
         match self {
             Self::Tooled(tooled) => record.tooled = Some(*tooled),
-            Self::Fired(id) => {
+            Self::Fired(id, point) => {
                 record.active = Some(*id);
                 record.pairs.clear();
+                if let Some(point) = point {
+                    cut_off::list(record, point.handoff);
+                }
             }
+            Self::CutOff(point) => cut_off::list(record, point.handoff),
             Self::Paired(pairs) => {
                 let new = pairs.iter().map(|pair| pair.id);
                 let new: Vec<Uuid> = new.filter(|id| !record.pairs.contains(id)).collect();
@@ -60,12 +70,14 @@ impl Change {
 impl Live {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
+        let cut_off = CutOff::of(&record);
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
             state: Mutex::new(State {
                 record,
                 pairs,
+                cut_off,
                 unsaved: false,
                 saving: false,
                 repeats: Repeats::default(),
@@ -142,6 +154,11 @@ impl Live {
         self.state().checkpoints.set(unknown, found);
     }
 
+    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out.
+    pub fn rely_on(&self, handoff: HandoffId) {
+        self.state().cut_off.rely_on(handoff);
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +176,11 @@ impl Live {
         change.apply(&mut state.record, now_ms);
         match change {
             Change::Tooled(_) => {}
-            Change::Fired(_) => state.pairs = Some(Vec::new()),
+            Change::CutOff(point) => state.cut_off.add(Some(point)),
+            Change::Fired(_, point) => {
+                state.pairs = Some(Vec::new());
+                state.cut_off.add(point.as_ref());
+            }
             Change::Paired(new) => {
                 if new.iter().any(|pair| pair.place != Place::Aside) {
                     state.checkpoints.clear();

@@ -4,6 +4,7 @@
 //! the store before a call here returns; what only follows the transcript is written behind.
 
 mod checkpoints;
+mod cut_off;
 pub mod key;
 mod live;
 mod repeats;
@@ -21,10 +22,10 @@ use quick_cache::sync::Cache;
 
 pub use self::checkpoints::Unknown;
 pub use self::key::conversation_key;
-use self::live::Change;
 pub use self::live::Live;
+use self::live::{Change, State};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 use crate::store::{SharedStore, StoreError};
 
 /// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
@@ -165,6 +166,10 @@ impl Sessions {
             record.updated_ms = now_ms;
             state.unsaved = true;
         }
+        self.save_behind(live, &mut state);
+    }
+
+    fn save_behind(&self, live: &Arc<Live>, state: &mut State) {
         if state.unsaved && !state.saving {
             state.saving = true;
             tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
@@ -172,20 +177,31 @@ impl Sessions {
     }
 
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
-    /// returned, the sentinel may be shown.
+    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript.
     pub async fn fire(
         &self,
         live: &Arc<Live>,
         handoff: Handoff,
+        point: Option<CutPoint>,
         now_ms: u64,
     ) -> Result<Arc<Handoff>, StoreError> {
         let handoff = Arc::new(handoff);
         let (live, store, written) = (Arc::clone(live), Arc::clone(&self.store), Arc::clone(&handoff));
         to_the_end(async move {
-            let change = Change::Fired(written.id);
+            let point = point.map(Arc::new);
+            let change = Change::Fired(written.id, point.clone());
             let _turn = live.turn.lock().await;
             let after = live.draft(&change, now_ms);
-            store.put_handoff(&written, &after).await?;
+            let put_point = async {
+                match &point {
+                    Some(point) => store.put_cut_point(point).await,
+                    None => Ok(()),
+                }
+            };
+            // Together, so that one commit takes both. A cut point without its handoff means nothing to anybody.
+            let (placed, put) =
+                futures_util::future::join(put_point, store.put_handoff(&written, &after)).await;
+            placed.and(put)?;
             live.settle(&change, now_ms);
             Ok(())
         })
@@ -233,6 +249,59 @@ impl Sessions {
             state.pairs = Some(found.clone());
         }
         Ok(found)
+    }
+
+    /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once at
+    /// most, and not at all where there is none.
+    pub async fn cut_off(&self, live: &Live) -> Result<Vec<Arc<CutPoint>>, StoreError> {
+        let ids = {
+            let state = live.state();
+            if let Some(points) = state.cut_off.points() {
+                return Ok(points.to_vec());
+            }
+            state.record.cut_off.clone()
+        };
+        let found = self.store.cut_points(live.principal(), &ids).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        if state.record.cut_off == ids {
+            state.cut_off.read(found.clone());
+        }
+        Ok(found)
+    }
+
+    /// Takes over a cut point of the conversation that this one was copied from, where it holds there. Durable.
+    pub async fn take_over(
+        &self,
+        live: &Arc<Live>,
+        point: &CutPoint,
+        now_ms: u64,
+    ) -> Result<bool, StoreError> {
+        let origin = self.store.conversation(&point.conversation).await?;
+        if !origin.is_some_and(|c| c.cut_off.contains(&point.handoff)) {
+            return Ok(false);
+        }
+        let point = Arc::new(point.clone());
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let change = Change::CutOff(point);
+            let _turn = live.turn.lock().await;
+            store.put_conversation(&live.draft(&change, now_ms)).await?;
+            live.settle(&change, now_ms);
+            Ok(true)
+        })
+        .await
+    }
+
+    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written behind. Call
+    /// it within the runtime.
+    pub fn shown(&self, live: &Arc<Live>, handoffs: &[HandoffId]) {
+        let mut state = live.state();
+        let State { cut_off, record, .. } = &mut *state;
+        if cut_off.shown(record, handoffs) {
+            state.unsaved = true;
+        }
+        self.save_behind(live, &mut state);
     }
 
     /// A handoff by id; one of another principal is unknown.

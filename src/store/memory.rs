@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
 /// Everything in maps behind one lock, which is held for look-ups alone.
 #[derive(Debug, Default)]
@@ -21,6 +21,7 @@ struct Inner {
     pairs: HashMap<Uuid, Touched<HiddenPair>>,
     /// By principal, then sibling: looked up without making a key.
     beside: HashMap<String, HashMap<String, Vec<Uuid>>>,
+    cut_points: HashMap<HandoffId, Touched<CutPoint>>,
     conversations: HashMap<String, Conversation>,
     response_ids: HashMap<(String, String), Touched<String>>,
 }
@@ -76,6 +77,25 @@ impl Store for MemoryStore {
 
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
         done(self.inner().put_pairs(pairs, conversation))
+    }
+
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+        done(self.inner().put_cut_point(point))
+    }
+
+    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+        done(Ok(self.inner().take_cut_points(principal, handoffs)))
+    }
+
+    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+        let mut inner = self.inner();
+        let known = inner.cut_points.values().map(|p| &p.value);
+        let mut ids: Vec<_> = known
+            .filter(|p| digests.contains(&p.digest))
+            .map(|p| p.handoff)
+            .collect();
+        ids.sort_unstable();
+        done(Ok(inner.take_cut_points(principal, &ids)))
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
@@ -220,6 +240,34 @@ impl Inner {
         self.pairs.insert(pair.id, touched);
     }
 
+    fn put_cut_point(&mut self, point: &CutPoint) -> Result<(), StoreError> {
+        let old = self.cut_points.get(&point.handoff);
+        if old.is_some_and(|old| old.value.principal != point.principal) {
+            return Err(foreign("write a cut point"));
+        }
+        let touched = Touched {
+            value: point.clone(),
+            at_ms: old.map_or(0, |old| old.at_ms).max(point.created_ms),
+        };
+        self.cut_points.insert(point.handoff, touched);
+        Ok(())
+    }
+
+    /// In the order of `ids`; touched like pairs.
+    fn take_cut_points(&mut self, principal: &str, ids: &[HandoffId]) -> Vec<CutPoint> {
+        let now = now_ms();
+        let mut found = Vec::new();
+        for id in ids {
+            if let Some(point) = self.cut_points.get_mut(id)
+                && point.value.principal == principal
+            {
+                point.at_ms = now;
+                found.push(point.value.clone());
+            }
+        }
+        found
+    }
+
     /// Takes a pair out, with its place beside its sibling.
     fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
         let old = self.pairs.remove(&id)?;
@@ -236,10 +284,15 @@ impl Inner {
     }
 
     fn sweep(&mut self, before_ms: u64) -> u64 {
-        let count = |inner: &Self| inner.conversations.len() + inner.pairs.len() + inner.response_ids.len();
+        let count = |inner: &Self| {
+            inner.conversations.len() + inner.pairs.len() + inner.cut_points.len() + inner.response_ids.len()
+        };
         let before = count(self);
         self.conversations.retain(|_, c| c.updated_ms >= before_ms);
         self.response_ids.retain(|_, id| id.at_ms >= before_ms);
+        let conversations = &self.conversations;
+        self.cut_points
+            .retain(|_, p| p.at_ms >= before_ms || conversations.contains_key(&p.value.conversation));
         let stale = |pair: &Touched<HiddenPair>| {
             pair.at_ms < before_ms && !self.conversations.contains_key(&pair.value.conversation)
         };

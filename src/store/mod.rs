@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::config::StoreKind;
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
 /// What a store call returns: boxed, since the kind of store is chosen at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -84,6 +84,15 @@ pub trait Store: Send + Sync + 'static {
     /// Writes pairs and the conversation that they change, all or nothing.
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()>;
 
+    /// Writes where a handoff stands in the agent's transcript.
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()>;
+
+    /// Cut points by their handoffs' ids. Unknown ids are left out.
+    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>>;
+
+    /// Cut points with any of these digests, oldest first.
+    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>>;
+
     /// A conversation by key.
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>>;
 
@@ -97,7 +106,7 @@ pub trait Store: Send + Sync + 'static {
     fn put_response_id<'a>(&'a self, principal: &'a str, shown: &'a str, upstream: &'a str)
     -> Answer<'a, ()>;
 
-    /// Drops pairs, conversations and response ids not touched since `before_ms`; handoffs stay.
+    /// Drops pairs, cut points, conversations and response ids not touched since `before_ms`; handoffs stay.
     /// Returns how many records went.
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64>;
 

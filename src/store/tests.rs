@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
-use crate::handoff::record::{self, Origin, Place};
+use crate::handoff::record::{self, CutPoint, Origin, Place};
 use crate::wire::WireId;
 
 /// A handoff with every field filled.
@@ -182,6 +182,68 @@ async fn pairs_are_kept(store: &dyn Store) {
     assert_eq!(store.conversation("q").await.unwrap(), before);
 }
 
+pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
+    CutPoint {
+        handoff: handoff.id,
+        principal: handoff.principal.clone(),
+        conversation: handoff.conversation.clone(),
+        turns: 3,
+        digest: digest.into(),
+        texts: vec![0, u32::MAX],
+        created_ms: handoff.created_ms,
+    }
+}
+
+async fn cut_points_are_kept(store: &dyn Store) {
+    let (one, two, other) = (
+        handoff("a", "cut", 1),
+        handoff("a", "cut", 2),
+        handoff("b", "cut-b", 3),
+    );
+    let points = [
+        cut_point(&one, "d1"),
+        cut_point(&two, "d1"),
+        cut_point(&other, "d1"),
+    ];
+    for point in points.iter().rev() {
+        store.put_cut_point(point).await.unwrap();
+    }
+    let [one, two, other] = points;
+    let ids = [two.handoff, Uuid::now_v7(), other.handoff, one.handoff];
+    let found = store.cut_points("a", &ids).await.unwrap();
+    assert_eq!(
+        found,
+        [two.clone(), one.clone()],
+        "in the order asked, without the unknown"
+    );
+    assert!(store.cut_points("a", &[]).await.unwrap().is_empty());
+    let digests = ["d0", "d1"].map(String::from);
+    assert_eq!(
+        store.cut_points_at("a", &digests).await.unwrap(),
+        [one.clone(), two]
+    );
+    assert_eq!(store.cut_points_at("b", &digests).await.unwrap(), [other]);
+    assert!(store.cut_points_at("a", &digests[..1]).await.unwrap().is_empty());
+
+    let mut again = one.clone();
+    again.digest = "d2".into();
+    store.put_cut_point(&again).await.unwrap();
+    assert_eq!(store.cut_points_at("a", &digests).await.unwrap().len(), 1);
+    assert_eq!(
+        store.cut_points("a", &[one.handoff]).await.unwrap(),
+        [again.clone()]
+    );
+    let mut stolen = again.clone();
+    stolen.principal = "b".into();
+    assert!(store.put_cut_point(&stolen).await.is_err());
+    assert_eq!(store.cut_points("a", &[one.handoff]).await.unwrap(), [again]);
+
+    let mut listed = conversation("a", "cut", 9);
+    listed.cut_off = vec![one.handoff];
+    store.put_conversation(&listed).await.unwrap();
+    assert_eq!(store.conversation("cut").await.unwrap(), Some(listed));
+}
+
 async fn small_records_are_kept(store: &dyn Store) {
     assert_eq!(store.conversation("none").await.unwrap(), None);
     let mut record = conversation("a", "s", 1);
@@ -240,8 +302,25 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         .put_pairs(again, &conversation("w", "used", 9000))
         .await
         .unwrap();
+    let points = [
+        handoff("w", "old", 7),
+        handoff("w", "old", 8),
+        handoff("w", "used", 9),
+    ];
+    for point in &points {
+        store.put_cut_point(&cut_point(point, "d")).await.unwrap();
+    }
+    assert_eq!(store.cut_points("w", &[points[1].id]).await.unwrap().len(), 1);
+    store.put_cut_point(&cut_point(&points[1], "d")).await.unwrap();
 
-    assert_eq!(store.sweep(5000).await.unwrap(), 2, "a conversation and a pair");
+    let gone_now = store.sweep(5000).await.unwrap();
+    assert_eq!(gone_now, 3, "a conversation, a pair and a cut point");
+    let left = store
+        .cut_points("w", &points.each_ref().map(|h| h.id))
+        .await
+        .unwrap();
+    let left: Vec<_> = left.iter().map(|p| p.handoff).collect();
+    assert_eq!(left, [points[1].id, points[2].id]);
     assert_eq!(store.conversation("old").await.unwrap(), None);
     assert!(store.conversation("used").await.unwrap().is_some());
     let left = store.pairs("w", &[gone.id, kept.id, forked.id]).await.unwrap();
@@ -264,6 +343,7 @@ async fn conforms(new: impl Fn() -> SharedStore) {
     handoffs_are_kept(&*new()).await;
     handoffs_are_listed(&*new()).await;
     pairs_are_kept(&*new()).await;
+    cut_points_are_kept(&*new()).await;
     small_records_are_kept(&*new()).await;
     long_prompts_are_kept(&*new()).await;
     sweeping_keeps_what_is_used(&*new()).await;

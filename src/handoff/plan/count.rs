@@ -17,10 +17,10 @@ pub(super) fn messages(
     applied: bool,
 ) -> usize {
     match (applied, what.cut) {
-        (false, Cut::At { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
+        (false, Cut::At { .. } | Cut::Behind { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
             behind_cut(&reading.view, what.cut, cut)
         }
-        (true, Cut::At { head, .. } | Cut::Before { head }) => reading
+        (true, Cut::At { head, .. } | Cut::Behind { head, .. } | Cut::Before { head }) => reading
             .view
             .turns
             .iter()
@@ -33,25 +33,22 @@ pub(super) fn messages(
 
 /// Messages behind the head of a cut.
 fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
-    let Cut::At { candidate, .. } = cut else {
-        let kept = if matches!(cut, Cut::Before { .. }) {
-            &view.turns[..]
-        } else {
-            &[]
-        };
-        return kept.iter().filter(|t| spoken(t.role)).count();
+    let (left, kept) = match cut {
+        Cut::At { candidate, .. } => {
+            let whole = view.turns[candidate.turn].span;
+            let left = edits.first().is_some_and(|e| e.span.end < whole.end);
+            (usize::from(left), &view.turns[candidate.turn + 1..])
+        }
+        Cut::Behind { turn, .. } => (0, &view.turns[turn..]),
+        Cut::Before { .. } => (0, &view.turns[..]),
+        Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => (0, &[][..]),
     };
-    let whole = view.turns[candidate.turn].span;
-    let left = usize::from(edits.first().is_some_and(|e| e.span.end < whole.end));
     let dropped = edits
         .iter()
         .skip(1)
         .filter(|e| ends_a_turn(view, e.span.end))
         .count();
-    let later = view.turns[candidate.turn + 1..]
-        .iter()
-        .filter(|t| spoken(t.role))
-        .count();
+    let later = kept.iter().filter(|t| spoken(t.role)).count();
     (left + later).saturating_sub(dropped)
 }
 

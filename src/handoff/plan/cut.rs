@@ -10,8 +10,9 @@ use crate::wire::view::{Anatomy, View};
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     match cut {
-        Cut::None | Cut::Before { .. } => 0,
+        Cut::None | Cut::Text { .. } | Cut::Before { .. } => 0,
         Cut::At { candidate, .. } => candidate.sentinel.rest,
+        Cut::Behind { turn, .. } => view.turns[turn].span.start,
         Cut::Fresh { .. } => view.list.end,
     }
 }
@@ -19,6 +20,7 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
 pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
     match cut {
         Cut::None => Vec::new(),
+        Cut::Text { span, with } => vec![Edit::replace(span, with.to_owned())],
         Cut::Before { head } => {
             let next = view.turns.get(view.leading());
             vec![match (next, view.turns.last()) {
@@ -39,6 +41,7 @@ pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit>
                 (_, None) => vec![Edit::insert(view.list.end - 1, with)],
             }
         }
+        Cut::Behind { turn, head } => cut_behind(wire, view, turn, head),
         Cut::At {
             candidate,
             prompt,
@@ -52,6 +55,17 @@ fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> 
     let mut all = vec![head.to_owned()];
     all.extend(preamble::re_emitted(wire, view, from, to));
     all.join(",")
+}
+
+/// Cuts in front of a turn, which is not the first one.
+fn cut_behind(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
+    let from = view.leading().min(turn - 1);
+    let with = opening(wire, view, from, turn, head);
+    let cut = Span::new(view.turns[from].span.start, view.turns[turn - 1].span.end);
+    let mended = wire.repair(view, turn - 1);
+    let mut edits = vec![Edit::replace(cut, with)];
+    edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, turn - 1, &[])));
+    edits
 }
 
 fn cut_at(

@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 pub use self::reading::{Candidate, Reading};
 use super::record::{HandoffId, HiddenPair};
+use crate::json::Span;
 use crate::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::View;
@@ -35,6 +36,20 @@ pub enum Cut<'a> {
         prompt: Option<&'a str>,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
+    },
+    /// In front of a turn: the answer that showed the sentinel was left out by the agent.
+    Behind {
+        /// The first turn that is kept.
+        turn: usize,
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
+    /// Inside a text that holds a flattened transcript: a summary is asked for.
+    Text {
+        /// What goes.
+        span: Span,
+        /// What takes its place, as inside of a JSON string.
+        with: &'a str,
     },
     /// In front of all that is not the system's: the request goes on from a response that ended with a
     /// handoff, and upstream's own memory of it is left behind (Responses).
@@ -171,7 +186,7 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
 
 /// The request with its lone string made a list, where elements are to go into it.
 fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
-    if matches!(what.cut, Cut::None) && what.more.is_empty() {
+    if matches!(what.cut, Cut::None | Cut::Text { .. }) && what.more.is_empty() {
         return None;
     }
     let edits = wire.listed(&reading.view);
@@ -238,8 +253,8 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
 /// The earlier response by the name that upstream knows; a cut leaves it behind.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     match (what.cut, what.previous) {
-        (Cut::None, Some(id)) => wire.previous(view, Some(id)),
-        (Cut::None, None) => Vec::new(),
+        (Cut::None | Cut::Text { .. }, Some(id)) => wire.previous(view, Some(id)),
+        (Cut::None | Cut::Text { .. }, None) => Vec::new(),
         _ => wire.previous(view, None),
     }
 }

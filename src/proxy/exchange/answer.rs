@@ -1,6 +1,6 @@
 //! An exchange under way: what its legs share, how the first one is sent, and how upstream's answer is taken.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header, response::Parts};
@@ -42,6 +42,25 @@ pub(super) struct Exchange {
     pub(super) raw: Bytes,
     /// Tells this answer from those to the same request again.
     pub(super) answer: AnswerId,
+    /// The handoffs that the answer shows.
+    pub(super) fired: Fired,
+}
+
+/// Handoffs of one answer, known to all who hold its exchange.
+#[derive(Clone, Default)]
+pub(super) struct Fired(Arc<Mutex<Vec<HandoffId>>>);
+
+impl Fired {
+    pub(super) fn add(&self, handoff: HandoffId) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(handoff);
+    }
+
+    fn take(&self) -> Vec<HandoffId> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// What the agent gets.
@@ -72,6 +91,7 @@ impl Exchange {
             text,
             raw: body.raw,
             answer: AnswerId::default(),
+            fired: Fired::default(),
         }
     }
 
@@ -172,6 +192,7 @@ impl Exchange {
         let Some(handoff) = found else {
             return Box::pin(self.begin()).await;
         };
+        self.fired.add(handoff.id);
         let fresh = self.fresh(&handoff.head).cut_at(Some(handoff.id));
         let response = match self.send_leg(&fresh).await {
             Ok(response) => response,
@@ -191,11 +212,26 @@ impl Exchange {
         self.show(parts, body, now, opening).response().await
     }
 
-    /// The answer's end was handed over: the same request again is a new one.
-    pub(super) fn forget(&self) {
-        if let Some(live) = self.may_repeat() {
-            live.forget_repeat(&self.answer);
+    /// The answer's end was handed over: the same request again is a new one, and the agent has the sentinels that the
+    /// answer shows.
+    pub(super) fn ended(&self) {
+        if let Some(then) = self.when_ended() {
+            then();
         }
+    }
+
+    /// What is to be done when the answer's end was handed over; `None`: nothing.
+    pub(super) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
+        let fired = self.fired.take();
+        let live = self.prepared.live.as_ref();
+        let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
+        let (app, answer) = (self.app.clone(), self.answer.clone());
+        Some(move || {
+            live.forget_repeat(&answer);
+            if !fired.is_empty() {
+                app.sessions.shown(&live, &fired);
+            }
+        })
     }
 
     /// The conversation, where an answer in it broke off behind its sentinel, or still may.

@@ -5,7 +5,9 @@
 //! ```
 
 mod answer;
+mod flattened;
 mod heavy;
+mod left_out;
 mod legs;
 mod pieces;
 mod prepare;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{heavy, is_model_call, now_ms};
+use super::{flattened, heavy, is_model_call, left_out, now_ms};
 use crate::config::{Inject, Preamble};
 use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::handoff::preamble;
 use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::handoff::sentinel::Sealed;
 use crate::handoff::untooled::Untooled;
-use crate::json;
+use crate::json::{self, Span};
 use crate::proxy::body::Collected;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Call as Route};
@@ -24,7 +24,7 @@ use crate::store::StoreError;
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 
 /// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
-const MOST_CANDIDATES: usize = 64;
+pub(super) const MOST_CANDIDATES: usize = 64;
 
 /// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
 const SEALING: usize = 16;
@@ -61,11 +61,23 @@ pub(super) struct Prepared {
 /// The active handoff.
 #[derive(Clone)]
 pub(super) struct Active {
-    /// Where its sentinel stands; `None` where the transcript before this request is held upstream.
+    /// Where its sentinel stands; `None` where it is not in the transcript.
     pub(super) candidate: Option<Candidate>,
+    /// Without a sentinel: the turn in front of which it stands, the agent having left out the answer that showed it.
+    /// `None` where the transcript before this request is held upstream.
+    pub(super) before: Option<usize>,
+    /// It stands in a transcript that was flattened into one text: the cut there.
+    pub(super) text: Option<(Span, String)>,
     pub(super) id: HandoffId,
     pub(super) prompt: String,
     pub(super) head: String,
+}
+
+impl Active {
+    /// The turn that it stands in, or in front of which.
+    pub(super) fn turn(&self) -> Option<usize> {
+        self.candidate.as_ref().map(|c| c.turn).or(self.before)
+    }
 }
 
 impl Prepared {
@@ -81,13 +93,17 @@ impl Prepared {
             return Cut::None;
         };
         let head = &active.head;
-        match &active.candidate {
-            Some(candidate) => Cut::At {
+        if let Some((span, with)) = &active.text {
+            return Cut::Text { span: *span, with };
+        }
+        match (&active.candidate, active.before) {
+            (Some(candidate), _) => Cut::At {
                 candidate,
                 prompt: Some(&active.prompt),
                 head,
             },
-            None => Cut::Before { head },
+            (None, Some(turn)) => Cut::Behind { turn, head },
+            (None, None) => Cut::Before { head },
         }
     }
 
@@ -117,7 +133,7 @@ impl Prepared {
     }
 }
 
-fn fresh_preamble(
+pub(super) fn fresh_preamble(
     app: &App,
     wire: &dyn Wire,
     reading: &Reading,
@@ -160,6 +176,16 @@ pub(super) async fn prepare(
         .await
         .map_err(store_down)?;
     active = active.or(behind);
+    if let Some(live) = &live {
+        let left_out = left_out::find(app, ctx, wire, &reading, live, active.as_ref(), weight);
+        active = left_out.await.map_err(store_down)?.or(active);
+    }
+    if active.is_none() {
+        let key = named.then_some(key.as_str());
+        active = flattened::find(app, ctx, &reading, key)
+            .await
+            .map_err(store_down)?;
+    }
     if live.is_none() && active.is_some() {
         // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
         return Err(Fault::from(Code::STORE));
@@ -304,6 +330,8 @@ async fn find_active(
                 prompt: handoff.prompt.clone(),
                 head,
                 candidate: Some(candidate),
+                before: None,
+                text: None,
             }));
         }
         let sealed = candidate.sentinel.sealed;
@@ -316,6 +344,8 @@ async fn find_active(
                 prompt,
                 head,
                 candidate: Some(candidate),
+                before: None,
+                text: None,
             }));
         }
     }
@@ -344,13 +374,12 @@ async fn find_previous(
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
         return Ok((None, None));
     };
-    let head = if handoff.wire == wire.id() && !handoff.head.is_empty() {
-        handoff.head.clone()
-    } else {
-        preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt)
-    };
+    let head = stored_head(wire, &handoff)
+        .unwrap_or_else(|| preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt));
     let active = Active {
         candidate: None,
+        before: None,
+        text: None,
         id,
         prompt: handoff.prompt.clone(),
         head,
@@ -366,10 +395,11 @@ fn known_head(
     candidate: &Candidate,
     handoff: &Handoff,
 ) -> String {
-    if handoff.wire == wire.id() && !handoff.head.is_empty() {
-        return handoff.head.clone();
-    }
-    new_head(app, wire, reading, candidate, &handoff.prompt)
+    stored_head(wire, handoff).unwrap_or_else(|| new_head(app, wire, reading, candidate, &handoff.prompt))
+}
+
+pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> {
+    (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
 }
 
 fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate, prompt: &str) -> String {
@@ -386,7 +416,7 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
     let mut all = app.sessions.pairs_of(live).await?;
     let cut = prepared.active.as_ref();
     // What stands before the cut is not sent.
-    let from = cut.and_then(|a| a.candidate.as_ref()).map_or(0, |c| c.turn);
+    let from = cut.and_then(Active::turn).unwrap_or_default();
     let unknown = heavy::work(prepared.weight, || {
         let back = prepared.reading.call_ids_back(prepared.wire, from);
         live.unknown_calls(cut.map(|a| a.id), back, now_ms())

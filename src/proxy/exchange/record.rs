@@ -3,8 +3,10 @@
 use uuid::Uuid;
 
 use super::answer::Exchange;
-use super::now_ms;
-use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Origin, Place};
+use super::prepare::Active;
+use super::{heavy, now_ms};
+use crate::handoff::record::{CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
+use crate::handoff::{place, summary};
 use crate::merge::{Refused, place_beside};
 use crate::splice;
 use crate::store::StoreError;
@@ -44,7 +46,12 @@ impl Exchange {
             origin: Origin::Model,
             archived: false,
         };
-        self.app.sessions.fire(live, handoff.clone(), now).await?;
+        let point = self.cut_point(&handoff);
+        self.fired.add(handoff.id);
+        self.app
+            .sessions
+            .fire(live, handoff.clone(), Some(point), now)
+            .await?;
         live.remember_repeat(self.hash(), handoff.id, &self.answer, now);
         self.tell(&handoff);
         Ok(handoff)
@@ -65,6 +72,24 @@ impl Exchange {
             e.fired.push(event.id.clone());
             e.handoffs.push(event);
         });
+    }
+
+    /// Where the handoff stands in the agent's transcript: behind all that this request holds.
+    fn cut_point(&self, handoff: &Handoff) -> CutPoint {
+        let view = &self.prepared.reading.view;
+        let since = self.prepared.active.as_ref().and_then(Active::turn);
+        let ((turns, digest), texts) = heavy::work(self.prepared.weight, || {
+            (place::of(view), summary::texts(view, since.unwrap_or_default()))
+        });
+        CutPoint {
+            handoff: handoff.id,
+            principal: handoff.principal.clone(),
+            conversation: handoff.conversation.clone(),
+            turns,
+            digest,
+            texts,
+            created_ms: handoff.created_ms,
+        }
     }
 
     /// Writes the pairs of a mixed batch, each beside its sibling.

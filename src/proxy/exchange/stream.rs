@@ -420,7 +420,7 @@ impl Driver {
         let outcome = Outcome::of_end(self.merge.report().stop);
         self.exchange.ctx.meter.decide(outcome);
         if outcome == Outcome::Complete {
-            self.exchange.forget();
+            self.exchange.ended();
         }
     }
 

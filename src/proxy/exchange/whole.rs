@@ -83,10 +83,9 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
     }
     course.write_id(ending).await;
     let joined = OutBody::whole(course.joined(ending, opening.as_deref()));
-    let noted = course.exchange.may_repeat().cloned();
-    let body = match (noted, course.exchange.answer) {
-        (Some(live), answer) => joined.when_handed_over(move || live.forget_repeat(&answer)),
-        (None, _) => joined,
+    let body = match course.exchange.when_ended() {
+        Some(then) => joined.when_handed_over(then),
+        None => joined,
     };
     shaped(parts.status, &parts.headers, body)
 }

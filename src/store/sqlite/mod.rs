@@ -27,10 +27,10 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use self::lane::{Lane, Promise};
-use self::rows::TouchedPair;
+use self::rows::{TouchedPair, TouchedPoint};
 use self::writer::{Flush, Writer, to_disk};
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";
@@ -98,6 +98,20 @@ impl SqliteStore {
             }));
         }
         found.into_iter().map(|(pair, _)| pair).collect()
+    }
+
+    /// The same for cut points.
+    fn touched_points(&self, found: Vec<TouchedPoint>) -> Vec<CutPoint> {
+        let now = now_ms();
+        let stale =
+            |(point, at): &TouchedPoint| (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(point.handoff);
+        let ids: Vec<HandoffId> = found.iter().filter_map(stale).collect();
+        if !ids.is_empty() {
+            drop(self.writer.cast("touch cut points", move |conn| {
+                rows::touch_cut_points(conn, &ids, now)
+            }));
+        }
+        found.into_iter().map(|(point, _)| point).collect()
     }
 }
 
@@ -192,6 +206,30 @@ impl Store for SqliteStore {
             }
             rows::put_conversation(conn, &conversation)
         }))
+    }
+
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+        let point = point.clone();
+        let write = move |conn: &Connection| rows::put_cut_point(conn, &point);
+        Box::pin(self.writer.call("write a cut point", write))
+    }
+
+    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+        let (principal, handoffs) = (principal.to_owned(), handoffs.to_owned());
+        Box::pin(async move {
+            let read = move |conn: &Connection| rows::cut_points(conn, &principal, &handoffs);
+            let found = self.reader.call("read cut points", read).await?;
+            Ok(self.touched_points(found))
+        })
+    }
+
+    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+        let (principal, digests) = (principal.to_owned(), digests.to_owned());
+        Box::pin(async move {
+            let read = move |conn: &Connection| rows::cut_points_at(conn, &principal, &digests);
+            let found = self.reader.call("read cut points", read).await?;
+            Ok(self.touched_points(found))
+        })
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair, Origin};
+use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Origin};
 use crate::store::{HandoffFilter, foreign};
 use crate::wire::WireId;
 
@@ -29,6 +29,14 @@ const PUT_PAIR: &str = "INSERT INTO pairs (id, principal, conversation, sibling,
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = max(touched_ms, ?5), record = ?6
         WHERE principal = ?2";
 
+/// Writes a cut point. Written again, it keeps the date of its last use.
+const PUT_CUT_POINT: &str =
+    "INSERT INTO cut_points (handoff, principal, conversation, digest, touched_ms, record)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (handoff) DO UPDATE SET conversation = ?3, digest = ?4, record = ?6,
+          touched_ms = max(touched_ms, ?5)
+        WHERE principal = ?2";
+
 /// Writes a conversation.
 const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
@@ -40,6 +48,9 @@ const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, s
 
 /// A hidden pair and when it was last touched.
 pub(super) type TouchedPair = (HiddenPair, u64);
+
+/// A cut point and when it was last touched.
+pub(super) type TouchedPoint = (CutPoint, u64);
 
 pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
     let changed = conn.prepare_cached(PUT_HANDOFF)?.execute(params![
@@ -134,7 +145,7 @@ pub(super) fn pairs(conn: &Connection, principal: &str, ids: &[Uuid]) -> rusqlit
     let mut statement = conn.prepare_cached(sql)?;
     let mut found = Vec::new();
     for id in ids {
-        let pair = statement.query_row(params![id.as_bytes(), principal], read_pair);
+        let pair = statement.query_row(params![id.as_bytes(), principal], read_touched);
         found.extend(pair.optional()?);
     }
     Ok(found)
@@ -148,9 +159,9 @@ pub(super) fn pairs_beside(
 ) -> rusqlite::Result<Vec<TouchedPair>> {
     let sql = "SELECT record, touched_ms FROM pairs WHERE sibling = ?1 AND principal = ?2";
     let mut statement = conn.prepare_cached(sql)?;
-    let mut found = Vec::new();
+    let mut found: Vec<TouchedPair> = Vec::new();
     for sibling in siblings {
-        for pair in statement.query_map(params![sibling, principal], read_pair)? {
+        for pair in statement.query_map(params![sibling, principal], read_touched)? {
             found.push(pair?);
         }
     }
@@ -174,6 +185,60 @@ pub(super) fn siblings(conn: &Connection, mut each: impl FnMut(String, String)) 
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         each(row.get(0)?, row.get(1)?);
+    }
+    Ok(())
+}
+
+pub(super) fn put_cut_point(conn: &Connection, point: &CutPoint) -> rusqlite::Result<()> {
+    let changed = conn.prepare_cached(PUT_CUT_POINT)?.execute(params![
+        point.handoff.as_bytes(),
+        point.principal,
+        point.conversation,
+        point.digest,
+        int(point.created_ms),
+        to_json(point)?,
+    ])?;
+    owned(changed, "write a cut point")
+}
+
+/// In the order of `handoffs`.
+pub(super) fn cut_points(
+    conn: &Connection,
+    principal: &str,
+    handoffs: &[HandoffId],
+) -> rusqlite::Result<Vec<TouchedPoint>> {
+    let sql = "SELECT record, touched_ms FROM cut_points WHERE handoff = ?1 AND principal = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found = Vec::new();
+    for id in handoffs {
+        let point = statement.query_row(params![id.as_bytes(), principal], read_touched);
+        found.extend(point.optional()?);
+    }
+    Ok(found)
+}
+
+/// Oldest first.
+pub(super) fn cut_points_at(
+    conn: &Connection,
+    principal: &str,
+    digests: &[String],
+) -> rusqlite::Result<Vec<TouchedPoint>> {
+    let sql = "SELECT record, touched_ms FROM cut_points WHERE digest = ?1 AND principal = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found: Vec<TouchedPoint> = Vec::new();
+    for digest in digests {
+        for point in statement.query_map(params![digest, principal], read_touched)? {
+            found.push(point?);
+        }
+    }
+    found.sort_by_key(|(point, _)| point.handoff);
+    Ok(found)
+}
+
+pub(super) fn touch_cut_points(conn: &Connection, ids: &[HandoffId], now_ms: u64) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached("UPDATE cut_points SET touched_ms = ?2 WHERE handoff = ?1")?;
+    for id in ids {
+        statement.execute(params![id.as_bytes(), int(now_ms)])?;
     }
     Ok(())
 }
@@ -222,7 +287,13 @@ pub(super) fn response_id(
 pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
     // Has SQLite read what tables there are now: compiling alone trusts what it read before.
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    for sql in [PUT_HANDOFF, PUT_PAIR, PUT_CONVERSATION, PUT_RESPONSE_ID] {
+    for sql in [
+        PUT_HANDOFF,
+        PUT_PAIR,
+        PUT_CUT_POINT,
+        PUT_CONVERSATION,
+        PUT_RESPONSE_ID,
+    ] {
         // Compiled, and not run.
         conn.prepare(sql)?;
     }
@@ -236,6 +307,7 @@ pub(super) fn sweep(conn: &Connection, before_ms: u64) -> rusqlite::Result<u64> 
     let statements = [
         "DELETE FROM conversations WHERE updated_ms < ?1",
         "DELETE FROM pairs WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
+        "DELETE FROM cut_points WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
         "DELETE FROM response_ids WHERE touched_ms < ?1",
     ];
     let mut gone = 0;
@@ -268,7 +340,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     })
 }
 
-fn read_pair(row: &Row<'_>) -> rusqlite::Result<TouchedPair> {
+fn read_touched<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<(T, u64)> {
     Ok((from_json(row, 0)?, uint(row.get(1)?)))
 }
 

@@ -30,7 +30,8 @@ const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
 /// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
 ///
 /// Big texts stand last in a row, so that listings do not read the pages they overflow to.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE handoffs (
         id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
         created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
@@ -60,6 +61,12 @@ const STEPS: &[&str] = &["
     DROP TABLE handoffs;
     ALTER TABLE with_origin RENAME TO handoffs;
     CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
+", "
+    CREATE TABLE cut_points (
+        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, digest TEXT NOT NULL,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX cut_points_digest ON cut_points (digest, principal);
 "];
 
 /// Opens the file for writing: made, with mode 0600, and brought to the newest version as needed.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::store::tests::{conversation, handoff, pair};
+use crate::store::tests::{conversation, cut_point, handoff, pair};
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
@@ -429,7 +429,7 @@ async fn the_probe_goes_the_way_of_writes() {
     store.probe().await.unwrap();
     assert_eq!(store.commits(), before + 1);
     let other = Connection::open(dir.path().join(FILE)).unwrap();
-    let tables = ["handoffs", "pairs", "conversations", "response_ids"];
+    let tables = ["handoffs", "pairs", "cut_points", "conversations", "response_ids"];
     for table in tables {
         other
             .execute_batch(&format!("ALTER TABLE {table} RENAME TO gone"))
@@ -446,6 +446,26 @@ async fn the_probe_goes_the_way_of_writes() {
     let err = store.probe().await.unwrap_err();
     assert!(err.message.contains("has ended"), "{err}");
     store.ping().await.unwrap();
+}
+
+/// A file without cut points, with a handoff in it.
+#[tokio::test]
+async fn a_file_without_cut_points_is_brought_forward() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let kept = put(&store, 1).await.unwrap();
+    drop(store);
+    let conn = Connection::open(dir.path().join(FILE)).unwrap();
+    conn.execute_batch("DROP TABLE cut_points; PRAGMA user_version = 2;")
+        .unwrap();
+    drop(conn);
+    let err = SqliteStore::open_existing(dir.path()).err().unwrap();
+    assert!(err.message.contains("baton serve"), "{err}");
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let handoff = store.handoff("local", kept).await.unwrap().unwrap();
+    assert!(store.conversation("c").await.unwrap().unwrap().cut_off.is_empty());
+    store.put_cut_point(&cut_point(&handoff, "d")).await.unwrap();
+    assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
-use baton_proxy::handoff::record::{Conversation, Handoff, HandoffId, HiddenPair};
+use baton_proxy::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Reply, Seen, Strict};
 use serde_json::{Value, json};
@@ -207,6 +207,15 @@ impl Store for Flaky {
             return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
         }
         self.inner.put_pairs(pairs, conversation)
+    }
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+        self.write(self.inner.put_cut_point(point))
+    }
+    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+        self.read(self.inner.cut_points(principal, handoffs))
+    }
+    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+        self.read(self.inner.cut_points_at(principal, digests))
     }
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
         self.read(self.inner.conversation(key))

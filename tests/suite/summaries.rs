@@ -1,0 +1,350 @@
+//! Agents that ask for a summary of their transcript flattened into one text: a sentinel of the same conversation cuts
+//! that text, and no other sentinel, and no other text.
+
+use std::fs;
+use std::path::Path;
+
+use baton_proxy::handoff::summary;
+use baton_proxy::splice::{self, Edit};
+use baton_proxy::strict::Reply;
+use baton_proxy::wire::{Call, WIRES};
+use bytes::Bytes;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{Heard, memory, sqlite, temp};
+use crate::matrix::sides::{self, Said, Side};
+use crate::matrix::stage::{PROMPT, Stage, fresh, handoff};
+
+/// Requests of real agents, and what goes upstream.
+#[test]
+fn recorded_requests_are_cut() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/summaries");
+    let mut count = 0;
+    for folder in fs::read_dir(root).unwrap() {
+        let folder = folder.unwrap().path();
+        let text = |name: &str| fs::read(folder.join(name)).unwrap();
+        let about: Value = serde_json::from_slice(&text("about.json")).unwrap();
+        let of = |key: &str| about[key].as_str().unwrap();
+        let wire = WIRES.iter().find(|w| w.id().name() == of("wire")).unwrap();
+        let body = Bytes::from(text("agent.json"));
+        let view = wire.read(&body, Call::Generate).unwrap();
+        let flat = summary::find(&view).unwrap_or_else(|| panic!("{} is not recognised", folder.display()));
+        let last = flat.sentinels().pop().unwrap();
+        assert_eq!(last.id.to_string(), of("handoff"), "{}", folder.display());
+        let (span, with) = flat.cut(&last, of("prompt"));
+        let sent = splice::flat(splice::splice(&body, vec![Edit::replace(span, with)]));
+        let sent = String::from_utf8_lossy(&sent).into_owned();
+        assert_eq!(
+            sent,
+            String::from_utf8_lossy(&text("upstream.json")),
+            "{}",
+            folder.display()
+        );
+        assert!(!sent.contains("handoff-resume"), "{}", folder.display());
+        count += 1;
+    }
+    assert!(count >= 12, "{count}");
+}
+
+/// How an agent flattens.
+#[derive(Clone, Copy)]
+struct Agent {
+    system: &'static str,
+    before: &'static str,
+    behind: &'static str,
+    gap: &'static str,
+    labels: [&'static str; 3],
+    /// The transcript stands in the system's text, and this in the user's.
+    asks: Option<&'static str>,
+}
+
+const PI: Agent = Agent {
+    system: "You are a context summarization assistant. Your task is to read a conversation.",
+    before: "<conversation>\n",
+    behind: "\n</conversation>\n\nThe messages above are a conversation to summarize.",
+    gap: "\n\n",
+    labels: ["[User]: ", "[Assistant]: ", "[Tool result]: "],
+    asks: None,
+};
+
+const OPENCODE: Agent = Agent {
+    system: "You are a context summarization agent. You are given a conversation.",
+    before: "Here is the conversation so far:\n\n<conversation>\n",
+    behind: "\n</conversation>\n\nCreate a new anchored summary.",
+    ..PI
+};
+
+const GOOSE: Agent = Agent {
+    system: "## Task Context\n- An llm context limit was reached when a user was in a working session\n\n\
+             **Conversation History:**\n",
+    before: "",
+    behind: "\n\nWrap reasoning in `<analysis>` tags:",
+    gap: "\n",
+    labels: ["[user]: ", "[assistant]: ", "[user]: tool_response: "],
+    asks: Some("Please summarize the conversation history provided in the system prompt."),
+};
+
+const USER: usize = 0;
+const MODEL: usize = 1;
+const RESULT: usize = 2;
+
+type Section<'a> = (usize, &'a str);
+
+/// The request for a summary of these messages.
+fn request(side: &Side, agent: Agent, sections: &[Section<'_>]) -> Value {
+    let lines: Vec<String> = sections
+        .iter()
+        .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
+        .collect();
+    let flat = format!("{}{}{}", agent.before, lines.join(agent.gap), agent.behind);
+    let (system, user) = match agent.asks {
+        Some(asks) => (format!("{}{flat}", agent.system), asks.to_owned()),
+        None => (agent.system.to_owned(), flat),
+    };
+    let mut body = (side.body)(&[(side.message)("user", &user)], true);
+    body.as_object_mut().unwrap().remove("tools");
+    set(&mut body, "You are an agent.", &system);
+    body
+}
+
+/// Replaces a string, wherever it stands.
+fn set(value: &mut Value, old: &str, new: &str) {
+    match value {
+        Value::String(text) if text == old => new.clone_into(text),
+        Value::Array(all) => all.iter_mut().for_each(|v| set(v, old, new)),
+        Value::Object(all) => all.values_mut().for_each(|v| set(v, old, new)),
+        _ => {}
+    }
+}
+
+struct Talk {
+    stage: Stage,
+    /// What the model said when it handed over.
+    said: Said,
+}
+
+impl Talk {
+    /// A conversation with one handoff, and one turn behind it.
+    async fn new(side: Side, session: Option<&'static str>) -> Self {
+        let stage = Stage::with(side, [handoff(), fresh()], memory(), |_| {}).await;
+        Self::on(stage, session).await
+    }
+
+    async fn on(mut stage: Stage, session: Option<&'static str>) -> Self {
+        stage.side.headers = named(&stage.side, session);
+        let said = stage.ask(&stage.history(), true).await;
+        Self { stage, said }
+    }
+
+    /// Its messages, flattened.
+    fn sections(&self) -> Vec<Section<'_>> {
+        vec![
+            (USER, "Mend the importer."),
+            (MODEL, "Looking."),
+            (USER, "Go on."),
+            (MODEL, &self.said.text),
+        ]
+    }
+
+    async fn send(&self, body: Value) -> Heard {
+        self.stage.push(Reply::text("A summary."));
+        let path = (self.stage.side.path)(true);
+        let heard = self
+            .stage
+            .baton
+            .post(path, self.stage.side.headers, body.to_string().into())
+            .await;
+        assert_eq!(heard.status, 200, "{}", heard.text());
+        heard
+    }
+
+    /// Asks for a summary: whether it was cut, and what the model saw of the transcript.
+    async fn summary(&self, agent: Agent, sections: &[Section<'_>]) -> (bool, String) {
+        let body = request(&self.stage.side, agent, sections);
+        let heard = self.send(body).await;
+        let raw = self.stage.provider.generations().last().unwrap().raw.clone();
+        let sent: Value = serde_json::from_slice(&raw).unwrap();
+        let mut found = String::new();
+        holding(&sent, agent.behind, &mut found);
+        (heard.header("x-baton-handoff").is_some(), found)
+    }
+}
+
+/// The string that holds this text.
+fn holding(value: &Value, part: &str, found: &mut String) {
+    match value {
+        Value::String(text) if text.contains(part) => text.clone_into(found),
+        Value::Array(all) => all.iter().for_each(|v| holding(v, part, found)),
+        Value::Object(all) => all.values().for_each(|v| holding(v, part, found)),
+        _ => {}
+    }
+}
+
+fn named(side: &Side, session: Option<&'static str>) -> &'static [(&'static str, &'static str)] {
+    let own = side
+        .headers
+        .iter()
+        .copied()
+        .filter(|(name, _)| *name != "x-session-id");
+    let headers: Vec<_> = own.chain(session.map(|s| ("x-session-id", s))).collect();
+    Box::leak(headers.into_boxed_slice())
+}
+
+/// What a cut leaves.
+fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
+    let mut lines = vec![format!("{}{PROMPT}", agent.labels[USER])];
+    lines.extend(
+        rest.iter()
+            .map(|(who, text)| format!("{}{text}", agent.labels[*who])),
+    );
+    let system = agent.asks.map_or("", |_| agent.system);
+    format!(
+        "{system}{}{}{}",
+        agent.before,
+        lines.join(agent.gap),
+        agent.behind
+    )
+}
+
+/// The agents, with the session that they name: pi names none when it asks for a summary.
+const AGENTS: [(Agent, Option<&str>); 3] = [(PI, None), (OPENCODE, Some("one")), (GOOSE, Some("one"))];
+
+async fn own_sentinel_cuts(side: Side) {
+    for (agent, session) in AGENTS {
+        let talk = Talk::new(side, session).await;
+        let mut sections = talk.sections();
+        sections.extend([(RESULT, "fn main() {}"), (USER, "More.")]);
+        let (pinned, seen) = talk.summary(agent, &sections).await;
+        let rest = [(MODEL, "Fresh."), (RESULT, "fn main() {}"), (USER, "More.")];
+        assert_eq!((pinned, seen), (true, cut(agent, &rest)));
+        // The earlier part alone, with nothing behind the sentinel.
+        let end = talk.said.text.rfind("Fresh.").unwrap();
+        let earlier = [
+            &talk.sections()[..3],
+            &[(MODEL, talk.said.text[..end].trim_end())],
+        ]
+        .concat();
+        let (pinned, seen) = talk.summary(agent, &earlier).await;
+        assert_eq!((pinned, seen), (true, cut(agent, &[])));
+        talk.stage.at_peace();
+    }
+}
+
+/// A handoff of another conversation, read from a file or pasted, whole or with its labels.
+async fn foreign_sentinel_does_not(side: Side) {
+    for (agent, session) in AGENTS {
+        let stage = Stage::with(side, [handoff(), fresh()], memory(), |_| {}).await;
+        let mut other = Talk::on(stage, session.map(|_| "other")).await;
+        other.stage.side.headers = named(&side, session);
+        let quoted: Vec<String> = other
+            .sections()
+            .iter()
+            .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
+            .collect();
+        let labelled = quoted.join(agent.gap);
+        for quote in [&other.said.text, &labelled] {
+            for who in [USER, RESULT] {
+                let text = format!("What I found:{}{quote}", agent.gap);
+                let sections = [
+                    (USER, "Read that log."),
+                    (MODEL, "Reading."),
+                    (who, &*text),
+                    (USER, "So?"),
+                ];
+                let (pinned, seen) = other.summary(agent, &sections).await;
+                assert!(!pinned && seen.contains("Read that log."), "{seen}");
+            }
+        }
+    }
+}
+
+/// The conversation's own earlier handoff, quoted behind a later one.
+async fn quoted_sentinel_does_not(side: Side) {
+    for (agent, session) in AGENTS {
+        let talk = Talk::new(side, session).await;
+        talk.stage
+            .push(Reply::text("Done, too.").call("session_handoff", json!({"prompt": "The second."})));
+        talk.stage.push(Reply::text("Second."));
+        let next = talk.stage.then(&talk.stage.history(), &talk.said, "More.");
+        let second = talk.stage.ask(&next, true).await;
+        let quote = format!("My log:\n{}{}", agent.labels[MODEL], talk.said.text);
+        let mut sections = talk.sections();
+        sections.extend([
+            (USER, "More."),
+            (MODEL, &*second.text),
+            (RESULT, &*quote),
+            (USER, "So?"),
+        ]);
+        let (pinned, seen) = talk.summary(agent, &sections).await;
+        assert!(pinned, "{seen}");
+        let rest = [(MODEL, "Second."), (RESULT, &*quote), (USER, "So?")];
+        assert_eq!(seen, cut(agent, &rest).replacen(PROMPT, "The second.", 1));
+    }
+}
+
+/// The agent compacted before: its text begins in the middle of the conversation.
+async fn later_part_is_cut(side: Side) {
+    let talk = Talk::new(side, None).await;
+    let (pinned, _) = talk.summary(PI, &talk.sections()[1..]).await;
+    assert!(pinned);
+    let (pinned, _) = talk.summary(PI, &talk.sections()[2..]).await;
+    assert!(pinned);
+    let strange = [&[(USER, "Never said.")], &talk.sections()[1..]].concat();
+    let (pinned, _) = talk.summary(PI, &strange).await;
+    assert!(!pinned, "something else stands before it");
+}
+
+/// The same text in a request that is no summary.
+async fn ordinary_text_is_not_cut(side: Side) {
+    let talk = Talk::new(side, Some("one")).await;
+    for agent in [PI, OPENCODE, GOOSE] {
+        let summary = request(&side, agent, &talk.sections());
+        let mut tooled = summary.clone();
+        tooled["tools"] = (side.body)(&[], true)["tools"].clone();
+        let mut unmarked = summary;
+        set(&mut unmarked, agent.system, "You are an agent.");
+        let bodies = if agent.asks.is_none() {
+            vec![tooled, unmarked]
+        } else {
+            vec![tooled]
+        };
+        for body in bodies {
+            let heard = talk.send(body).await;
+            assert_eq!(heard.header("x-baton-handoff"), None);
+        }
+    }
+}
+
+/// The store proves it, also after a restart.
+async fn restart_keeps_the_proof(side: Side) {
+    let dir = temp();
+    let stage = Stage::with(side, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;
+    let mut talk = Talk::on(stage, None).await;
+    talk.stage.restart(sqlite(dir.path()));
+    let (pinned, seen) = talk.summary(PI, &talk.sections()).await;
+    assert_eq!((pinned, seen), (true, cut(PI, &[(MODEL, "Fresh.")])));
+}
+
+macro_rules! wires {
+    ($($wire:ident = $side:ident;)*) => {
+        $(mod $wire {
+            wires!(@ $side: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not later_part_is_cut
+                ordinary_text_is_not_cut restart_keeps_the_proof);
+        })*
+    };
+    (@ $side:ident: $($test:ident)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            super::$test(super::sides::$side).await;
+        })*
+    };
+}
+
+wires! {
+    anthropic = ANTHROPIC;
+    openai_chat = CHAT;
+    openai_responses = RESPONSES;
+    gemini = GEMINI;
+    ollama = OLLAMA;
+}
