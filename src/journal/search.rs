@@ -220,6 +220,20 @@ impl Query {
         Ok(())
     }
 
+    /// The oldest exchange whose request still has a piece. It walks from the piece to the ends of all rows that it is in,
+    /// and is asked only where the exchange that the piece came with was dropped.
+    fn holder(&self, piece: i64) -> Result<Option<i64>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "WITH RECURSIVE behind (id) AS (
+                SELECT id FROM nodes WHERE piece = ?1
+                UNION
+                SELECT n.id FROM nodes n JOIN behind b ON n.parent = b.id
+             ) SELECT MIN(e.seq) FROM exchanges e
+             WHERE e.list IN behind OR e.head IN behind OR e.tail IN behind",
+        )?;
+        Ok(ask.query_row([piece], |row| row.get(0))?)
+    }
+
     fn hit(
         &self,
         seq: i64,
@@ -244,7 +258,13 @@ impl Query {
             })
         });
         let Some(mut hit) = hit.optional()? else {
-            return Ok(None);
+            // The exchange that brought the text is gone; a later one may still hold it.
+            return match self.holder(piece)? {
+                Some(holder) if holder != seq => {
+                    self.hit(holder, "received".to_owned(), piece, snippet, wanted)
+                }
+                _ => Ok(None),
+            };
         };
         hit.place = place::of(self, &hit, piece, wanted)?;
         Ok(Some(hit))

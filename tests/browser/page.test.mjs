@@ -84,6 +84,7 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   await shot(page, "response");
   await tabs.nth(3).click();
   assert.match(await text(".headers"), /x-api-key\s+\[redacted\]/);
+  assert.match(await page.locator(".two").innerText(), /To the model, leg 2\s+https:\/\/api\.anthropic\.com\/v1\/messages\s+accept-encoding\s+identity/);
 });
 
 test("a handoff has its prompt, its lineage and the line to go on from", async () => {

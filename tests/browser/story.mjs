@@ -125,7 +125,7 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
       exchange: row,
       headers: { received: [["host", "127.0.0.1:8787"], ["anthropic-version", "2023-06-01"], ["x-api-key", "[redacted]"], ["content-type", "application/json"], ["user-agent", "claude-cli/2.0.31"]], response: [["content-type", "text/event-stream"], ["x-baton-exchange", id]] },
       received: { messages: received, envelope: envelope(false) },
-      legs: legs.map((leg, at) => ({ n: at, at_ms: row.at_ms, answered_ms: 812 + 13 * n, ended_ms: 3900 + 97 * n, sent: { messages: leg.list, envelope: envelope(true), envelope_changes: [{ key: "tools", what: "session_handoff was added at the end" }] }, received_states: received.map((m) => (at > 0 ? "cut" : m.state)), received_whys: received.map((m) => (at > 0 ? "cut" : m.why)), response: { status: 200, bytes: 1200, stop: fires && at === 0 ? "handoff" : "tool_use", usage: row.tokens[at], truncated: false } })),
+      legs: legs.map((leg, at) => ({ n: at, at_ms: row.at_ms, answered_ms: 812 + 13 * n, ended_ms: 3900 + 97 * n, sent: { url: "https://api.anthropic.com/v1/messages", headers: [["accept-encoding", "identity"], ["x-api-key", "[redacted:credential]"]], messages: leg.list, envelope: envelope(true), envelope_changes: [{ key: "tools", what: "session_handoff was added at the end" }] }, received_states: received.map((m) => (at > 0 ? "cut" : m.state)), received_whys: received.map((m) => (at > 0 ? "cut" : m.why)), response: { status: 200, bytes: 1200, stop: fires && at === 0 ? "handoff" : "tool_use", usage: row.tokens[at], truncated: false } })),
       shown: { bytes: row.response_bytes, truncated: false },
       handoffs: story.handoffs.filter((it) => fired.includes(it.id)),
       notes,

@@ -241,10 +241,15 @@ function answer(path, about, look, find) {
 }
 
 function headers(said) {
-  const table = (label, list) => h("section", null, h("h3", null, label),
+  const table = (label, list, to = null) => h("section", { class: "header-list" }, h("h3", null, label),
+    to ? h("p", { class: "dim mono small" }, line(to)) : null,
     h("dl", { class: "headers" }, (list ?? []).map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))])),
     list?.length ? null : h("p", { class: "dim" }, "None were kept."));
-  return h("div", { class: "two" }, table("From the agent", said.headers?.received), table("To the agent", said.headers?.response));
+  const legs = said.legs ?? [];
+  const of = (leg) => (legs.length > 1 ? `, leg ${leg.n + 1}` : "");
+  return h("div", { class: "two" },
+    table("From the agent", said.headers?.received), table("To the agent", said.headers?.response),
+    legs.map((leg) => [table(`To the model${of(leg)}`, leg.sent?.headers, leg.sent?.url), table(`From the model${of(leg)}`, leg.response?.headers)]));
 }
 
 function usage(said, row) {

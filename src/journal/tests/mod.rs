@@ -448,3 +448,26 @@ fn conversations_are_counted_titled_and_searched() {
     assert_eq!(query.ended_after(0, 10).unwrap().len(), 1);
     assert!(query.message(&id, Side::Received, 1).unwrap().is_none());
 }
+
+#[test]
+fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let opening = said("user", "Where is the \"golden\" needle?");
+    let first = body(std::slice::from_ref(&opening));
+    let second = body(&[opening, said("assistant", "In the hay."), said("user", "Go on.")]);
+    let nothing = Bytes::from_static(b"{}");
+    let gone = note(&tap, 1, &first, from_ref(&first), &[], &nothing);
+    let there = note(&tap, 2, &second, from_ref(&second), &[], &nothing);
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    let find = || query.search("the \"golden\" needle", 10).unwrap().hits;
+    assert_eq!(find()[0].exchange, gone);
+    let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    writer
+        .execute("DELETE FROM exchanges WHERE id = ?1", [&gone])
+        .unwrap();
+    let hits = find();
+    assert_eq!((hits.len(), hits[0].exchange.as_str()), (1, there.as_str()));
+    assert_eq!((hits[0].place.of, hits[0].place.i), ("messages", Some(0)));
+}
