@@ -358,7 +358,7 @@ mod tests {
         assert!(all(&bad).contains("truncated 200"));
         let mut retried = row();
         retried.statuses = vec![Some(200), Some(429), None, Some(200)];
-        assert!(all(&retried).ends_with("legs answered 429, nothing"));
+        assert!(all(&retried).contains("  legs answered 429, nothing"));
         bad.open = true;
         assert!(all(&bad).contains("under way"));
     }

@@ -144,15 +144,6 @@ pub struct Body {
     pub truncated: bool,
 }
 
-/// One message in full.
-#[derive(Debug, Serialize)]
-pub struct FullMessage {
-    /// Whose it is.
-    pub role: String,
-    /// Its parts.
-    pub parts: Vec<ShownPart>,
-}
-
 /// What the file says of an exchange beside its row.
 pub(super) struct Stored {
     pub(super) seq: i64,
@@ -213,27 +204,6 @@ impl Query {
         };
         exchange.notes = explain::notes(&exchange);
         Ok(Some(exchange))
-    }
-
-    /// One message in full.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub fn message(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
-        let (Some(row), Some([_, list, _])) = (self.row(id)?, self.sent_body(id, side)?) else {
-            return Ok(None);
-        };
-        let wire = row.wire.as_deref().and_then(WireId::named).and_then(wire::wire);
-        let messages = self.messages(list)?;
-        let (Some(wire), Some(message)) = (wire, messages.get(i)) else {
-            return Ok(None);
-        };
-        let text = Bytes::from(self.text(message.piece)?);
-        let parts = gist::parts(wire, &text, gist::role_named(&message.role));
-        Ok(Some(FullMessage {
-            role: message.role.clone(),
-            parts,
-        }))
     }
 
     fn leg(
@@ -405,36 +375,6 @@ impl Query {
         self.join(head, &mut text)?;
         self.join(tail, &mut text)?;
         Ok(text)
-    }
-
-    /// The system prompt or a tool of a request, in full.
-    ///
-    /// # Errors
-    /// The journal cannot be read.
-    pub fn envelope_row(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
-        let Some(body) = self.sent_body(id, side)? else {
-            return Ok(None);
-        };
-        let found = envelope::parts(&self.envelope(body)?, i);
-        Ok(found.map(|(role, parts)| FullMessage {
-            role: role.to_owned(),
-            parts,
-        }))
-    }
-
-    /// The pieces of a request.
-    fn sent_body(&self, id: &str, side: Side) -> Result<Option<[i64; 3]>, JournalError> {
-        let Some(stored) = self.stored(id)? else {
-            return Ok(None);
-        };
-        Ok(match side {
-            Side::Received => Some(stored.body),
-            Side::Sent(n) => {
-                let mut legs = self.legs(stored.seq)?.into_iter();
-                legs.find(|leg| leg.n == n).map(|leg| leg.body)
-            }
-            Side::Response(_) | Side::Shown => None,
-        })
     }
 }
 

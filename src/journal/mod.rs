@@ -14,6 +14,7 @@ mod envelope;
 mod exchange;
 mod explain;
 mod fast;
+mod full;
 mod gist;
 mod har;
 mod headers;
@@ -26,6 +27,7 @@ mod pool;
 mod query;
 mod reading;
 mod reasons;
+mod reply;
 mod row;
 mod schema;
 mod search;
@@ -41,9 +43,8 @@ use std::thread;
 
 pub use crate::redact::Redactor;
 pub use diff::State;
-pub use exchange::{
-    Body, EnvelopeChange, Exchange, FullMessage, Headers, Leg, Message, Messages, Response, Sent,
-};
+pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
+pub use full::FullMessage;
 pub use gist::ShownPart;
 pub use har::date_time;
 pub use note::{Begun, Copied, SentLeg, Transcript};
