@@ -186,6 +186,8 @@ impl Archive {
                 leg.changed = false;
             }
             (open.changed, open.received) = (false, None);
+            // A stream may want the processor.
+            std::thread::yield_now();
             if open.slip.ended.is_some() {
                 self.open.remove(&id);
             }

@@ -3,7 +3,7 @@
 //! It is woken by the first note and then lets more come for a moment. So it stands in a stream's way a few times a
 //! second and not at every note, and what a transaction costs is shared by all that happened meanwhile. Only large bodies
 //! are taken in at once: kept, each request would be read into memory that the kernel has to find first. It is background
-//! work: where the system has such a class, it runs when nobody else wants the processor, and gives it up between notes.
+//! work: it has a smaller share of a busy processor, and offers it to others all the time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ const LARGE: usize = 64 << 10;
 /// What a note's row takes of a transaction, about.
 const ROW: usize = 400;
 
-/// Work between two offers of the processor to others.
-const STEP: Duration = Duration::from_millis(1);
+/// Work between two offers of the processor to others: what a stream on the same core waits at most, but for one note.
+const STEP: Duration = Duration::from_micros(100);
 
 pub(super) struct Keeper {
     pub(super) archive: Archive,
@@ -338,22 +338,15 @@ impl Keeper {
     }
 }
 
-/// Gives this thread the lowest class that the system has, or the lowest priority: it never takes the processor from a
-/// stream. Where neither can be had it goes on as it is.
+/// Lowers this thread's share of a busy processor. Not to the lowest, and not to the idle class: on a machine that compiles, the
+/// queue would fill and copies be lost. That it never holds up a stream comes from its offers, [`STEP`] apart.
 fn run_in_background() {
-    use thread_priority::{ThreadPriority, set_current_thread_priority};
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        use thread_priority::{
-            NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
-            thread_native_id,
-        };
-        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-        if set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle).is_ok() {
-            return;
-        }
-    }
-    let _ = set_current_thread_priority(ThreadPriority::Min);
+    /// A third of the weight of a thread that was not asked.
+    #[cfg(all(target_os = "linux", not(test)))]
+    const NICE: i32 = 5;
+    // On Linux this is of the calling thread alone. Where it is refused the thread goes on as it is.
+    #[cfg(all(target_os = "linux", not(test)))]
+    let _ = rustix::process::setpriority_process(None, NICE);
 }
 
 /// Takes notes as long as there are any, and keeps none.
