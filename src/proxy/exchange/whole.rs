@@ -7,8 +7,9 @@ use http::Response;
 use http::response::Parts;
 
 use super::answer::Exchange;
-use super::shaped;
 use super::stream::NOTHING_SAID;
+use super::{legs, shaped};
+use crate::handoff::plan::Rewritten;
 use crate::handoff::record::Handoff;
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, Verdict, judge};
@@ -209,7 +210,27 @@ impl Course {
     async fn next(&self) -> Option<(Bytes, LegReport)> {
         let shown = self.shown.as_ref().map(|handoff| handoff.id);
         let leg = self.exchange.leg(self.head.as_deref(), &self.more, shown);
-        let (_, body) = self.exchange.persist(&leg, false).await?;
+        let retries = self.exchange.app.config.handoff.retries;
+        for attempt in 0..=retries {
+            if attempt > 0 {
+                self.exchange.ctx.meter.note(|e| e.retries += 1);
+                tokio::time::sleep(legs::backoff(attempt - 1)).await;
+            }
+            match self.once(&leg).await? {
+                Some(answered) => return Some(answered),
+                None => tracing::warn!(
+                    exchange = self.exchange.ctx.id,
+                    attempt,
+                    "leg answered with an error under a status of success"
+                ),
+            }
+        }
+        None
+    }
+
+    /// One try of a leg; `Some(None)`: upstream told an error in the body, and may be asked again.
+    async fn once(&self, leg: &Rewritten) -> Option<Option<(Bytes, LegReport)>> {
+        let (_, body) = self.exchange.persist(leg, false).await?;
         let id = &self.exchange.ctx.id;
         let body = match collect(&self.exchange, body).await {
             Ok(body) => body,
@@ -218,11 +239,15 @@ impl Course {
                 return None;
             }
         };
-        let report = self.exchange.read_reply(&body);
-        if report.is_none() {
-            tracing::error!(exchange = id, "leg answered with what is no reply of this API");
+        match self.exchange.read_reply(&body) {
+            Some(report) if report.stop != Stop::Error => Some(Some((body, report))),
+            Some(_) => Some(None),
+            None if wire::tells_error(&body) => Some(None),
+            None => {
+                tracing::error!(exchange = id, "leg answered with what is no reply of this API");
+                None
+            }
         }
-        Some((body, report?))
     }
 
     fn lost(&self) -> Ending {

@@ -2,11 +2,12 @@
 
 use baton_proxy::config::Mode;
 use baton_proxy::strict::{Fault, Reply, Stop};
+use baton_proxy::telemetry::Outcome;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
-use crate::matrix::sides::{ANTHROPIC, RESPONSES};
+use crate::matrix::sides::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
 use crate::matrix::stage::{Stage, fresh, handoff, handoff_beside};
 
 /// A response that failed behind its first words is the agent's to ask for again, not ours.
@@ -17,6 +18,39 @@ async fn a_failed_response_is_not_sent_again() {
     let heard = stage.send(&stage.history(), true).await;
     assert!(heard.text().contains("response.failed"), "{}", heard.text());
     assert_eq!(stage.provider.generations().len(), 1);
+}
+
+/// A later leg that is answered with an error under a status of success is asked for again, as one with a status of failure is.
+#[tokio::test]
+async fn a_later_legs_error_under_a_status_of_success_is_tried_again() {
+    let table = [
+        (
+            ANTHROPIC,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#,
+        ),
+        (CHAT, r#"{"error":{"message":"busy","type":"server_error"}}"#),
+        (
+            RESPONSES,
+            r#"{"id":"r","object":"response","status":"failed","error":{"code":"server_error","message":"busy"},"output":[]}"#,
+        ),
+        (
+            GEMINI,
+            r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#,
+        ),
+        (OLLAMA, r#"{"error":"busy"}"#),
+    ];
+    for (side, body) in table {
+        let busy = Reply::text("").fault(Fault::Raw {
+            status: 200,
+            content_type: "application/json".to_owned(),
+            body: body.into(),
+        });
+        let stage = Stage::new(side, [handoff(), busy, fresh()]).await;
+        let said = stage.ask(&stage.history(), false).await;
+        assert!(said.text.ends_with("Fresh."), "{}", said.text);
+        let event = stage.baton.events(1).await.pop().unwrap();
+        assert_eq!((event.retries, event.outcome), (1, Outcome::Complete));
+    }
 }
 
 /// A summary in the middle of a turn ends by itself, and is no place for a handoff that waits for the turn's end.
