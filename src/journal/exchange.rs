@@ -1,6 +1,5 @@
 //! One exchange in full: its messages on both sides, what became of each, and why in plain words.
 
-use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 use serde_json::Value;
@@ -8,14 +7,12 @@ use serde_json::Value;
 use super::diff::{Fate, Item, State, compare};
 use super::envelope;
 use super::explain;
-use super::gist::{self, ShownPart};
 use super::headers::{self, Kept};
-use super::query::{Query, Side};
+use super::query::Query;
 use super::reasons;
 use super::row::Row;
 use super::schema::JournalError;
 use crate::handoff::plan::{Change, Why};
-use crate::wire::{self, WireId};
 
 /// An exchange in full, bodies left out: those are asked for one by one.
 #[derive(Debug, Serialize)]

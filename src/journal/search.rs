@@ -254,7 +254,7 @@ impl Query {
                 title: row.get(3)?,
                 side,
                 place: Place::default(),
-                snippet,
+                snippet: snippet.clone(),
             })
         });
         let Some(mut hit) = hit.optional()? else {
