@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod breaker;
+mod pasted;
 pub mod place;
 pub mod plan;
 pub mod preamble;

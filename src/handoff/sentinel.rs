@@ -129,6 +129,19 @@ pub fn marks_at(text: &[u8], stems: impl Iterator<Item = usize>) -> Vec<Mark> {
         .collect()
 }
 
+/// The same, and where else the word stands.
+pub(super) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
+    let (mut marks, mut others) = (Vec::new(), Vec::new());
+    for stem in stems {
+        steps::add(1);
+        match mark_at(text, stem) {
+            Some(mark) => marks.push(mark),
+            None => others.push(stem),
+        }
+    }
+    (marks, others)
+}
+
 fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
     let before = text.get(..stem)?;
     let closing = before.ends_with(b"[[/");
@@ -298,7 +311,7 @@ fn is_for_people(line: &str) -> bool {
 }
 
 /// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
-fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
+pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
     let start = behind_gap(text, from, end);
     let left = &text[start..end.min(start + LINE_BYTES)];
     if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {

@@ -12,7 +12,8 @@ next one does not need the details above, or when the context is full of materia
 Everything before the call is then dropped, and you go on at once with `prompt` as the only thing you know (system \
 instructions and environment information stay). So write `prompt` for somebody who has seen nothing: the goal, what \
 is done and decided and why, the files and commands that matter, what is open, and the next step. Call it alone, as \
-the last thing of a turn; the user need not be asked.";
+the last thing of a turn; the user need not be asked. Do not call it between two steps of one task whose details you \
+still need: what is not in `prompt` is gone for good.";
 
 /// [`DESCRIPTION`] as the JSON string literal that goes into requests.
 pub fn description() -> &'static str {

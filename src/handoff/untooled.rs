@@ -43,7 +43,7 @@ reasons! {
     BoundHistory = "bound_history", "the conversation was under way without the tool, and its thinking is bound to that; a new session gets it";
     PrefixRefused = "prefix_refused", "the provider refused the history with the tool, and took it without";
     OffByHeader = "off_by_header", "the request says x-baton-handoff: off";
-    OffByConfig = "off_by_config", "handoff.inject is \"never\" in the config";
+    OffByConfig = "off_by_config", "handoff.inject is \"never\" in the config, or handoff.max_chain is 1";
     StoreDown = "store_down", "the store cannot be read or written";
     UnreadCoding = "unread_coding", "the body's compression is unknown or broken, so it is relayed as it is";
     UnreadJson = "unread_json", "the body is not JSON, so it is relayed as it is";

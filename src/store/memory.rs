@@ -169,6 +169,9 @@ impl Inner {
         let wanted = |h: &&Handoff| {
             filter.principal.as_ref().is_none_or(|p| *p == h.principal)
                 && filter.conversation.as_ref().is_none_or(|c| *c == h.conversation)
+                && filter
+                    .ids
+                    .is_none_or(|(first, last)| (first..=last).contains(&h.id))
                 && (filter.archived || !h.archived)
         };
         let mut found: Vec<&Handoff> = self.handoffs.values().filter(wanted).collect();

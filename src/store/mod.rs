@@ -52,6 +52,8 @@ pub struct HandoffFilter {
     pub principal: Option<String>,
     /// Only this conversation's.
     pub conversation: Option<String>,
+    /// Only those between these ids, both included.
+    pub ids: Option<(HandoffId, HandoffId)>,
     /// Archived ones too.
     pub archived: bool,
     /// At most so many, newest first; 0 is no limit.

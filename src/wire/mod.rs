@@ -25,6 +25,7 @@ pub mod leg;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
+mod said;
 mod spelling;
 pub mod sse;
 pub mod view;
@@ -34,6 +35,7 @@ pub(crate) use anchor::sibling_key;
 pub use anchored::CallMemo;
 pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
+pub use said::{Said, Shape};
 pub use spelling::Pass;
 pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
 
@@ -288,6 +290,9 @@ pub trait Wire: Send + Sync + 'static {
     /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in
     /// front of them all: the first leg is a later one.
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
+
+    /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
+    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes;
 
     /// Whether upstream checks that blocks come back behind the prefix they were made for.
     fn binds_prefixes(&self) -> bool {

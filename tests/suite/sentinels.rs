@@ -1,7 +1,7 @@
 //! What stands in an agent's transcript where a handoff happened: its two forms, whose it is, and what a request
 //! without a readable one comes to.
 
-use baton_proxy::config::{Client, Config, Secret};
+use baton_proxy::config::{Client, Config, Secret, Transcript};
 use baton_proxy::handoff::sentinel::SealKey;
 use baton_proxy::strict::Reply;
 use pretty_assertions::assert_eq;
@@ -9,8 +9,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::scene::{Scene, handoff, history, said, texts, then, user};
+use crate::harness::scene::{PROMPT, Scene, handoff, history, said, texts, then, user};
 use crate::harness::{AgentSide, KEY, Told, memory};
+use crate::matrix::sides::{ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, VERTEX};
+use crate::matrix::stage::Stage;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
@@ -99,4 +101,135 @@ async fn the_sentinel_says_what_happened_and_why() {
     scene.turn(&then(&history(), &told, "More.")).await;
     assert_eq!(scene.last().messages().len(), 3);
     scene.at_peace();
+}
+
+/// A transcript in which neighbouring texts came back as one, as on chat.
+async fn sent_behind(scene: &Scene, sentinel: &str, rest: &str) -> Vec<String> {
+    scene.script.push(Reply::text("ok"));
+    scene.turn(&spoken(&format!("Done.{sentinel}{rest}"))).await;
+    texts(scene.last().messages())
+}
+
+/// The prompt is not in the transcript, so what stands behind the sentinel is the model's own, also where the model said
+/// the prompt again.
+#[tokio::test]
+async fn behind_a_sentinel_without_its_prompt_nothing_is_taken_for_the_prompt() {
+    let short = |c: &mut Config| c.handoff.transcript = Transcript::Sentinel;
+    let scene = Scene::with([handoff(), Reply::text("Fresh.")], memory(), short).await;
+    let told = scene.turn(&history()).await;
+    let sentinel = said(&told)[1].to_owned();
+    assert_eq!(sentinel.trim().lines().count(), 2, "{sentinel}");
+    for rest in ["Goal: skip", PROMPT, &format!("{PROMPT}\nFirst, the reader.")] {
+        let sent = sent_behind(&scene, &sentinel, rest).await;
+        assert_eq!(sent, [&format!("u: {PROMPT}"), &format!("a: {rest}"), "u: More."]);
+    }
+    // A sentinel that was shown with its prompt is told apart: what is left of the prompt goes.
+    let scene = Scene::new([handoff(), Reply::text("Fresh.")]).await;
+    let told = scene.turn(&history()).await;
+    let torn = said(&told)[1].split_once("\nNext").unwrap().0.to_owned();
+    assert_eq!(
+        sent_behind(&scene, &torn, "").await,
+        [&format!("u: {PROMPT}"), "u: More."]
+    );
+}
+
+/// Sent on whole, and not without a word.
+#[tokio::test]
+async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {
+    let first = Scene::new([handoff(), Reply::text("Fresh.")]).await;
+    let told = first.turn(&history()).await;
+    let scene = Scene::new([]).await;
+    for (n, seal_lost) in [(1, true), (2, false)] {
+        scene.script.push(Reply::text("ok"));
+        let mut sentinel = said(&told)[1].to_owned();
+        if seal_lost {
+            sentinel = sentinel.replace("Goal", "Gaol");
+        }
+        scene.turn(&spoken(&format!("Done.{sentinel}Fresh."))).await;
+        assert_eq!(scene.last().messages().len() == 5, seal_lost);
+        assert_eq!(scene.baton.events(n).await[n - 1].unpinned, seal_lost);
+    }
+}
+
+/// One leg is the first alone: a handoff would have none to go on in, and every call of the tool would be dropped.
+#[tokio::test]
+async fn a_chain_of_one_leg_offers_no_tool() {
+    for (legs, offered) in [(1, false), (2, true)] {
+        let scene = Scene::with([Reply::text("ok")], memory(), |c| c.handoff.max_chain = legs).await;
+        scene.turn(&history()).await;
+        assert_eq!(scene.last().offers_handoff(), offered, "{legs}");
+    }
+}
+
+/// However it was pasted, and whatever an agent made of it.
+#[tokio::test]
+async fn the_line_to_resume_by_forgives() {
+    let scene = Scene::new([handoff(), Reply::text("Fresh.")]).await;
+    let told = scene.turn(&history()).await;
+    let block = said(&told)[1].trim().to_owned();
+    let line = block.lines().next().unwrap().to_owned();
+    let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
+    for pasted in [
+        format!("{line}\nMend."),
+        format!("{line} Mend."),
+        format!("> {line}\nMend."),
+        format!("\"{line}\" Mend."),
+        format!("{} Mend.", &line[1..line.len() - 1]),
+        format!("{} Mend.", &line[..17 + 13]),
+        format!("{block}\n\nMend."),
+        format!("{quoted}Mend."),
+    ] {
+        scene.script.push(Reply::text("ok"));
+        scene.turn(&[user(&pasted)]).await;
+        assert_eq!(
+            texts(scene.last().messages()),
+            [&format!("u: {PROMPT}"), "u: Mend."],
+            "{pasted}"
+        );
+    }
+    // In the middle of a text it is text.
+    scene.script.push(Reply::text("ok"));
+    scene.turn(&[user(&format!("What is {line}?"))]).await;
+    assert_eq!(scene.last().messages().len(), 1);
+    scene.at_peace();
+}
+
+/// Nothing goes upstream, and the agent gets a message of its wire's own shape that says what to do.
+#[tokio::test]
+async fn an_unknown_line_is_answered_by_baton_on_every_wire() {
+    for side in [
+        ANTHROPIC,
+        CHAT,
+        RESPONSES,
+        GEMINI,
+        OLLAMA,
+        GEMINI_ARRAY,
+        CODE_ASSIST,
+        VERTEX,
+    ] {
+        let stage = Stage::new(side, []).await;
+        for stream in [true, false] {
+            for line in [
+                format!("[[handoff-resume:{ID}]]\nGo on."),
+                format!("> [handoff-resume:{ID}] Go on."),
+            ] {
+                let history = [&stage.history()[..2], &[stage.user(&line)]].concat();
+                let said = stage.ask(&history, stream).await;
+                assert!(
+                    said.text.starts_with("baton: this handoff is not known here"),
+                    "{}",
+                    said.text
+                );
+                assert!(said.input > 0 && said.calls.is_empty());
+                // The answer comes back, and what follows is an ordinary turn.
+                stage.push(Reply::text("Well."));
+                let next = stage
+                    .ask(&stage.then(&history, &said, "Then go on."), stream)
+                    .await;
+                assert_eq!(next.text, "Well.");
+            }
+        }
+        assert_eq!(stage.provider.generations().len(), 4);
+        stage.at_peace();
+    }
 }

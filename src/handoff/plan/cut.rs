@@ -97,6 +97,10 @@ fn cut_at(
     edits
 }
 
+fn left_of(text: &[u8], from: usize, inside: Span) -> &[u8] {
+    Span::new(from, inside.end).of(text)
+}
+
 /// What is left of the sentinel's own turn.
 struct Tail {
     /// What opens the turn again.
@@ -117,10 +121,14 @@ fn tail(
     let here = anatomy.parts.get(candidate.part)?;
     let inside = here.text?;
     let text: &[u8] = &view.body;
-    let unclosed = candidate.sentinel.sealed.is_none() && !candidate.by_user;
+    let unclosed = candidate.sentinel.sealed.is_none();
+    let known = candidate.sentinel.rest;
     let rest = match prompt.filter(|_| unclosed) {
-        Some(prompt) => sentinel::behind_unclosed(text, candidate.sentinel.rest, inside.end, prompt),
-        None => candidate.sentinel.rest,
+        // A person may have typed the prompt's first words.
+        Some(prompt) if candidate.by_user => json::spelled(left_of(text, known, inside), prompt)
+            .map_or(known, |len| sentinel::behind_gap(text, known + len, inside.end)),
+        Some(prompt) => sentinel::behind_unclosed(text, known, inside.end, prompt),
+        None => known,
     };
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);

@@ -169,7 +169,9 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
                     prompt,
                     head,
                 } => {
-                    let again = found.iter().find(|c| c.sentinel.id == candidate.sentinel.id);
+                    let again = found
+                        .iter()
+                        .find(|c| c.sentinel.id == candidate.sentinel.id || c.by_user && candidate.by_user);
                     again.map_or(Cut::Before { head }, |candidate| Cut::At {
                         candidate,
                         prompt,

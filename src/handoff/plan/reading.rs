@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use memchr::memmem;
 
 use super::texts::Texts;
+use crate::handoff::pasted;
 use crate::handoff::sentinel::{self, Mark, MarkKind, Sentinel};
 use crate::json::{self, Span};
 use crate::skim::Skim;
@@ -17,6 +19,8 @@ pub struct Reading {
     /// The request.
     pub view: View,
     pub(super) marks: Vec<Mark>,
+    /// Where else the word stands that all marks have: a line that a person pasted may not be a mark.
+    others: Vec<usize>,
     pub(super) items: Vec<OwnItem>,
 }
 
@@ -31,6 +35,8 @@ pub struct Candidate {
     pub part: usize,
     /// A person resumes here: it stands at the start of a user text.
     pub by_user: bool,
+    /// The first and the last id that it may mean, where a person's line has lost the end of its id.
+    pub cut_off: Option<(uuid::Uuid, uuid::Uuid)>,
 }
 
 impl Reading {
@@ -43,13 +49,19 @@ impl Reading {
     pub fn skimmed(wire: &dyn Wire, body: &Bytes, call: Call, skim: &Skim) -> Result<Self, Unread> {
         let view = wire.read_skimmed(body, call, skim)?;
         let list = view.list.of(body);
-        let marks = match skim.stems(view.list) {
-            Some(stems) => sentinel::marks_at(list, stems),
-            None => sentinel::marks(list),
+        let (marks, others) = match skim.stems(view.list) {
+            Some(stems) => sentinel::marks_and_others(list, stems),
+            None => sentinel::marks_and_others(list, memmem::find_iter(list, sentinel::STEM)),
         };
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
+        let others = others.into_iter().map(|at| at + view.list.start).collect();
         let items = wire.own_items(&view);
-        Ok(Self { view, marks, items })
+        Ok(Self {
+            view,
+            marks,
+            others,
+            items,
+        })
     }
 
     /// Lets go of everything but what was found out of it; [`again`](Self::again) reads it once more.
@@ -57,6 +69,7 @@ impl Reading {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
         self.marks = Vec::new();
+        self.others = Vec::new();
         self.items = Vec::new();
     }
 
@@ -81,7 +94,47 @@ impl Reading {
         let items = self.items.iter().filter(|i| !i.aside);
         let untold = items.filter(|i| told.insert((i.turn, i.id)));
         all.extend(untold.map(|i| self.by_item(i)).collect::<Vec<_>>());
+        all.extend(self.pasted(wire));
         all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
+        all
+    }
+
+    /// Lines at the start of user texts that are no marks, and were meant to be.
+    fn pasted(&self, wire: &dyn Wire) -> Vec<Candidate> {
+        let mut texts = Texts::new(wire, &self.view);
+        let mut seen = None;
+        let mut all = Vec::new();
+        for &at in &self.others {
+            let Some((turn, part)) = texts.at(at, &[Role::User]) else {
+                continue;
+            };
+            let Some(inside) = texts.anatomy().parts[part].text else {
+                continue;
+            };
+            // The first word of a text tells.
+            if seen.replace(inside) == Some(inside) {
+                continue;
+            }
+            let marked = self.marks.partition_point(|m| m.span.start < inside.start);
+            if self.marks.get(marked).is_some_and(|m| m.span.start < at) {
+                continue;
+            }
+            let Some(line) = pasted::read(&self.view.body, inside) else {
+                continue;
+            };
+            all.push(Candidate {
+                sentinel: Sentinel {
+                    id: line.ids.0,
+                    at: inside.start,
+                    sealed: None,
+                    rest: line.rest,
+                },
+                turn,
+                part,
+                by_user: true,
+                cut_off: (line.ids.0 != line.ids.1).then_some(line.ids),
+            });
+        }
         all
     }
 
@@ -98,6 +151,7 @@ impl Reading {
             turn: item.turn,
             part: usize::MAX,
             by_user: false,
+            cut_off: None,
         }
     }
 
@@ -123,6 +177,7 @@ impl Reading {
             turn,
             part,
             by_user,
+            cut_off: None,
         })
     }
 

@@ -106,7 +106,13 @@ impl Exchange {
             e.unpinned = prepared.unpinned;
         });
         self.ctx.recording.begin(|| self.begun());
-        if prepared.unpinned {
+        if let Some(id) = prepared.lost {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                handoff = %id,
+                "a sentinel is not known here, and its seal does not verify: not cut at it"
+            );
+        } else if prepared.unpinned {
             tracing::warn!(
                 exchange = self.ctx.id,
                 "no sentinel in the transcript of a conversation that had one: sent on whole"

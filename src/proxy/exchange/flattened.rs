@@ -37,6 +37,7 @@ pub(super) async fn find(
         id: handoff.id,
         prompt: handoff.prompt.clone(),
         head: handoff.head.clone(),
+        spelled_out: true,
         candidate: None,
         before: None,
         text: Some(flat.cut(&found, &handoff.prompt)),

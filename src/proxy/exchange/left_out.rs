@@ -44,6 +44,7 @@ pub(super) async fn find(
         head: stored_head(wire, &handoff).unwrap_or_else(|| {
             preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt)
         }),
+        spelled_out: true,
         candidate: None,
         before: Some(turn),
         text: None,

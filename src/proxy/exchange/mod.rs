@@ -9,6 +9,7 @@ mod flattened;
 mod heavy;
 mod left_out;
 mod legs;
+mod own;
 mod pieces;
 mod prepare;
 mod put_by;
@@ -37,6 +38,9 @@ pub async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Respons
     };
     let exchange = Exchange::new(app, ctx, prepared, body);
     exchange.note();
+    if exchange.prepared.asks_for_unknown {
+        return exchange.unknown_handoff();
+    }
     let pinned = exchange.pinned_id();
     let mut response = match exchange.repeated() {
         // In a box, like all that is rare: what is awaited here is as large as its largest branch.

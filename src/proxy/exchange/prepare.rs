@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{flattened, heavy, is_model_call, left_out, now_ms};
-use crate::config::{Inject, Preamble};
+use crate::config::{Inject, Preamble, Transcript};
 use crate::handoff::plan::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::handoff::preamble;
 use crate::handoff::record::{Handoff, HandoffId, HiddenPair, Place};
@@ -20,7 +20,7 @@ use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Call as Route};
 use crate::proxy::{App, RequestContext, headers};
 use crate::session::{Live, conversation_key};
-use crate::store::StoreError;
+use crate::store::{HandoffFilter, StoreError};
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 
 /// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
@@ -54,8 +54,12 @@ pub(super) struct Prepared {
     pub(super) side_call: bool,
     /// Upstream's own id of the response that the request goes on from, where the agent knows another.
     pub(super) previous: Option<String>,
-    /// The conversation was pinned before, and this transcript holds no sentinel.
+    /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
     pub(super) unpinned: bool,
+    /// A sentinel of ours in form, whose handoff is neither in the store nor under its seal.
+    pub(super) lost: Option<HandoffId>,
+    /// The agent's last message begins with the line of a handoff that is not known: it is told so.
+    pub(super) asks_for_unknown: bool,
 }
 
 /// The active handoff.
@@ -70,6 +74,8 @@ pub(super) struct Active {
     pub(super) text: Option<(Span, String)>,
     pub(super) id: HandoffId,
     pub(super) prompt: String,
+    /// Whether transcripts show the prompt: what stands behind a sentinel without it is the model's own.
+    pub(super) spelled_out: bool,
     pub(super) head: String,
 }
 
@@ -99,7 +105,7 @@ impl Prepared {
         match (&active.candidate, active.before) {
             (Some(candidate), _) => Cut::At {
                 candidate,
-                prompt: Some(&active.prompt),
+                prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
                 head,
             },
             (None, Some(turn)) => Cut::Behind { turn, head },
@@ -169,12 +175,19 @@ pub(super) async fn prepare(
         Fault::from(Code::STORE)
     };
     let candidates = heavy::work(weight, || reading.candidates(wire));
+    let newest = candidates.first().cloned();
     let mut active = find_active(app, ctx, wire, &reading, candidates)
         .await
         .map_err(store_down)?;
     let (behind, previous) = find_previous(app, ctx, wire, &reading)
         .await
         .map_err(store_down)?;
+    let missed = newest.filter(|c| {
+        active
+            .as_ref()
+            .and_then(|a| a.candidate.as_ref())
+            .is_none_or(|a| a.sentinel.at != c.sentinel.at)
+    });
     active = active.or(behind);
     if let Some(live) = &live {
         let left_out = left_out::find(app, ctx, wire, &reading, live, active.as_ref(), weight);
@@ -196,7 +209,14 @@ pub(super) async fn prepare(
     let of_the_loop = is_model_call(ctx.call)
         && reading.view.tools.is_some_and(|t| t.client)
         && reading.view.facts.previous.is_none();
-    let unpinned = active.is_none() && known.is_some() && of_the_loop && (named || reading.view.under_way());
+    let lost = missed.as_ref().filter(|c| !c.by_user).map(|c| c.sentinel.id);
+    let gone = known.is_some() && of_the_loop && (named || reading.view.under_way());
+    let unpinned = active.is_none() && (gone || lost.is_some() && is_model_call(ctx.call));
+    let is_last = |turn: usize| {
+        let mut later = reading.view.turns[turn + 1..].iter();
+        later.all(|t| matches!(t.role, Role::System | Role::Tools))
+    };
+    let asks_for_unknown = is_model_call(ctx.call) && missed.is_some_and(|c| c.by_user && is_last(c.turn));
     let mut prepared = Prepared {
         wire,
         reading,
@@ -210,6 +230,8 @@ pub(super) async fn prepare(
         side_call: false,
         previous,
         unpinned,
+        lost,
+        asks_for_unknown,
     };
     prepared.side_call = prepared.reading.view.facts.summary || summary_class(ctx);
     prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
@@ -321,13 +343,21 @@ async fn find_active(
     reading: &Reading,
     candidates: Vec<Candidate>,
 ) -> Result<Option<Active>, StoreError> {
-    for candidate in candidates.into_iter().take(MOST_CANDIDATES) {
+    let spelled_out = app.config.handoff.transcript == Transcript::Full;
+    for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
+        if let Some(ids) = candidate.cut_off {
+            match only_one(app, ctx, ids).await? {
+                Some(id) => candidate.sentinel.id = id,
+                None => continue,
+            }
+        }
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
             let head = known_head(app, wire, reading, &candidate, &handoff);
             return Ok(Some(Active {
                 id,
                 prompt: handoff.prompt.clone(),
+                spelled_out,
                 head,
                 candidate: Some(candidate),
                 before: None,
@@ -342,6 +372,7 @@ async fn find_active(
             return Ok(Some(Active {
                 id,
                 prompt,
+                spelled_out,
                 head,
                 candidate: Some(candidate),
                 before: None,
@@ -350,6 +381,26 @@ async fn find_active(
         }
     }
     Ok(None)
+}
+
+/// The handoff that an id was meant to be of which only the beginning is left: where it is the only one.
+async fn only_one(
+    app: &App,
+    ctx: &RequestContext,
+    ids: (HandoffId, HandoffId),
+) -> Result<Option<HandoffId>, StoreError> {
+    let filter = HandoffFilter {
+        principal: Some(ctx.principal.clone()),
+        ids: Some(ids),
+        archived: true,
+        limit: 2,
+        ..HandoffFilter::default()
+    };
+    let found = app.sessions.store().handoffs(&filter).await?;
+    Ok(match &found[..] {
+        [only] => Some(only.id),
+        _ => None,
+    })
 }
 
 /// What stands behind the response that the request goes on from: a handoff that ended that response, or
@@ -382,6 +433,7 @@ async fn find_previous(
         text: None,
         id,
         prompt: handoff.prompt.clone(),
+        spelled_out: true,
         head,
     };
     Ok((Some(active), None))
@@ -495,7 +547,8 @@ async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Optio
 fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
     let header = headers::value(&ctx.headers, "x-baton-handoff");
     let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
-    let never = app.config.handoff.inject == Inject::Never;
+    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
+    let never = app.config.handoff.inject == Inject::Never || app.config.handoff.max_chain < 2;
     never
         .then_some(Untooled::OffByConfig)
         .or(off.then_some(Untooled::OffByHeader))

@@ -101,6 +101,11 @@ pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::R
         sql.push_str(" AND conversation = ?");
         values.push(conversation);
     }
+    if let Some((first, last)) = &filter.ids {
+        sql.push_str(" AND id BETWEEN ? AND ?");
+        values.push(first.as_bytes());
+        values.push(last.as_bytes());
+    }
     if !filter.archived {
         sql.push_str(" AND NOT archived");
     }

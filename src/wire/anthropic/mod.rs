@@ -1,5 +1,6 @@
 //! Anthropic Messages (`/v1/messages`, `/v1/messages/count_tokens`). Facts: WIRE.md, section 2.
 
+mod compose;
 mod reply;
 mod request;
 mod stream;
@@ -8,7 +9,8 @@ mod usage;
 use bytes::Bytes;
 
 use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
+    Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -84,6 +86,10 @@ impl Wire for Anthropic {
 
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
         reply::read(body, watch)
+    }
+
+    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        compose::compose(said, shape)
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

@@ -4,6 +4,7 @@
 //! Model and streaming are said by the path: whoever calls sets `facts.model` and `facts.stream`.
 
 mod chunk;
+mod compose;
 mod pairs;
 mod part;
 mod reply;
@@ -20,7 +21,8 @@ use bytes::Bytes;
 
 use self::pairs::Contents;
 use super::{
-    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
+    Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -127,6 +129,10 @@ impl Wire for Gemini {
 
     fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
         reply::read(body, watch, anchored::place_of_answer(Contents, view))
+    }
+
+    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        compose::compose(view, said, shape)
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

@@ -277,6 +277,13 @@ pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
     format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
 }
 
+/// Whether the request stands in Code Assist's envelope, whose answers have one, too.
+pub(super) fn in_envelope(view: &View) -> bool {
+    let text: &[u8] = &view.body;
+    let whole = Span::new(json::blank(text, 0), text.len());
+    json::get(text, whole, ENVELOPES[1]).is_some_and(|inside| inside.holds(view.list.start))
+}
+
 /// A part of plain text.
 pub(super) fn text_part(text: &str) -> String {
     format!(r#"{{"text":{}}}"#, json::quote(text))

@@ -1,6 +1,7 @@
 //! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing.
 //! Facts: WIRE.md, section 6. Ollama's other chat paths speak other providers' wires.
 
+mod compose;
 mod pairs;
 mod reply;
 mod request;
@@ -14,7 +15,8 @@ use bytes::Bytes;
 
 use self::pairs::Messages;
 use super::{
-    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
+    Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -118,6 +120,10 @@ impl Wire for Ollama {
 
     fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
         reply::read(body, watch, anchored::place_of_answer(Messages, view))
+    }
+
+    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        compose::compose(said, shape)
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

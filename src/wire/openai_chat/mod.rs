@@ -3,6 +3,7 @@
 mod aside;
 mod calls;
 mod chunk;
+mod compose;
 mod identity;
 mod message;
 mod reply;
@@ -17,7 +18,8 @@ mod tests;
 use bytes::Bytes;
 
 use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Unread, View, Watch, Wire, WireId,
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
+    Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -106,6 +108,10 @@ impl Wire for OpenaiChat {
 
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
         reply::read(body, watch)
+    }
+
+    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        compose::compose(view, said, shape)
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

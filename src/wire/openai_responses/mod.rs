@@ -3,6 +3,7 @@
 //! Every item is a turn of its own, calls and results included, and the sentinel is an item, too.
 
 mod back;
+mod compose;
 mod echo;
 mod event;
 mod item;
@@ -16,8 +17,8 @@ mod usage;
 use bytes::Bytes;
 
 use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Spoken, Unread, View, Watch, Wire,
-    WireId,
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Said, Shape, Spoken, Unread, View,
+    Watch, Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -113,6 +114,10 @@ impl Wire for OpenaiResponses {
 
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
         reply::read(body, watch)
+    }
+
+    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        compose::compose(view, said, shape)
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

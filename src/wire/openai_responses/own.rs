@@ -28,6 +28,15 @@ impl OwnMessage {
         }
     }
 
+    /// An item that is neither: all of an answer of our own.
+    pub(super) fn named(id: String, text: &str) -> Self {
+        Self {
+            id,
+            phase: false,
+            literal: json::quote(text),
+        }
+    }
+
     /// The events that stream it under this output index: event and members each.
     pub(super) fn events(&self, index: usize) -> [(&'static str, String); 6] {
         let at = format!(

@@ -153,11 +153,24 @@ async function chain(sdk, run, kind, stream, chunk, fault, counts) {
   return sizes;
 }
 
+/** A handoff that nobody knows: the proxy itself answers, and the SDK takes that for a model's answer. */
+async function unknown(sdk, stream) {
+  const agent = sdk.start(headers("00", "plain", 0, ""));
+  agent.say("[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nGo on.");
+  const answer = await agent.ask(stream);
+  const where = `an unknown handoff, ${stream ? "stream" : "whole"}`;
+  same(`${where}, blocks`, answer.blocks.map(([kind]) => kind), ["text"]);
+  assert.ok(answer.blocks[0][1].startsWith("baton: "), `${where}: ${JSON.stringify(answer.blocks)}`);
+  same(`${where}, stop reason`, answer.stop, sdk.stops.end);
+  assert.ok(answer.input > 0 && answer.output > 0, `${where}, usage: ${answer.input}, ${answer.output}`);
+}
+
 /** All runs for one SDK. */
 export async function judge(name, described) {
   const sdk = { ...DEFAULTS, ...described };
   let runs = 0;
   const next = () => `${++runs}`.padStart(2, "0");
+  for (const stream of sdk.modes) await unknown(sdk, stream);
   for (const kind of KINDS) {
     let outputs;
     for (const stream of sdk.modes) {

@@ -176,6 +176,18 @@ def chain(make, run, kind, stream, chunk, fault="", counts=False):
     return sizes
 
 
+def unknown(make, stream):
+    """A handoff that nobody knows: the proxy itself answers, and the SDK takes that for a model's answer."""
+    agent = make({"x-judge-run": "00", "x-judge-kind": "plain", "x-judge-chunk": "0", "x-judge-fault": ""})
+    agent.say("[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nGo on.")
+    answer = agent.ask(stream)
+    where = f"an unknown handoff, {'stream' if stream else 'whole'}"
+    same(f"{where}, blocks", [block[0] for block in answer.blocks], ["text"])
+    assert answer.blocks[0][1].startswith("baton: "), f"{where}: {answer.blocks}"
+    same(f"{where}, stop reason", answer.stop, agent.stops["end"])
+    assert answer.input > 0 and answer.output > 0, f"{where}, usage: {answer.input}, {answer.output}"
+
+
 def judge(make):
     """All runs for one SDK."""
     runs = 0
@@ -185,6 +197,8 @@ def judge(make):
         runs += 1
         return f"{runs:02}"
 
+    for stream in make.modes:
+        unknown(make, stream)
     for kind in ("plain", "mixed", "refuse"):
         outputs = None
         for stream in make.modes:

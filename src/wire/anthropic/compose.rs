@@ -1,0 +1,60 @@
+//! An answer of our own as an Anthropic message, whole or streamed. Grammar: WIRE.md, section 2.3.
+
+use bytes::Bytes;
+
+use crate::json;
+use crate::wire::{Said, Shape, sse};
+
+pub(super) fn compose(said: &Said<'_>, shape: Shape) -> Bytes {
+    let text = json::quote(said.text);
+    match shape {
+        Shape::Whole => {
+            let content = format!(r#"{{"type":"text","text":{text}}}"#);
+            message(said, &content, r#""end_turn""#, said.output()).into()
+        }
+        Shape::Stream(_) => stream(said, &text).concat().into(),
+    }
+}
+
+fn message(said: &Said<'_>, content: &str, stop: &str, output: u64) -> String {
+    format!(
+        r#"{{"id":"{}","type":"message","role":"assistant","model":{},"content":[{content}],"stop_reason":{stop},"stop_sequence":null,"usage":{}}}"#,
+        said.id("msg_"),
+        json::quote(said.model),
+        usage(said, output)
+    )
+}
+
+fn usage(said: &Said<'_>, output: u64) -> String {
+    format!(
+        r#"{{"input_tokens":{},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output}}}"#,
+        said.input()
+    )
+}
+
+fn stream(said: &Said<'_>, text: &str) -> Vec<Bytes> {
+    let event = |name: &str, members: &str| sse::named(name, &format!(r#"{{"type":"{name}",{members}}}"#));
+    vec![
+        event(
+            "message_start",
+            &format!(r#""message":{}"#, message(said, "", "null", 1)),
+        ),
+        event(
+            "content_block_start",
+            r#""index":0,"content_block":{"type":"text","text":""}"#,
+        ),
+        event(
+            "content_block_delta",
+            &format!(r#""index":0,"delta":{{"type":"text_delta","text":{text}}}"#),
+        ),
+        event("content_block_stop", r#""index":0"#),
+        event(
+            "message_delta",
+            &format!(
+                r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{}"#,
+                usage(said, said.output())
+            ),
+        ),
+        sse::named("message_stop", r#"{"type":"message_stop"}"#),
+    ]
+}

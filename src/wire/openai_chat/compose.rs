@@ -1,0 +1,57 @@
+//! An answer of our own as a chat completion, whole or streamed. Grammar: WIRE.md, section 3.
+
+use bytes::Bytes;
+
+use crate::json;
+use crate::wire::{Said, Shape, View, sse};
+
+pub(super) fn compose(view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+    let text = json::quote(said.text);
+    match shape {
+        Shape::Whole => {
+            let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
+            let choice =
+                format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
+            let usage = format!(r#","usage":{}"#, usage(said));
+            object(said, "chat.completion", &choice, &usage).into()
+        }
+        Shape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
+    }
+}
+
+fn object(said: &Said<'_>, kind: &str, choice: &str, usage: &str) -> String {
+    format!(
+        r#"{{"id":"{}","object":"{kind}","created":{},"model":{},"choices":[{choice}]{usage}}}"#,
+        said.id("chatcmpl-"),
+        said.seconds(),
+        json::quote(said.model)
+    )
+}
+
+fn usage(said: &Said<'_>) -> String {
+    let (input, output) = (said.input(), said.output());
+    format!(
+        r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{}}}"#,
+        input + output
+    )
+}
+
+fn stream(wants_usage: bool, said: &Said<'_>, text: &str) -> Vec<Bytes> {
+    // Where usage is asked for, every chunk has the member, and one more chunk has the numbers.
+    let none = if wants_usage { r#","usage":null"# } else { "" };
+    let chunk = |delta: &str, finish: &str| {
+        let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);
+        sse::unnamed(&object(said, "chat.completion.chunk", &choice, none))
+    };
+    let mut all = vec![
+        chunk(r#""role":"assistant","content":"","refusal":null"#, "null"),
+        chunk(&format!(r#""content":{text}"#), "null"),
+        chunk("", r#""stop""#),
+    ];
+    if wants_usage {
+        let usage = format!(r#","usage":{}"#, usage(said));
+        all.push(sse::unnamed(&object(said, "chat.completion.chunk", "", &usage)));
+    }
+    all.push(sse::unnamed("[DONE]"));
+    all
+}
