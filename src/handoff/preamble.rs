@@ -230,7 +230,7 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
     for turn in from..to {
         let whole = view.turns[turn].span;
         match view.turns[turn].role {
-            Role::Assistant => spoken = true,
+            _ if wire.is_models(view, turn) => spoken = true,
             Role::Tools => out.push(view.str(whole).into_owned()),
             Role::System if !spoken => out.push(view.str(whole).into_owned()),
             Role::System => out.extend(tool_changes(wire, view, turn)),

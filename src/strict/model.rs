@@ -51,6 +51,15 @@ impl Seen {
         list(&self.body, self.wire.dialect().transcript())
     }
 
+    /// The whole transcript in front of the model: what the provider holds of it, then the request's own, with what is
+    /// named by id alone in its place.
+    pub fn transcript(&self) -> Vec<Value> {
+        match self.wire {
+            Wire::OpenAiResponses => super::openai_responses::whole(self),
+            _ => self.messages().to_vec(),
+        }
+    }
+
     /// The transcript in the shape that all wires share.
     pub fn turns(&self) -> Vec<Turn> {
         self.wire.dialect().turns(self)

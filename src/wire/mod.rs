@@ -136,6 +136,11 @@ pub trait Wire: Send + Sync + 'static {
     /// What a turn is made of.
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy;
 
+    /// Whether a turn is the model's own, or stands for one that is.
+    fn is_models(&self, view: &View, turn: usize) -> bool {
+        view.turns[turn].role == Role::Assistant
+    }
+
     /// The turns that are one message of the model's together with this one.
     fn message(&self, _view: &View, turn: usize) -> std::ops::Range<usize> {
         turn..turn + 1

@@ -96,7 +96,7 @@ pub(super) fn own(body: &Value) -> Vec<Value> {
 }
 
 /// All items in front of the model, references to stored ones resolved.
-pub(super) fn whole(seen: &Seen) -> Vec<Value> {
+pub(crate) fn whole(seen: &Seen) -> Vec<Value> {
     let own = own(&seen.body).into_iter().map(|item| match kind(&item) {
         "item_reference" => seen.memory.item(text(&item, "id")).unwrap_or(item),
         _ => item,

@@ -26,6 +26,7 @@ use super::model::Seen;
 use super::reply::Reply;
 use super::usage::{Segment, Usage};
 
+pub(crate) use items::whole;
 pub(crate) use memory::Memory;
 
 /// The dialect. What it keeps between requests is in [`Seen::memory`].

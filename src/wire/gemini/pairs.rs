@@ -4,9 +4,9 @@
 use memchr::memmem;
 
 use super::part::Piece;
-use super::request::{current, pieces};
+use super::request::pieces;
 use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::sentinel;
+use crate::handoff::sentinel::{self, MarkKind};
 use crate::json::{self, Span};
 use crate::splice::Edit;
 use crate::wire::anchored::{Call, Source, message};
@@ -158,9 +158,14 @@ pub(super) fn put_beside(
     }
 }
 
+/// Whether a part holds a sentinel or an aside. A model's own text that looks like one is broken up.
 fn marked(view: &View, p: &Placed) -> bool {
-    let inside = p.piece.part.text.map(|t| view.text(t)).unwrap_or_default();
-    memmem::find(inside, b"[[handoff-").is_some()
+    let Some(inside) = p.piece.part.text else {
+        return false;
+    };
+    let literal = Span::new(inside.start - 1, inside.end + 1);
+    let marks = sentinel::marks(view.text(literal));
+    marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
 /// The result at the same position among the results as the call has among the calls: their counts and order
@@ -251,6 +256,25 @@ pub(super) fn put_aside(
     vec![Edit::replace(whole, with)]
 }
 
+/// Where the current turn begins at the earliest: behind what the user last said without results beside it. Whether
+/// text right behind results begins a turn is the API's to say.
+fn last_question(view: &View) -> usize {
+    let mut end = view.turns.len();
+    while end > 0 {
+        let users = |t: &usize| view.turns[*t].role != Role::Assistant;
+        let start = (0..end).rev().take_while(users).last().unwrap_or(end);
+        let answers = |t| {
+            let parts = super::request::anatomy(view, t).parts;
+            parts.iter().any(|p| p.kind == PartKind::Result)
+        };
+        if start < end && !(start..end).any(answers) {
+            return end;
+        }
+        end = start.min(end - 1);
+    }
+    0
+}
+
 /// The first call of each step of the current turn must be signed. One that is not had its signature on a
 /// hidden call that is lost: the word for that goes in, where the model is one that signs.
 pub(super) fn repairs(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
@@ -264,7 +288,7 @@ pub(super) fn repairs(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
         return Vec::new();
     }
     let mut repairs = Vec::new();
-    let mut turn = current(view);
+    let mut turn = last_question(view);
     while turn < view.turns.len() {
         if view.turns[turn].role != Role::Assistant {
             turn += 1;

@@ -173,10 +173,9 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
     ))
 }
 
-/// Parts from the chunks that brought them, our calls as they will be put back on every later request.
+/// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
 fn told<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec<String> {
     let mut parts = Vec::new();
-    let mut ours = pairs.iter();
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;
     for data in chunks {
@@ -188,12 +187,11 @@ fn told<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec
             let more = open && piece.call.is_some() && piece.name.is_none();
             let hidden = piece.is_ours(data);
             open = (more || hidden) && run::goes_on(data, &piece);
-            if hidden {
-                parts.extend(ours.next().map(|p| p.call.clone()));
-            } else if !more {
+            if !hidden && !more {
                 parts.push(raw(data, piece.part.span));
             }
         }
     }
+    parts.extend(pairs.iter().map(|p| p.call.clone()));
     parts
 }

@@ -39,6 +39,7 @@ pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport
         report.calls.push((anchor.text(), report.parts));
         report.parts += 1;
     }
+    report.parts += usize::from(line.content.is_some_and(|c| !c.inner().is_empty()));
     report.stop = line.stop(text, !report.calls.is_empty() || !report.hidden.is_empty());
     Some(report)
 }

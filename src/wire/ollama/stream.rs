@@ -22,6 +22,8 @@ pub(super) struct Stream {
     report: LegReport,
     /// Whether anything of this leg was shown.
     spoke: bool,
+    /// Whether the model said any text in it.
+    said: bool,
     /// Output tokens of earlier legs.
     spent: u64,
     anchors: Anchors,
@@ -161,6 +163,8 @@ impl Dialect for Stream {
         }
         self.report.stop = stop;
         self.report.ended = true;
+        // Calls are counted among themselves, and the one text once they are all there.
+        self.report.parts += usize::from(self.said);
         self.report.usage = usage::of(data, line.root);
         if !self.holding() {
             out.push(edited(raw, data, edits));
@@ -201,6 +205,7 @@ impl Dialect for Stream {
         self.spent += self.report.usage.output;
         self.report = LegReport::default();
         self.spoke = false;
+        self.said = false;
         self.anchors = Anchors::default();
         self.breaker = Breaker::default();
         self.end = None;
@@ -251,6 +256,7 @@ impl Stream {
         Self {
             watch,
             spoke: false,
+            said: false,
             place,
             leg: 0,
             report: LegReport::default(),
@@ -287,6 +293,7 @@ impl Stream {
         let Some(inside) = line.content.map(Span::inner) else {
             return Vec::new();
         };
+        self.said |= !inside.is_empty();
         let breaks = self.breaker.follow(inside.of(data));
         self.report.broken_up += breaks.len();
         let insert = |at| Edit::insert(inside.start + at, r"\\");

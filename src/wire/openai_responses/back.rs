@@ -4,7 +4,7 @@ use crate::handoff::record::{HiddenPair, Place};
 use crate::handoff::sentinel;
 use crate::json::{self, Span};
 use crate::splice::Edit;
-use crate::wire::view::{Anatomy, Role, View};
+use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{HiddenCall, TOOL_NAME};
 
 use super::item::Item;
@@ -100,6 +100,31 @@ pub(super) fn put_by_result(view: &View, turn: usize, pair: &HiddenPair) -> Vec<
     vec![Edit::insert(view.turns[first].span.start, back)]
 }
 
+/// Messages right behind reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
+/// stands in the place of another is refused. They go without theirs.
+fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    for before in view.turns[..turn].iter().rev() {
+        if before.role != Role::Assistant {
+            return Vec::new();
+        }
+        let item = Item::read(&view.body, before.span);
+        match item.part {
+            PartKind::Thinking => return edits,
+            PartKind::Text if item.id.is_some() => {
+                let whole = view.str(before.span);
+                edits.push(Edit::replace(
+                    before.span,
+                    json::without(&whole, "id").into_owned(),
+                ));
+            }
+            PartKind::Text => {}
+            _ => return Vec::new(),
+        }
+    }
+    Vec::new()
+}
+
 /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
 /// own.
 pub(super) fn put_aside(
@@ -114,7 +139,9 @@ pub(super) fn put_aside(
     let whole = view.turns[turn].span;
     let pair_items = format!("{},{}", call_like(view, turn, pair), result(pair));
     let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p.span, p.text?))) else {
-        return vec![Edit::replace(whole, pair_items)];
+        let mut edits = bare_messages(view, turn);
+        edits.push(Edit::replace(whole, pair_items));
+        return edits;
     };
     let before = Span::new(inside.start, sentinel::before_gap(text, inside.start, mark.start));
     let after = Span::new(sentinel::behind_gap(text, mark.end, inside.end), inside.end);
@@ -147,5 +174,7 @@ pub(super) fn put_aside(
         .into_iter()
         .flatten()
         .collect();
-    vec![Edit::replace(whole, items.join(","))]
+    let mut edits = bare_messages(view, turn);
+    edits.push(Edit::replace(whole, items.join(",")));
+    edits
 }

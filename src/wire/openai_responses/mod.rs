@@ -17,8 +17,8 @@ mod usage;
 use bytes::Bytes;
 
 use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Said, Shape, Spoken, Unread, View,
-    Watch, Wire, WireId,
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Role, Said, Shape, Spoken, Unread,
+    View, Watch, Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -55,6 +55,16 @@ impl Wire for OpenaiResponses {
 
     fn own_items(&self, view: &View) -> Vec<OwnItem> {
         item::own_items(view)
+    }
+
+    fn is_models(&self, view: &View, turn: usize) -> bool {
+        let here = &view.turns[turn];
+        let refers = || item::Item::read(&view.body, here.span).reference;
+        here.role == Role::Assistant || here.role == Role::Other && refers()
+    }
+
+    fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
+        repair::lone_reasoning(view, from, edits)
     }
 
     fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::json::{self, Span};
 use crate::splice::Edit;
-use crate::wire::view::{PartKind, Role, View};
+use crate::wire::view::{PartKind, Role, Turn, View};
 
 use super::item::Item;
 
@@ -72,6 +72,41 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
         }
     }
     lost
+}
+
+/// Reasoning that has nothing behind it but what somebody else said: what was produced behind it was a call of ours that
+/// was dropped. It goes, as the API would refuse it. Turns before `from` do not go out; `edits` put calls back.
+pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
+    let models = |role: Role| matches!(role, Role::Assistant | Role::Other);
+    let thought = |turn: &Turn| {
+        let here = models(turn.role) && turn.span.start >= from;
+        here && is_reasoning(&view.body, &Item::read(&view.body, turn.span))
+    };
+    let mut put_back: Vec<usize> = edits.iter().map(|e| e.span.start).collect();
+    put_back.sort_unstable();
+    let mut gone = Vec::new();
+    for (i, pair) in view.turns.windows(2).enumerate().skip(1) {
+        let (here, next) = (pair[0], pair[1]);
+        if !matches!(next.role, Role::User | Role::System) || !thought(&here) {
+            continue;
+        }
+        let edit = put_back.partition_point(|at| *at < here.span.end);
+        if put_back.get(edit).is_some_and(|at| *at <= next.span.start) {
+            continue;
+        }
+        let run = view.turns[1..=i].iter().enumerate().rev();
+        let run = run.take_while(|(_, turn)| thought(turn));
+        gone.extend(
+            run.map(|(before, turn)| Edit::delete(Span::new(view.turns[before].span.end, turn.span.end))),
+        );
+    }
+    gone
+}
+
+/// Reasoning, also where it is named by its id alone: ids have the prefix of their type.
+fn is_reasoning(text: &[u8], item: &Item) -> bool {
+    let named = |id: Span| id.of(text).starts_with(b"rs_");
+    item.part == PartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
 /// Of each item, whether one of the model stands behind it, reasoning aside. At the end of the transcript

@@ -95,7 +95,7 @@ pub(super) fn as_asked(view: &View, reply: Bytes) -> Bytes {
     splice::flat(splice::splice(&reply, edits))
 }
 
-/// The model's own items, as it said them, then the results of its calls.
+/// The model's own items, as it said them, our calls behind them, then the results.
 pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
     let (items, stored) = match spoken {
         Spoken::Reply(body) => {
@@ -106,22 +106,39 @@ pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>
         }
         Spoken::Stream(frames) => told(frames),
     };
-    let known = stored || items.iter().all(|i| resendable(i));
-    let mut all: Vec<String> = items
-        .into_iter()
-        .filter_map(|i| canonical(i, pairs))
-        .filter(|i| known || resendable(i))
-        .map(|i| match known {
-            true => i,
-            // Its reasoning cannot be sent, and an id without it is refused.
-            false => json::without(&i, "id").into_owned(),
-        })
-        .collect();
-    if !pairs.iter().all(|p| all.iter().any(|i| answers(i, p))) {
+    if !pairs.iter().all(|p| items.iter().any(|i| answers(i, p))) {
         return None;
     }
+    let known = stored || items.iter().all(|i| resendable(i));
+    let ours = |item: &String| echo::is_ours(item.as_bytes(), echo::whole(item.as_bytes()));
+    let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
+    let last_thought = items.iter().rposition(|i| is_reasoning(i));
+    let others = items
+        .into_iter()
+        .enumerate()
+        .filter(|(_, i)| known || resendable(i));
+    let mut all: Vec<String> = others
+        .map(|(at, item)| {
+            // Reasoning that cannot be sent, or that our call followed: an id without it, or in its place, is refused.
+            let bare = !known || last_thought.is_some_and(|thought| at > thought);
+            if bare {
+                json::without(&item, "id").into_owned()
+            } else {
+                item
+            }
+        })
+        .collect();
+    let calls = pairs.iter().map(|p| match known {
+        true => p.call.clone(),
+        false => json::without(&p.call, "id").into_owned(),
+    });
+    all.extend(calls);
     all.extend(pairs.iter().map(back::result));
     Some(all.join(","))
+}
+
+fn is_reasoning(item: &str) -> bool {
+    json::get_string(item.as_bytes(), echo::whole(item.as_bytes()), "type").is_some_and(|t| t == "reasoning")
 }
 
 fn answers(item: &str, pair: &HiddenPair) -> bool {
@@ -138,17 +155,7 @@ fn stored(text: &[u8], response: Span) -> bool {
 fn resendable(item: &str) -> bool {
     let text = item.as_bytes();
     let whole = echo::whole(text);
-    json::get_string(text, whole, "type").is_none_or(|t| t != "reasoning")
-        || json::get_string(text, whole, "encrypted_content").is_some_and(|e| !e.is_empty())
-}
-
-/// Our call as it will be put back on every later request; others of ours in the same response are left out.
-fn canonical(item: String, pairs: &[HiddenPair]) -> Option<String> {
-    let text = item.as_bytes();
-    if !echo::is_ours(text, echo::whole(text)) {
-        return Some(item);
-    }
-    pairs.iter().find(|p| answers(&item, p)).map(|p| p.call.clone())
+    !is_reasoning(item) || json::get_string(text, whole, "encrypted_content").is_some_and(|e| !e.is_empty())
 }
 
 /// Finished items from the frames that streamed them, and whether the provider keeps them.

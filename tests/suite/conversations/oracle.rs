@@ -1,11 +1,13 @@
-//! What must come out, computed from the script alone: a second, slow reading of DESIGN.md, sections 5 to 8,
-//! that never looks at a sentinel.
+//! What must come out, computed from the script alone: a second, slow reading of the design that never looks at a
+//! sentinel. A message is a role and a list of blocks here, whatever the wire.
 
 use baton_proxy::handoff::record::Answer;
 use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
-use super::spelling::{block, broken_up, is_hidden, is_thinking, lines, plain, result, scrub, tokens};
+use super::items::{self, Item};
+use super::spelling::{block, is_hidden, is_thinking, result, scrub, scrubbed, tokens};
+use super::wires::Tongue;
 
 /// Shown where a turn would otherwise be one that the API refuses.
 const FILLER: &str = "(The session goes on.)";
@@ -41,6 +43,32 @@ pub struct View {
     pub paired: bool,
 }
 
+/// Whom the oracle speaks of.
+#[derive(Clone, Copy)]
+pub struct Agent {
+    pub tongue: Tongue,
+    /// Whether thinking is sent back.
+    pub thoughts: bool,
+    /// Whether calls stand in their message in an order that the agent made, or that the provider alone knows.
+    pub unordered: bool,
+}
+
+impl Agent {
+    /// Items as they are compared.
+    pub fn plain(&self, items: Vec<Item>) -> Vec<Item> {
+        let items = match self.unordered {
+            true => items::calls_last(items),
+            false => items,
+        };
+        items::plain(items, &self.tongue.traits, self.thoughts)
+    }
+
+    /// What upstream must get.
+    pub fn wanted(&self, view: &View) -> Vec<Item> {
+        self.plain(items::of_messages(&view.messages(), &self.tongue.traits))
+    }
+}
+
 /// What the agent must have been shown.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
@@ -67,6 +95,10 @@ pub struct Outcome {
     /// Tokens put out by the legs that were answered.
     pub output: usize,
     pub lost: bool,
+    /// Of a broken answer: the model's view of its last leg, and which of `shown` that leg begins with.
+    pub broken_leg: Option<(View, usize)>,
+    /// What the model said in that leg.
+    pub said: Vec<Value>,
 }
 
 impl View {
@@ -77,7 +109,7 @@ impl View {
         }
     }
 
-    /// The messages that upstream must get, in the long form.
+    /// The messages that upstream must get.
     pub fn messages(&self) -> Vec<Value> {
         let mut out = match &self.cut {
             None => self.opening.messages.clone(),
@@ -91,7 +123,7 @@ impl View {
             }
         };
         out.extend(self.later.clone());
-        plain(&out)
+        out
     }
 
     /// A message of the user's, with the results of hidden calls in front.
@@ -101,7 +133,7 @@ impl View {
         self.later.push(json!({"role": "user", "content": content}));
     }
 
-    fn say(&mut self, blocks: Vec<Value>) {
+    pub fn say(&mut self, blocks: Vec<Value>) {
         if !blocks.is_empty() {
             self.later.push(json!({"role": "assistant", "content": blocks}));
         }
@@ -115,20 +147,28 @@ impl View {
         };
     }
 
-    /// Messages that count for "nothing to hand off".
-    fn content(&self) -> usize {
+    /// What counts for "nothing to hand off".
+    fn content(&self, parts: bool) -> usize {
         let opening = if self.cut.is_none() {
             self.opening.counted
         } else {
             0
         };
-        opening + self.later.iter().filter(|m| m["role"] != "system").count()
+        let said = self.later.iter().filter(|m| m["role"] != "system");
+        let size = |m: &Value| match parts {
+            true => m["content"].as_array().map_or(1, Vec::len),
+            false => 1,
+        };
+        opening + said.map(size).sum::<usize>()
     }
 }
 
 /// One exchange, leg by leg.
 pub struct Exchange {
+    agent: Agent,
     view: View,
+    /// Which of `shown` the present leg begins with.
+    leg_from: usize,
     content: usize,
     legs: u32,
     asked: u32,
@@ -141,15 +181,18 @@ pub struct Exchange {
 
 /// Replays an exchange. `repeat`: it repeats a request that broke off behind this prompt's sentinel.
 pub fn replay(
+    agent: Agent,
     view: &mut View,
     repeat: Option<&str>,
-    log: &[(Vec<Value>, Reply)],
+    log: &[(Vec<Item>, Reply)],
     streamed: bool,
     (max_chain, retries): (u32, usize),
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
-        content: view.content(),
+        agent,
+        content: view.content(agent.tongue.traits.counts_parts),
         view: view.clone(),
+        leg_from: 0,
         legs: 1,
         asked: 0,
         max_chain,
@@ -166,14 +209,15 @@ pub fn replay(
     }
     let mut tries = 0;
     for (i, (seen, reply)) in log.iter().enumerate() {
-        let wanted = x.view.messages();
-        if plain(seen) != wanted {
+        let (wanted, seen) = (agent.wanted(&x.view), agent.plain(seen.clone()));
+        if seen != wanted {
             return Err(format!(
                 "leg {i} was sent\n{}\nand should have been\n{}",
-                lines(&plain(seen)),
-                lines(&wanted)
+                items::lines(&seen),
+                items::lines(&wanted)
             ));
         }
+        x.leg_from = x.shown.len();
         let last = i + 1 == log.len();
         let ended = match &reply.fault {
             Some(Fault::Status { status, .. }) if i == 0 => Some(x.broken(Ended::Status(*status))),
@@ -184,7 +228,11 @@ pub fn replay(
             Some(_) if streamed => {
                 let visible: Vec<Value> = reply.parts.iter().filter(|p| !is_hidden(p)).map(block).collect();
                 x.show(&visible);
-                Some(x.broken(Ended::Broken))
+                let broken = x.broken(Ended::Broken);
+                Some(Outcome {
+                    said: visible,
+                    ..broken
+                })
             }
             Some(_) if i == 0 => Some(x.broken(Ended::Status(502))),
             Some(_) => Some(x.lost()),
@@ -201,7 +249,12 @@ pub fn replay(
                 return Ok(outcome);
             }
             (Some(outcome), false) => return Err(format!("a leg too many behind {outcome:?}")),
-            (None, true) => return Err(format!("a leg is missing: {}", lines(&x.view.messages()))),
+            (None, true) => {
+                return Err(format!(
+                    "a leg is missing: {}",
+                    items::lines(&agent.wanted(&x.view))
+                ));
+            }
             (None, false) => {}
         }
     }
@@ -216,21 +269,30 @@ impl Exchange {
             repeat: self.sentinel.clone(),
             output: self.output,
             lost,
+            broken_leg: None,
+            said: Vec::new(),
         }
     }
 
     fn broken(&mut self, ended: Ended) -> Outcome {
-        self.outcome(ended, false)
+        let leg = (self.view.clone(), self.leg_from);
+        Outcome {
+            broken_leg: Some(leg),
+            ..self.outcome(ended, false)
+        }
+    }
+
+    fn word(&self, stop: &Stop, calls: bool) -> String {
+        (self.agent.tongue.word)(stop, calls).to_owned()
     }
 
     /// The next leg could not be had.
     fn lost(&mut self) -> Outcome {
-        let stop = if self.sentinel.is_some() {
-            "pause_turn"
-        } else {
-            "end_turn"
+        let stop = match self.sentinel {
+            Some(_) => self.agent.tongue.lost.to_owned(),
+            None => self.word(&Stop::Natural, false),
         };
-        self.outcome(Ended::Stop(stop.to_owned()), true)
+        self.outcome(Ended::Stop(stop), true)
     }
 
     fn end(&mut self, stop: &str) -> Option<Outcome> {
@@ -238,8 +300,9 @@ impl Exchange {
     }
 
     fn show(&mut self, blocks: &[Value]) {
+        let apart = self.agent.tongue.traits.apart;
         self.shown
-            .extend(blocks.iter().map(|b| Shown::Block(broken_up(b))));
+            .extend(scrubbed(blocks, apart).into_iter().map(Shown::Block));
     }
 
     fn leg(&mut self, reply: &Reply) -> Option<Outcome> {
@@ -249,13 +312,7 @@ impl Exchange {
         let hidden: Vec<&Part> = reply.parts.iter().filter(|p| is_hidden(p)).collect();
         let calls = visible.iter().any(|b| b["type"] == "tool_use");
         let natural = reply.stop == Stop::Natural;
-        let stop = match reply.stop {
-            Stop::MaxTokens => "max_tokens",
-            Stop::Refusal => "refusal",
-            Stop::PauseTurn => "pause_turn",
-            _ if calls => "tool_use",
-            _ => "end_turn",
-        };
+        let stop = &self.word(&reply.stop, calls);
         if hidden.is_empty() {
             self.show(&visible);
             if let Some(prompt) = self.view.pending.clone()
@@ -288,13 +345,31 @@ impl Exchange {
 
     /// The call is dropped. What is left must be a message that may be sent back.
     fn without_call(&mut self, mut visible: Vec<Value>, stop: &str) -> Option<Outcome> {
-        let unfit = visible.last().map_or(self.shown.is_empty(), is_thinking);
-        if unfit {
+        if self.unfit(&visible) {
             visible.push(json!({"type": "text", "text": FILLER}));
         }
         self.show(&visible);
+        if self.agent.tongue.traits.thought_is_content {
+            // What it was for is gone.
+            let said = visible
+                .iter()
+                .rposition(|b| !is_thinking(b))
+                .map_or(0, |at| at + 1);
+            visible.truncate(said);
+        }
         self.view.say(visible);
         self.end(stop)
+    }
+
+    /// Whether an answer of no more than this would be refused when it comes back.
+    fn unfit(&self, visible: &[Value]) -> bool {
+        let traits = self.agent.tongue.traits;
+        match visible.last() {
+            None => self.shown.is_empty(),
+            Some(last) if traits.blocks => is_thinking(last),
+            Some(_) if traits.thought_is_content => false,
+            Some(_) => self.shown.is_empty() && visible.iter().all(is_thinking),
+        }
     }
 
     fn mixed(&mut self, reply: &Reply, hidden: &[&Part], visible: &[Value]) -> Option<Outcome> {
@@ -306,13 +381,15 @@ impl Exchange {
             self.view.owed.push(result(call, answer));
             self.view.pending = prompt.or(self.view.pending.take());
         }
-        self.end("tool_use")
+        let stop = self.word(&Stop::Natural, true);
+        self.end(&stop)
     }
 
     /// The last good call fires; where all are refused the first is answered, and the others never were.
     fn alone(&mut self, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
+        let ended = &self.word(&Stop::Natural, false);
         if self.legs >= self.max_chain {
-            return self.without_call(visible, "end_turn");
+            return self.without_call(visible, ended);
         }
         if let Some(prompt) = calls.iter().rev().find_map(|call| self.judge(call).1) {
             self.show(&visible);
@@ -321,7 +398,7 @@ impl Exchange {
         let call = calls[0];
         let (answer, _) = self.judge(call);
         if self.asked >= 2 {
-            return self.without_call(visible, "end_turn");
+            return self.without_call(visible, ended);
         }
         self.show(&visible);
         self.asked += 1;

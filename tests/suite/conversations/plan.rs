@@ -1,10 +1,11 @@
 //! What may happen in a conversation, drawn at random.
 
-use baton_proxy::strict::{Fault, Part, Reply, Stop};
+use baton_proxy::strict::{Arguments, CallStyle, Fault, Part, Reply, Stop};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::harness::quirks::Quirks;
+use super::ways::{Ways, ways};
+use super::wires::Tongue;
 
 /// Conversations of one run: two with the same opening, a parent and its subagent.
 pub const TALKS: usize = 4;
@@ -38,6 +39,8 @@ pub enum Piece {
     Redacted,
     Text(usize),
     Call,
+    /// A call like others.
+    Same,
     Good(usize),
     Empty,
     Broken,
@@ -68,6 +71,21 @@ pub struct LegPlan {
     pub trouble: Option<Trouble>,
 }
 
+/// What an agent does with an answer that broke off.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Broken {
+    /// It sends the same request again.
+    Again,
+    /// It keeps what came, and says that there was no more.
+    Kept,
+    /// The same, with the end of what came in what it says.
+    Quoted,
+    /// It keeps what came, and asks with that at the end (Responses; elsewhere as [`Broken::Kept`]).
+    Prefilled,
+    /// It sends the same request again, and keeps both answers.
+    Doubled,
+}
+
 #[derive(Debug, Clone)]
 pub enum Step {
     Turn {
@@ -75,6 +93,8 @@ pub enum Step {
         legs: Vec<LegPlan>,
         stream: bool,
         says: u8,
+        /// What the agent does with a broken answer.
+        broken: Broken,
         restart_when_broken: bool,
     },
     Count {
@@ -94,7 +114,7 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub opening: u8,
-    pub quirks: Quirks,
+    pub ways: Ways,
     pub steps: Vec<Step>,
 }
 
@@ -104,6 +124,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         1 => Just(Piece::Redacted),
         4 => (0..TEXTS.len()).prop_map(Piece::Text),
         3 => Just(Piece::Call),
+        1 => Just(Piece::Same),
         4 => (0..PROMPTS.len()).prop_map(Piece::Good),
         1 => Just(Piece::Empty),
         1 => Just(Piece::Broken),
@@ -138,21 +159,35 @@ fn who() -> impl Strategy<Value = usize> {
     prop_oneof![5 => Just(0usize), 2 => Just(1), 1 => Just(2), 1 => Just(3)]
 }
 
+fn broken() -> impl Strategy<Value = Broken> {
+    prop_oneof![
+        4 => Just(Broken::Again),
+        2 => Just(Broken::Kept),
+        1 => Just(Broken::Quoted),
+        1 => Just(Broken::Prefilled),
+        1 => Just(Broken::Doubled),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let turn = (
         who(),
         prop::collection::vec(leg(), 1..5),
         prop::bool::weighted(0.8),
         0u8..5,
+        broken(),
         prop::bool::weighted(0.2),
     )
-        .prop_map(|(who, legs, stream, says, restart_when_broken)| Step::Turn {
-            who,
-            legs,
-            stream,
-            says,
-            restart_when_broken,
-        });
+        .prop_map(
+            |(who, legs, stream, says, broken, restart_when_broken)| Step::Turn {
+                who,
+                legs,
+                stream,
+                says,
+                broken,
+                restart_when_broken,
+            },
+        );
     prop_oneof![
         16 => turn,
         1 => who().prop_map(|who| Step::Count { who }),
@@ -164,33 +199,18 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 pub fn plan() -> impl Strategy<Value = Plan> {
-    let quirks = (
-        any::<bool>(),
-        any::<bool>(),
-        any::<bool>(),
-        any::<bool>(),
-        any::<bool>(),
-    )
-        .prop_map(|(glue, trim, no_blank, strings, cache)| Quirks {
-            glue,
-            trim,
-            no_blank,
-            strings,
-            cache,
-            text_first: false,
-        });
-    (0u8..5, quirks, prop::collection::vec(step(), 4..24)).prop_map(|(opening, quirks, steps)| Plan {
-        opening,
-        quirks,
-        steps,
-    })
+    let steps = prop::collection::vec(step(), 4..24);
+    (0u8..5, ways(), steps).prop_map(|(opening, ways, steps)| Plan { opening, ways, steps })
 }
 
 impl LegPlan {
     /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
-    /// thinking behind a call, a turn that ends in thinking.
-    pub fn reply(&self, streamed: bool, id: &mut usize) -> Reply {
-        let mut reply = Reply::new().deltas(self.delta);
+    /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not.
+    pub fn reply(&self, tongue: &Tongue, streamed: bool, id: &mut usize) -> Reply {
+        let traits = tongue.traits;
+        let mut reply = Reply::new().deltas(self.delta).reasoning();
+        reply.delivery.call_style = STYLES[*id % STYLES.len()];
+        let end = self.end_on(tongue);
         let mut text_before = false;
         let mut called = false;
         for piece in &self.pieces {
@@ -199,25 +219,28 @@ impl LegPlan {
             let good = |text: &str| json!({"prompt": text, "reason": "done"});
             reply = match piece {
                 Piece::Think | Piece::Redacted if called => continue,
-                Piece::Text(_) if text_before => continue,
-                Piece::Call if !matches!(self.end, End::Natural | End::MaxTokens) => continue,
+                Piece::Redacted if !traits.thoughts => continue,
+                // What reasoning was for must follow it: behind a call of ours that is dropped, nothing may stand.
+                Piece::Text(_) if text_before || called && traits.thought_is_content => continue,
+                Piece::Call | Piece::Same if !matches!(end, Stop::Natural | Stop::MaxTokens) => continue,
                 Piece::Think => reply.thinking(format!("Thought {n}.")),
                 Piece::Redacted => reply.part(Part::Redacted),
-                Piece::Text(t) => reply.say(format!("{} {n}", TEXTS[*t])),
+                Piece::Text(t) => reply.say(text(*t, n)),
                 Piece::Call => reply.call_as(
                     format!("toolu_{n}"),
                     "read_file",
                     json!({"path": format!("f{n}")}),
                 ),
+                Piece::Same => reply.call_as(format!("toolu_{n}"), "read_file", json!({"path": "same"})),
                 Piece::Good(p) => reply.call_as(hidden, "session_handoff", good(PROMPTS[*p])),
                 Piece::Empty => reply.call_as(hidden, "session_handoff", good(" \n")),
                 Piece::NoPrompt => reply.call_as(hidden, "session_handoff", json!({"reason": 7})),
-                Piece::Broken => reply.part(broken(hidden)),
+                Piece::Broken => reply.part(broken_call(hidden)),
             };
             match piece {
                 Piece::Think | Piece::Redacted => text_before = false,
                 Piece::Text(_) => text_before = true,
-                Piece::Call => (text_before, called) = (false, true),
+                Piece::Call | Piece::Same => (text_before, called) = (false, true),
                 _ => called = true,
             }
         }
@@ -225,56 +248,66 @@ impl LegPlan {
         if !called && !text_before {
             reply = reply.say(format!("So be it {id}."));
         }
-        if self.end == End::Pause {
+        if end == Stop::PauseTurn {
             let input = json!({"query": "q"});
             reply = reply.part(Part::Block(
                 json!({"type": "server_tool_use", "id": format!("srvtoolu_{id}"), "name": "web_search", "input": input}),
             ));
         }
-        self.sent(reply, streamed)
+        self.sent(reply.stop(end), tongue, streamed)
     }
 
-    fn sent(&self, reply: Reply, streamed: bool) -> Reply {
-        let stop = match self.end {
+    /// How the reply ends, in what this wire has.
+    fn end_on(&self, tongue: &Tongue) -> Stop {
+        let has = |stop: &Stop| (tongue.word)(stop, false) != (tongue.word)(&Stop::Natural, false);
+        let wanted = match self.end {
             End::Natural => Stop::Natural,
             End::MaxTokens => Stop::MaxTokens,
-            End::Refusal => Stop::Refusal,
+            End::Refusal if has(&Stop::Refusal) => Stop::Refusal,
+            End::Refusal => Stop::ContentFilter,
             End::Pause => Stop::PauseTurn,
         };
+        if has(&wanted) { wanted } else { Stop::Natural }
+    }
+
+    fn sent(&self, reply: Reply, tongue: &Tongue, streamed: bool) -> Reply {
         let reply = match self.chunks {
             0 => reply,
             1 => reply.in_bytes(7),
             2 => reply.whole(),
             _ => reply.in_bytes(1),
         };
-        let reply = reply.stop(stop);
-        let most = events(&reply).saturating_sub(3).max(1);
+        let events = (tongue.events)(&reply);
         match self.trouble {
             None => reply,
             Some(Trouble::Status(status)) => Reply::status(status, "busy").retry_after(0),
-            Some(_) if !streamed => reply.fault(Fault::CutAfterBytes(20)),
-            Some(Trouble::Cut(n)) => reply.fault(Fault::CutAfterEvents(1 + n % most)),
-            Some(Trouble::CleanEnd(n)) => reply.fault(Fault::EndAfterEvents(1 + n % most)),
+            Some(_) if !streamed || events == 0 => reply.fault(Fault::CutAfterBytes(20)),
+            Some(Trouble::Cut(n)) => reply.fault(Fault::CutAfterEvents(1 + n % events)),
+            Some(Trouble::CleanEnd(n)) => reply.fault(Fault::EndAfterEvents(1 + n % events)),
         }
     }
 }
 
-fn broken(id: String) -> Part {
-    Part::Call {
-        id: Some(id),
-        name: "session_handoff".to_owned(),
-        arguments: baton_proxy::strict::Arguments::Raw("{\"prompt\": \"never clo".to_owned()),
+/// How servers spell calls in a chat.
+const STYLES: [CallStyle; 4] = [
+    CallStyle::Standard,
+    CallStyle::OneChunk,
+    CallStyle::SplitName,
+    CallStyle::IdFirst,
+];
+
+/// A text with a number that no other has: where it does not part what two texts make together.
+fn text(t: usize, n: usize) -> String {
+    match t {
+        5 => format!("{n} {}", TEXTS[t]),
+        _ => format!("{} {n}", TEXTS[t]),
     }
 }
 
-/// How many events a reply is streamed in.
-fn events(reply: &Reply) -> usize {
-    let pieces = |text: &str| text.chars().count().div_ceil(reply.delivery.delta.max(1));
-    let of_part = |part: &Part| match part {
-        Part::Thinking(text) => 3 + pieces(text),
-        Part::Text(text) => 2 + pieces(text),
-        Part::Call { arguments, .. } => 3 + pieces(&arguments.text()),
-        _ => 2,
-    };
-    4 + reply.parts.iter().map(of_part).sum::<usize>()
+fn broken_call(id: String) -> Part {
+    Part::Call {
+        id: Some(id),
+        name: "session_handoff".to_owned(),
+        arguments: Arguments::Raw("{\"prompt\": \"never clo".to_owned()),
+    }
 }

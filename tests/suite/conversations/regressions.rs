@@ -1,8 +1,9 @@
 //! Conversations that once went wrong, kept.
 
-use super::plan::{End, LegPlan, Piece, Plan, Step, Trouble};
+use super::plan::{Broken, End, LegPlan, Piece, Plan, Step, Trouble};
 use super::run;
-use crate::harness::quirks::Quirks;
+use super::ways::Ways;
+use super::wires::TONGUES;
 
 fn leg(pieces: &[Piece], end: End) -> LegPlan {
     LegPlan {
@@ -20,6 +21,7 @@ fn turn(who: usize, stream: bool, legs: Vec<LegPlan>) -> Step {
         legs,
         stream,
         says: 0,
+        broken: Broken::Again,
         restart_when_broken: false,
     }
 }
@@ -33,16 +35,18 @@ fn plain(who: usize) -> Step {
 }
 
 fn holds(steps: Vec<Step>) {
-    holds_with(Quirks::default(), steps);
+    holds_with(Ways::default(), steps);
 }
 
-fn holds_with(quirks: Quirks, steps: Vec<Step>) {
+fn holds_with(ways: Ways, steps: Vec<Step>) {
     let plan = Plan {
         opening: 1,
-        quirks,
+        ways,
         steps,
     };
-    run(&plan).unwrap_or_else(|e| panic!("{e}"));
+    for tongue in TONGUES {
+        run(tongue, &plan).unwrap_or_else(|e| panic!("{} {e}", tongue.transcript));
+    }
 }
 
 #[test]
@@ -104,13 +108,41 @@ fn pairs_are_found_again_when_a_conversation_of_the_same_opening_hands_over() {
 
 #[test]
 fn a_hidden_call_in_front_of_text_that_was_glued_to_the_sentinel_has_its_place() {
-    let glue = Quirks {
+    let glue = Ways {
         glue: true,
-        ..Quirks::default()
+        ..Ways::default()
     };
     for stream in [true, false] {
         let mixed = leg(&[Piece::Good(1), Piece::Text(0), Piece::Call], End::Natural);
         let legs = vec![leg(&[Piece::Good(0)], End::Natural), mixed];
         holds_with(glue, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
     }
+}
+
+/// The handoff of one conversation takes the other one's pair off their common list; what the pair stands beside has
+/// lost its id, and is not found in the store by what is left.
+#[test]
+#[ignore = "hidden pairs are looked up by anchors that hold an id which the agent drops"]
+fn pairs_are_found_without_ids_where_two_conversations_open_alike() {
+    let pair = turn(1, false, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
+    let says = turn(0, true, vec![leg(&[Piece::Text(0)], End::Natural)]);
+    let fires = turn(0, true, vec![leg(&[Piece::Good(0)], End::Natural)]);
+    let ways = Ways {
+        no_ids: true,
+        ..Ways::default()
+    };
+    holds_with(ways, vec![pair, says, fires, plain(1), plain(1)]);
+}
+
+/// Upstream's own call is named by its item's id alone: ours come one after the other, each with its result.
+#[test]
+#[ignore = "our calls are not put back as one batch where the agent refers to its own by item id"]
+fn two_calls_beside_one_that_is_named_by_its_id() {
+    let three = [Piece::Call, Piece::Good(0), Piece::Good(1)];
+    let pair = turn(0, false, vec![leg(&three, End::Natural)]);
+    let ways = Ways {
+        references: true,
+        ..Ways::default()
+    };
+    holds_with(ways, vec![pair, plain(0), plain(0)]);
 }

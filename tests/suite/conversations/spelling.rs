@@ -1,7 +1,7 @@
-//! Replies and messages in one spelling, so that what was sent and what should have been can be compared.
+//! The oracle's blocks, made of what the script says.
 
 use baton_proxy::handoff::record::Answer;
-use baton_proxy::strict::{Part, Reply};
+use baton_proxy::strict::{Arguments, Part, Reply};
 use serde_json::{Value, json};
 
 pub fn is_hidden(part: &Part) -> bool {
@@ -18,7 +18,11 @@ pub fn block(part: &Part) -> Value {
         Part::Redacted => json!({"type": "redacted_thinking"}),
         Part::Text(text) => json!({"type": "text", "text": text}),
         Part::Call { id, name, arguments } => {
-            json!({"type": "tool_use", "id": id, "name": name, "input": arguments.value()})
+            let mut call = json!({"type": "tool_use", "id": id, "name": name, "input": arguments.value()});
+            if let Arguments::Raw(text) = arguments {
+                call["raw"] = text.clone().into();
+            }
+            call
         }
         Part::Block(value) => value.clone(),
         other => panic!("{other:?}"),
@@ -29,17 +33,25 @@ pub fn result(call: &Part, answer: Answer) -> Value {
     let Part::Call { id, .. } = call else {
         unreachable!()
     };
-    let mut out = json!({"type": "tool_result", "tool_use_id": id, "content": answer.text()});
-    if answer.is_error() {
-        out["is_error"] = true.into();
-    }
-    out
+    json!({"type": "tool_result", "tool_use_id": id, "content": answer.text()})
 }
 
-pub fn broken_up(block: &Value) -> Value {
-    let mut out = block.clone();
-    if out["type"] == "text" {
-        out["text"] = scrub(out["text"].as_str().unwrap()).into();
+/// Blocks as they are shown. What looks like a sentinel is broken up over all texts of a message, unless they stand
+/// `apart`.
+pub fn scrubbed(blocks: &[Value], apart: bool) -> Vec<Value> {
+    let mut before = String::new();
+    let mut out = Vec::new();
+    for block in blocks {
+        let mut block = block.clone();
+        if block["type"] == "text" {
+            if apart {
+                before.clear();
+            }
+            let seen = scrub(&before).len();
+            before.push_str(block["text"].as_str().unwrap());
+            block["text"] = scrub(&before)[seen..].into();
+        }
+        out.push(block);
     }
     out
 }
@@ -78,32 +90,4 @@ pub fn tokens(reply: &Reply) -> usize {
         other => panic!("{other:?}"),
     };
     (reply.parts.iter().map(size).sum::<usize>() / 4).max(1)
-}
-
-/// Messages in one spelling: content as blocks, no cache marks, no signatures (the provider checks those).
-pub fn plain(messages: &[Value]) -> Vec<Value> {
-    let mut out = messages.to_vec();
-    for message in &mut out {
-        if let Some(text) = message["content"].as_str() {
-            message["content"] = json!([{"type": "text", "text": text}]);
-        }
-        for block in message["content"].as_array_mut().into_iter().flatten() {
-            *block = plain_block(block);
-        }
-    }
-    out
-}
-
-/// A block in one spelling.
-pub fn plain_block(block: &Value) -> Value {
-    let mut block = block.clone();
-    let redacted = block["type"] == "redacted_thinking";
-    if let Some(fields) = block.as_object_mut() {
-        fields.retain(|key, _| key != "cache_control" && key != "signature" && !(redacted && key == "data"));
-    }
-    block
-}
-
-pub fn lines(messages: &[Value]) -> String {
-    messages.iter().map(|m| format!("  {m}\n")).collect()
 }

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::oracle::{Opening, Shown, View};
-use super::spelling::{plain_block, scrub};
-use crate::harness::quirks::{self, Quirks};
+use super::items::Item;
+use super::oracle::{Agent, Opening, View};
+use super::ways::Ways;
+use super::wires::Tongue;
+use crate::matrix::sides::Call;
 
 /// A point to which a person may rewind.
 #[derive(Debug, Clone)]
@@ -14,43 +16,61 @@ struct Snapshot {
 }
 
 /// A conversation.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Talk {
     pub name: usize,
     pub history: Vec<Value>,
     pub view: View,
-    quirks: Quirks,
+    pub ways: Ways,
+    tongue: Tongue,
     snapshots: Vec<Snapshot>,
     /// Calls that the agent has to answer.
-    calls: Vec<String>,
+    calls: Vec<Call>,
     opening: Opening,
+    /// Whether the history ends with what a person or a tool said.
+    asked: bool,
 }
 
 fn text(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }
 
-fn user(blocks: &[Value]) -> Value {
-    json!({"role": "user", "content": blocks})
+fn message(role: &str, blocks: &[Value]) -> Value {
+    json!({"role": role, "content": blocks})
+}
+
+/// Which opening stands in for `kind` on wires that have no such thing.
+fn kind_on(tongue: &Tongue, kind: u8) -> u8 {
+    let lists = tongue.transcript != "messages";
+    match kind {
+        3 if tongue.system.is_none() => 1,
+        4 if lists => 1,
+        1 if tongue.traits.one_string => 4,
+        3 if tongue.traits.one_string => 5,
+        kind => kind,
+    }
 }
 
 /// The ways in which agents open: plain, with a preamble in blocks, in a message of its own, with a system
-/// message behind, inside one string.
+/// message behind, inside one string, the last two together.
 pub fn opening(kind: u8) -> Opening {
     let harness = text("<system-reminder>CLAUDE.md says: be brief.</system-reminder>");
     let ask = text("Mend the importer.");
-    let system = json!({"role": "system", "content": [{"type": "text", "text": "Environment: a test."}]});
-    let first = user(&[harness.clone(), ask.clone()]);
+    let system = message("system", &[text("Environment: a test.")]);
+    let first = message("user", &[harness.clone(), ask.clone()]);
     let mut out = Opening {
         counted: 1,
         ..Opening::default()
     };
     match kind {
-        0 => out.messages = vec![user(&[ask])],
+        0 => out.messages = vec![message("user", &[ask])],
         1 => (out.messages, out.blocks) = (vec![first], vec![harness]),
         2 => {
-            out.messages = vec![user(std::slice::from_ref(&harness)), user(&[ask])];
-            out.before = vec![user(&[harness])];
+            out.messages = vec![
+                message("user", std::slice::from_ref(&harness)),
+                message("user", &[ask]),
+            ];
+            out.before = vec![message("user", &[harness])];
         }
         3 => {
             out.messages = vec![first, system.clone()];
@@ -58,40 +78,63 @@ pub fn opening(kind: u8) -> Opening {
         }
         _ => {
             let both = format!("{}\nMend it.", harness["text"].as_str().unwrap());
-            out.messages = vec![user(&[text(both)])];
-            out.before = vec![user(&[harness])];
+            out.messages = vec![message("user", &[text(both)])];
+            out.before = vec![message("user", &[harness])];
+            if kind == 5 {
+                out.messages.push(system.clone());
+                out.behind = vec![system];
+            }
         }
     }
     out
 }
 
 impl Talk {
-    pub fn new(name: usize, kind: u8, quirks: Quirks) -> Self {
+    pub fn new(tongue: Tongue, name: usize, kind: u8, ways: Ways) -> Self {
+        let kind = kind_on(&tongue, kind);
         let opening = opening(kind);
         // In a string the preamble is found as text; in blocks it must fill its block.
-        let quirks = Quirks {
-            strings: quirks.strings || kind == 4,
-            ..quirks
+        let strings = ways.strings || kind == 4 && tongue.traits.blocks;
+        let text_first = ways.text_first && !tongue.traits.text_first && !tongue.traits.apart;
+        let references = ways.references && tongue.traits.apart;
+        let ways = Ways {
+            strings,
+            text_first,
+            references,
+            ..ways
         };
         Self {
             name,
             history: Vec::new(),
             view: View::new(opening.clone()),
-            quirks,
+            ways,
+            tongue,
             snapshots: Vec::new(),
             calls: Vec::new(),
             opening,
+            asked: false,
+        }
+    }
+
+    /// Who speaks.
+    pub fn agent(&self) -> Agent {
+        Agent {
+            tongue: self.tongue,
+            thoughts: !self.ways.no_thoughts,
+            unordered: self.ways.text_first || self.ways.references,
         }
     }
 
     /// Headers by which the conversation is told apart, where the agent sends any.
     pub fn session(&self) -> Vec<(&'static str, &'static str)> {
-        match self.name {
-            2 => vec![("x-claude-code-session-id", "s1")],
-            3 => vec![
+        match (self.name, self.tongue.traits.blocks) {
+            (2, true) => vec![("x-claude-code-session-id", "s1")],
+            (3, true) => vec![
                 ("x-claude-code-session-id", "s1"),
                 ("x-claude-code-agent-id", "a1"),
             ],
+            (2, false) => vec![("x-session-id", "s1")],
+            (3, false) => vec![("x-session-id", "s2")],
             _ => Vec::new(),
         }
     }
@@ -100,70 +143,114 @@ impl Talk {
         !self.history.is_empty()
     }
 
+    /// A message of the oracle's as this wire has it.
+    fn native(&self, message: &Value) -> Value {
+        let blocks = message["content"].as_array().unwrap().iter();
+        let texts: Vec<String> = blocks.map(|b| b["text"].as_str().unwrap().to_owned()).collect();
+        match (message["role"].as_str(), self.tongue.system) {
+            (Some("system"), Some(system)) => system(&texts.concat()),
+            _ => (self.tongue.user)(&texts),
+        }
+    }
+
+    fn open(&mut self, opening: &Opening) {
+        self.history = opening.messages.iter().map(|m| self.native(m)).collect();
+        self.asked = true;
+    }
+
     /// The next message of the agent's: results of its calls, or what a person says.
     pub fn ask(&mut self, says: u8, n: usize) {
         if !self.begun() {
-            self.history.clone_from(&self.opening.messages);
-            return;
+            return self.open(&self.opening.clone());
         }
-        let mut blocks = Vec::new();
-        for id in std::mem::take(&mut self.calls) {
-            let read = format!(
-                "{id}: [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n{}",
-                self.quoted()
-            );
-            blocks.push(json!({"type": "tool_result", "tool_use_id": id, "content": [text(read)]}));
+        let calls = std::mem::take(&mut self.calls);
+        let said = match says {
+            2 => format!("See {n}:\n{}", self.quoted()),
+            3 => format!("<system-reminder>later</system-reminder> {n}"),
+            _ => format!("Go on, {n}."),
+        };
+        if calls.is_empty() {
+            self.say(&said);
+        } else {
+            self.answer(&calls, (says == 1).then_some(&said));
         }
-        if blocks.is_empty() {
-            self.snapshots.push(Snapshot {
-                history: self.history.clone(),
-                view: self.view.clone(),
-            });
-        }
-        if blocks.is_empty() || says == 1 {
-            let said = match says {
-                2 => format!("See {n}:\n{}", self.quoted()),
-                3 => format!("<system-reminder>later</system-reminder> {n}"),
-                _ => format!("Go on, {n}."),
-            };
-            blocks.push(text(said));
-        }
-        self.history.push(user(&blocks));
-        self.view.user(&blocks);
         if says == 4 {
             self.note(n);
         }
     }
 
+    /// What a person says.
+    pub fn say(&mut self, said: &str) {
+        self.snapshots.push(Snapshot {
+            history: self.history.clone(),
+            view: self.view.clone(),
+        });
+        self.calls.clear();
+        self.history.push((self.tongue.user)(&[said.to_owned()]));
+        self.view.user(&[text(said)]);
+        self.asked = true;
+    }
+
+    /// The results of calls, and what a person says with them.
+    fn answer(&mut self, calls: &[Call], said: Option<&String>) {
+        let read = format!(
+            "It says\n[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n{}",
+            self.quoted()
+        );
+        let result = |(id, _): &Call| json!({"type": "tool_result", "tool_use_id": id, "content": read});
+        let mut blocks: Vec<Value> = calls.iter().map(result).collect();
+        self.history.extend((self.tongue.side.results)(calls, &read));
+        if let Some(said) = said {
+            self.history.push((self.tongue.user)(std::slice::from_ref(said)));
+            blocks.push(text(said));
+        }
+        self.view.user(&blocks);
+        self.asked = true;
+    }
+
     /// The last assistant text in the history, which may be a sentinel: files and logs quote it.
     fn quoted(&self) -> String {
-        let texts = self.history.iter().filter(|m| m["role"] == "assistant");
-        let blocks = texts.flat_map(|m| m["content"].as_array().into_iter().flatten());
-        let found = blocks
-            .filter_map(|b| b["text"].as_str())
-            .rfind(|t| t.contains("[[handoff-resume:"));
-        found.unwrap_or("nothing").to_owned()
+        let items = (self.tongue.read)(&self.history);
+        let found = items.into_iter().rev().find_map(|item| match item {
+            Item::Model(text) if text.contains("[[handoff-resume:") => Some(text),
+            _ => None,
+        });
+        found.unwrap_or_else(|| "nothing".to_owned())
     }
 
     /// The history as it is sent.
     pub fn sent(&self) -> Vec<Value> {
-        quirks::applied(self.quirks, &self.history)
+        (self.tongue.alter)(self.ways, &self.history)
+    }
+
+    /// A request.
+    pub fn body(&self, stream: bool) -> Value {
+        let mut body = (self.tongue.side.body)(&self.sent(), stream);
+        if self.ways.references {
+            body["store"] = true.into();
+        }
+        body
     }
 
     /// The model's answer becomes part of the history.
-    pub fn keep(&mut self, content: Vec<Value>) {
-        let calls = content.iter().filter(|b| b["type"] == "tool_use");
-        self.calls = calls.map(|b| b["id"].as_str().unwrap().to_owned()).collect();
-        self.history
-            .push(json!({"role": "assistant", "content": content}));
+    pub fn keep(&mut self, messages: Vec<Value>, calls: Vec<Call>) {
+        self.calls = calls;
+        self.history.extend(messages);
+        self.asked = false;
+    }
+
+    /// So does what came of a broken one.
+    pub fn keep_partial(&mut self, messages: Vec<Value>, view: View) {
+        self.view = view;
+        self.keep(messages, Vec::new());
     }
 
     /// A system message of this turn; gone with the next cut.
     fn note(&mut self, n: usize) {
-        let note =
-            json!({"role": "system", "content": [{"type": "text", "text": format!("{n} tokens left")}]});
-        self.history.push(note.clone());
-        self.view.later.push(note);
+        let Some(system) = self.tongue.system else { return };
+        let note = format!("{n} tokens left");
+        self.history.push(system(&note));
+        self.view.later.push(message("system", &[text(note)]));
     }
 
     pub fn fork(&mut self, back: usize) {
@@ -174,6 +261,7 @@ impl Talk {
         self.history = snapshot.history;
         self.view = snapshot.view;
         self.calls.clear();
+        self.asked = false;
     }
 
     /// The agent sums up, and starts over from that.
@@ -182,67 +270,33 @@ impl Talk {
             return;
         }
         let opening = Opening {
-            messages: vec![user(&[text(format!("Summary {n} of what went before."))])],
+            messages: vec![message(
+                "user",
+                &[text(format!("Summary {n} of what went before."))],
+            )],
             counted: 1,
             ..Opening::default()
         };
-        self.history.clone_from(&opening.messages);
+        self.open(&opening);
         self.view = View::new(opening);
         self.calls.clear();
     }
 
     /// Whether the conversation can do without the store: everything it needs stands in the transcript.
     pub fn stands_alone(&self) -> bool {
-        !self.begun() || stands_alone(&self.view)
+        !self.begun() || !self.ways.references && stands_alone(&self.view)
     }
 
     pub fn forget_dependent(&mut self) {
-        self.snapshots.retain(|s| stands_alone(&s.view));
+        let references = self.ways.references;
+        self.snapshots.retain(|s| !references && stands_alone(&s.view));
     }
 
-    /// Whether the history ends with what a person or a tool said.
     pub fn may_ask(&self) -> bool {
-        self.history.last().is_none_or(|m| m["role"] == "assistant")
+        !self.asked
     }
 }
 
 fn stands_alone(view: &View) -> bool {
     view.cut.is_some() && !view.paired
-}
-
-/// Whether `content` is what had to be shown; of a broken answer, its beginning.
-pub fn matches(shown: &[Shown], content: &[Value], broken: bool) -> Result<(), String> {
-    if content.len() > shown.len() || (!broken && content.len() < shown.len()) {
-        return Err(format!("shown {content:#?}\nwanted {shown:#?}"));
-    }
-    for (wanted, block) in shown.iter().zip(content) {
-        let said = block["text"].as_str().unwrap_or_default();
-        let fits = match wanted {
-            Shown::Block(wanted) => plain_block(block) == *wanted,
-            Shown::Sentinel(prompt) => is_sentinel(said, prompt),
-            Shown::Aside => {
-                said.starts_with("\n\n[[handoff-aside:") && said.ends_with("]]\n\n") && said.len() == 58
-            }
-        };
-        if !fits {
-            return Err(format!("shown {block}\nwanted {wanted:?}"));
-        }
-    }
-    Ok(())
-}
-
-/// DESIGN.md, section 5, letter by letter.
-fn is_sentinel(said: &str, prompt: &str) -> bool {
-    let Some(rest) = said.strip_prefix("\n\n[[handoff-resume:") else {
-        return false;
-    };
-    let Some((_, rest)) = rest.split_at_checked(36) else {
-        return false;
-    };
-    let line = "*Handed over: done. From here on the model knows only what follows.*";
-    let behind = format!("]]\n{line}\n\n{prompt}\n[[/handoff-resume:");
-    let Some(seal) = rest.strip_prefix(&behind).and_then(|r| r.strip_suffix("]]\n\n")) else {
-        return false;
-    };
-    seal.len() == 22 && !prompt.is_empty() && scrub(prompt).len() >= prompt.len()
 }

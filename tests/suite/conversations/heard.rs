@@ -1,0 +1,196 @@
+//! What the agent was shown, held against what it should have been.
+
+use serde_json::{Value, json};
+
+use super::items::{Item, lines, of_block, plain};
+use super::oracle::Shown;
+use super::wires::Traits;
+
+/// How much of an answer came.
+#[derive(Debug, Default)]
+pub struct Came {
+    /// How much of what had to be shown came whole.
+    pub whole: usize,
+    /// The beginning of a text behind that.
+    pub partial: String,
+}
+
+/// One thing that the agent should see: neighbouring texts are one.
+enum Want<'a> {
+    Text(Vec<(usize, &'a Shown)>),
+    Item(usize, Item),
+}
+
+/// What stands behind a sentinel of this prompt. The one place of these tests that knows what a sentinel looks like.
+fn behind_sentinel<'a>(text: &'a str, prompt: &str, gap: &str) -> Option<&'a str> {
+    let rest = text.strip_prefix(gap)?.strip_prefix("[[handoff-resume:")?;
+    let (id, rest) = rest.split_at_checked(36)?;
+    let rest = rest.strip_prefix("]]\n*Handed over: done. ")?;
+    let (line, rest) = rest.split_once("*\n\n")?;
+    let rest = rest.strip_prefix(prompt)?.strip_prefix("\n[[/handoff-resume:")?;
+    let (seal, rest) = rest.split_once("]]")?;
+    let holds = uuid::Uuid::try_parse(id).is_ok() && seal.len() == 22 && !line.contains('\n');
+    rest.strip_prefix(gap).filter(|_| holds && !prompt.is_empty())
+}
+
+fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
+    let rest = text.strip_prefix(gap)?.strip_prefix("[[handoff-aside:")?;
+    let (_, rest) = rest.split_at_checked(36)?;
+    rest.strip_prefix("]]")?.strip_prefix(gap)
+}
+
+/// What stands behind one thing shown; `None` where it does not stand there.
+fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
+    match shown {
+        Shown::Block(block) => text.strip_prefix(block["text"].as_str()?),
+        Shown::Sentinel(prompt) => behind_sentinel(text, prompt, gap),
+        Shown::Aside => behind_aside(text, gap),
+    }
+}
+
+fn wants<'a>(shown: &'a [Shown], traits: &Traits, broken: bool) -> Vec<Want<'a>> {
+    let is_text = |s: &Shown| !matches!(s, Shown::Block(b) if b["type"] != "text");
+    let mut order: Vec<usize> = (0..shown.len()).collect();
+    if traits.text_first {
+        order.sort_by_key(|&i| !is_text(&shown[i]));
+    }
+    let mut out: Vec<Want> = Vec::new();
+    for i in order {
+        let shown = &shown[i];
+        match (out.last_mut(), shown) {
+            (Some(Want::Text(all)), s) if is_text(s) => all.push((i, s)),
+            (_, s) if is_text(s) => out.push(Want::Text(vec![(i, s)])),
+            (_, Shown::Block(block)) => {
+                let item = of_block("assistant", block, traits);
+                let dropped = matches!(item, Item::Thought(_)) && !traits.thoughts
+                    || broken && matches!(item, Item::Call { .. });
+                if !dropped {
+                    out.extend(
+                        plain(vec![item], traits, true)
+                            .into_iter()
+                            .map(|item| Want::Item(i, item)),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Whether what came is what had to be shown; of a broken answer, its beginning.
+pub fn matches(shown: &[Shown], came: Vec<Item>, traits: &Traits, broken: bool) -> Result<Came, String> {
+    alone(shown, &came, traits)?;
+    // A call in an answer of which not all came is nobody's.
+    let is_call = |item: &Item| matches!(item, Item::Call { .. });
+    let came = came.into_iter().filter(|item| !(broken && is_call(item)));
+    let came = plain(came.collect(), traits, true);
+    let wrong = |why: &str| Err(format!("{why}\nshown\n{}\nwanted {shown:#?}", lines(&came)));
+    let mut out = Came::default();
+    let mut came_on = came.iter();
+    for want in wants(shown, traits, broken) {
+        let Some(item) = came_on.next() else {
+            return if broken {
+                Ok(out)
+            } else {
+                wrong("not all was shown")
+            };
+        };
+        match want {
+            Want::Item(i, wanted) if *item == wanted => out.whole = i + 1,
+            Want::Item(..) => return wrong("something else was shown"),
+            Want::Text(pieces) => {
+                let Item::Model(text) = item else {
+                    return wrong("no text was shown");
+                };
+                let mut rest = text.as_str();
+                for (i, piece) in pieces {
+                    match behind(rest, piece, traits.gap) {
+                        Some(behind) => (rest, out.whole) = (behind, i + 1),
+                        None if broken && begins(piece, rest) && came_on.as_slice().is_empty() => {
+                            out.partial = rest.to_owned();
+                            return Ok(out);
+                        }
+                        None => return wrong("another text was shown"),
+                    }
+                }
+                if !rest.is_empty() {
+                    return wrong("too much was shown");
+                }
+            }
+        }
+    }
+    match came_on.next() {
+        Some(_) => wrong("more was shown"),
+        None => Ok(out),
+    }
+}
+
+fn begins(piece: &Shown, text: &str) -> bool {
+    match piece {
+        Shown::Block(block) => block["text"].as_str().is_some_and(|all| all.starts_with(text)),
+        _ => text.is_empty(),
+    }
+}
+
+/// A sentinel stands in a block of its own, where the wire has such a thing.
+fn alone(shown: &[Shown], came: &[Item], traits: &Traits) -> Result<(), String> {
+    if traits.text_first {
+        return Ok(());
+    }
+    for item in came {
+        let Item::Model(text) = item else { continue };
+        let opens = text.trim_start().starts_with("[[handoff-resume:");
+        let whole = |s: &Shown| behind(text, s, traits.gap).is_some_and(str::is_empty);
+        if opens && !shown.iter().any(whole) {
+            return Err(format!("a sentinel is not alone: {text:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What the model said of a broken leg, as far as an agent keeps it: blocks of the oracle's.
+pub fn kept(said: &[Shown], original: &[Value], came: &Came, from: usize, traits: &Traits) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    for (i, block) in original.iter().enumerate() {
+        let whole = from + i < came.whole;
+        match (block["type"].as_str().unwrap(), whole) {
+            ("tool_use", _) if traits.text_first => {}
+            ("text", true) => blocks.push(block.clone()),
+            ("text", false) => {
+                let shown = match &said[from + i] {
+                    Shown::Block(b) => b["text"].as_str().unwrap(),
+                    _ => unreachable!(),
+                };
+                blocks.extend(beginning(block["text"].as_str().unwrap(), shown, &came.partial));
+                break;
+            }
+            ("thinking" | "redacted_thinking", true) => blocks.push(block.clone()),
+            ("thinking" | "redacted_thinking", false) if !traits.thoughts => {}
+            _ => break,
+        }
+    }
+    while blocks.last().is_some_and(|b| b["type"] != "text") {
+        blocks.pop();
+    }
+    blocks
+}
+
+/// The beginning of `original` that was shown as `partial`, the beginning of `shown`.
+fn beginning(original: &str, shown: &str, partial: &str) -> Option<Value> {
+    let mut ends = original.char_indices().map(|(at, c)| at + c.len_utf8());
+    // Shown, a text has a backslash now and then that the original has not.
+    let (mut at, mut end) = (0, 0);
+    let shown_chars: Vec<char> = shown.chars().collect();
+    let count = partial.chars().count();
+    let mut chars = original.chars().peekable();
+    while at < count {
+        let Some(next) = chars.peek() else { break };
+        if shown_chars[at] == *next {
+            chars.next();
+            end = ends.next()?;
+        }
+        at += 1;
+    }
+    (end > 0).then(|| json!({"type": "text", "text": original[..end]}))
+}

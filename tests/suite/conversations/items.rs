@@ -1,0 +1,125 @@
+//! A transcript in the shape that all wires share: what was said, by whom, in order. Borders of messages and blocks are
+//! no part of it.
+
+use serde_json::Value;
+
+use super::spelling::is_thinking;
+use super::wires::Traits;
+
+/// One thing in a transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    User(String),
+    Model(String),
+    System(String),
+    Thought(String),
+    Call {
+        id: String,
+        name: String,
+        arguments: Value,
+    },
+    Result {
+        id: String,
+        text: String,
+    },
+    Other(Value),
+}
+
+/// Items as they are compared: neighbouring texts of one side joined, results of one turn in one order, and without
+/// what the wire or its agent drops.
+pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
+    let mut out: Vec<Item> = Vec::new();
+    for mut item in items {
+        match &mut item {
+            Item::Thought(_) if !(traits.thoughts && thoughts) => continue,
+            Item::User(text) | Item::Model(text) if text.is_empty() => continue,
+            Item::Call { id, .. } | Item::Result { id, .. } if !traits.ids => id.clear(),
+            _ => {}
+        }
+        match (out.last_mut(), &item) {
+            (Some(Item::User(all)), Item::User(text)) | (Some(Item::Model(all)), Item::Model(text)) => {
+                all.push_str(text);
+            }
+            _ => out.push(item),
+        }
+    }
+    sort_runs(&mut out, |i| matches!(i, Item::Result { .. }));
+    out
+}
+
+/// The calls of each message behind everything else in it, in one order.
+pub fn calls_last(mut items: Vec<Item>) -> Vec<Item> {
+    let others = |i: &Item| matches!(i, Item::User(_) | Item::System(_) | Item::Result { .. });
+    let is_call = |i: &Item| matches!(i, Item::Call { .. });
+    let mut at = 0;
+    while at < items.len() {
+        let run = items[at..].iter().take_while(|i| !others(i)).count();
+        items[at..at + run].sort_by_key(|i| is_call(i));
+        at += run.max(1);
+    }
+    sort_runs(&mut items, is_call);
+    items
+}
+
+/// Puts neighbours of this kind into one order.
+pub fn sort_runs(items: &mut [Item], is: impl Fn(&Item) -> bool) {
+    let mut at = 0;
+    while at < items.len() {
+        let run = items[at..].iter().take_while(|i| is(i)).count();
+        items[at..at + run].sort_by_key(|i| format!("{i:?}"));
+        at += run.max(1);
+    }
+}
+
+/// What the oracle's messages come to.
+pub fn of_messages(messages: &[Value], traits: &Traits) -> Vec<Item> {
+    messages.iter().flat_map(|m| of_message(m, traits)).collect()
+}
+
+fn of_message(message: &Value, traits: &Traits) -> Vec<Item> {
+    let role = message["role"].as_str().unwrap();
+    let blocks = message["content"].as_array().unwrap();
+    let mut items: Vec<Item> = blocks.iter().map(|b| of_block(role, b, traits)).collect();
+    if traits.text_first && role == "assistant" {
+        items.sort_by_key(|i| matches!(i, Item::Call { .. }));
+    }
+    items
+}
+
+/// What one block of the oracle's comes to.
+pub fn of_block(role: &str, block: &Value, traits: &Traits) -> Item {
+    let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+    match (block["type"].as_str().unwrap(), role) {
+        ("text", "user") => Item::User(text("text")),
+        ("text", "system") => Item::System(text("text")),
+        ("text", _) => Item::Model(text("text")),
+        ("tool_use", _) => Item::Call {
+            id: text("id"),
+            name: text("name"),
+            arguments: match block.get("raw").filter(|_| traits.raw_arguments) {
+                Some(raw) => raw.clone(),
+                None => block["input"].clone(),
+            },
+        },
+        ("tool_result", _) => Item::Result {
+            id: text("tool_use_id"),
+            text: text("content"),
+        },
+        _ if is_thinking(block) => Item::Thought(if traits.apart {
+            String::new()
+        } else {
+            text("thinking")
+        }),
+        _ => Item::Other(block.clone()),
+    }
+}
+
+/// Arguments out of their text: as a value where they are JSON.
+pub fn arguments(text: &Value) -> Value {
+    let text = text.as_str().unwrap_or_default();
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+pub fn lines(items: &[Item]) -> String {
+    items.iter().map(|i| format!("  {i:?}\n")).collect()
+}
