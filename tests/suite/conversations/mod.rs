@@ -504,6 +504,9 @@ fn whatever_happens_the_model_sees_what_it_should(tongue: Tongue) {
     config.max_shrink_iters = 400;
     let checked = TestRunner::new(config).run(&plan::plan(), |mut plan| {
         plan.ways.no_ids &= tongue.traits.drops_ids;
+        if !tongue.traits.same_calls {
+            plan.all_different();
+        }
         // Not yet: see `regressions::two_calls_beside_one_that_is_named_by_its_id`.
         plan.ways.references = false;
         run(tongue, &plan).map_err(TestCaseError::fail)

@@ -56,11 +56,13 @@ pub struct Agent {
 impl Agent {
     /// Items as they are compared.
     pub fn plain(&self, items: Vec<Item>) -> Vec<Item> {
-        let items = match self.unordered {
-            true => items::calls_last(items),
-            false => items,
-        };
-        items::plain(items, &self.tongue.traits, self.thoughts)
+        let traits = &self.tongue.traits;
+        let plain = items::plain(items, traits, self.thoughts);
+        match self.unordered {
+            // Texts that calls stood between are neighbours then.
+            true => items::plain(items::calls_last(plain), traits, self.thoughts),
+            false => plain,
+        }
     }
 
     /// What upstream must get.

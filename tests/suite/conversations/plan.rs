@@ -203,6 +203,19 @@ pub fn plan() -> impl Strategy<Value = Plan> {
     (0u8..5, ways(), steps).prop_map(|(opening, ways, steps)| Plan { opening, ways, steps })
 }
 
+impl Plan {
+    /// The same with calls that are all different.
+    pub fn all_different(&mut self) {
+        for step in &mut self.steps {
+            let Step::Turn { legs, .. } = step else { continue };
+            let pieces = legs.iter_mut().flat_map(|leg| &mut leg.pieces);
+            for piece in pieces.filter(|p| matches!(p, Piece::Same)) {
+                *piece = Piece::Call;
+            }
+        }
+    }
+}
+
 impl LegPlan {
     /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
     /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not.

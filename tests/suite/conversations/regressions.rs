@@ -119,10 +119,9 @@ fn a_hidden_call_in_front_of_text_that_was_glued_to_the_sentinel_has_its_place()
     }
 }
 
-/// The handoff of one conversation takes the other one's pair off their common list; what the pair stands beside has
-/// lost its id, and is not found in the store by what is left.
+/// The handoff of one conversation takes the other one's pair off their common list, and what the pair stands beside has
+/// lost its id.
 #[test]
-#[ignore = "hidden pairs are looked up by anchors that hold an id which the agent drops"]
 fn pairs_are_found_without_ids_where_two_conversations_open_alike() {
     let pair = turn(1, false, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
     let says = turn(0, true, vec![leg(&[Piece::Text(0)], End::Natural)]);
@@ -145,4 +144,14 @@ fn two_calls_beside_one_that_is_named_by_its_id() {
         ..Ways::default()
     };
     holds_with(ways, vec![pair, plain(0), plain(0)]);
+}
+
+/// Two conversations that open alike make the same call, each by an id of its own: the pair beside the one is none of the
+/// other's.
+#[test]
+#[ignore = "a pair is found by name, arguments and place though the ids are there, and differ"]
+fn a_pair_stays_with_its_own_call_where_another_is_alike() {
+    let pair = turn(2, false, vec![leg(&[Piece::Same, Piece::Good(0)], End::Natural)]);
+    let alone = turn(1, false, vec![leg(&[Piece::Same], End::Natural)]);
+    holds(vec![pair, alone, plain(1), plain(2)]);
 }

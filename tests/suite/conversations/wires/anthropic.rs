@@ -49,6 +49,7 @@ pub const ANTHROPIC: Tongue = Tongue {
         counts_parts: false,
         gap: "\n\n",
         drops_ids: true,
+        same_calls: true,
         blocks: true,
         one_string: false,
     },

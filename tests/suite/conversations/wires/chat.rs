@@ -44,6 +44,7 @@ pub const CHAT: Tongue = Tongue {
         counts_parts: false,
         gap: "\n\n",
         drops_ids: true,
+        same_calls: true,
         blocks: false,
         one_string: false,
     },
