@@ -253,7 +253,7 @@ impl Archive {
             wire: Some(begun.wire.name()),
             model: self.clean(begun.model.as_deref()),
             upstream: begun.upstream,
-            route: self.clean(Some(&begun.route)),
+            route: Some(self.pool.redactor.path(&begun.route).into_owned()),
             call: Some(call_name(begun.call)),
             received: received.body,
             headers: self.headers(&begun.headers, seen)?,
@@ -370,6 +370,7 @@ impl Archive {
             None => self.unread(wire, call, &splice::flat(rope), seen)?.body,
         };
         let changes = json(&changes);
+        let url = self.pool.redactor.address(&url);
         let Some(open) = self.change(id) else {
             return Ok(());
         };
@@ -499,7 +500,7 @@ impl Archive {
             wire: event.wire.map(WireId::name),
             model: self.clean(event.model.as_deref()),
             upstream: event.upstream.clone(),
-            route: self.clean(Some(&event.route)),
+            route: Some(self.pool.redactor.path(&event.route).into_owned()),
             ..Slip::default()
         };
         late(&mut slip);

@@ -65,13 +65,13 @@ use self::route::{Call, Route};
 use self::sealed::Sealed;
 use self::shelf::Shelf;
 use self::upstream::{Place, Upstreams};
-use crate::config::Config;
+use crate::config::{Config, Secret};
 use crate::handoff::sentinel::SealKey;
 use crate::handoff::tool;
 use crate::handoff::untooled::Untooled;
 use crate::journal::{Gather, Recording, Tap};
 use crate::json;
-use crate::redact;
+use crate::redact::Redactor;
 use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Outcome;
@@ -106,6 +106,8 @@ pub struct App {
     clients: Keyring,
     guard: Guard,
     exchanges: Arc<Semaphore>,
+    /// Knows the config's keys; paths are shown without them.
+    redactor: Redactor,
 }
 
 impl App {
@@ -115,6 +117,8 @@ impl App {
         let exchanges = Arc::new(Semaphore::new(
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
+        let secrets = config.journal.secrets.iter().map(Secret::reveal);
+        let redactor = Redactor::default().knowing(secrets);
         let clients = Keyring::new(&config.clients);
         let guard = Guard::new(&config.server);
         let tool = match &config.handoff.description {
@@ -125,6 +129,7 @@ impl App {
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
         Ok(Self {
             config,
+            redactor,
             bodies,
             tool,
             upstreams,
@@ -293,7 +298,7 @@ fn find_route(app: &App, uri: &Uri, headers: &HeaderMap) -> Route {
 }
 
 fn start_meter(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeMeter {
-    let name = format!("{} {}", parts.method, redact::path(parts.uri.path()));
+    let name = format!("{} {}", parts.method, app.redactor.path(parts.uri.path()));
     let meter = ExchangeMeter::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
     if route.call.carries_transcript() {
         meter.note(|e| e.wire = route.wire);

@@ -40,7 +40,7 @@ const SHORTEST: usize = 8;
 const SHORTEST_KNOWN: usize = 6;
 
 /// Finds and replaces credentials.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Redactor {
     /// The config's own expressions, which may begin with anything and be of any length.
     custom: Vec<Regex>,
@@ -75,7 +75,13 @@ impl Redactor {
         let long = secrets.into_iter().filter(|s| s.len() >= SHORTEST_KNOWN);
         let spelled = long.flat_map(|secret| {
             let quoted = json::quote(secret);
-            [secret.to_owned(), quoted[1..quoted.len() - 1].to_owned()]
+            let escaped = quoted[1..quoted.len() - 1].to_owned();
+            [
+                secret.to_owned(),
+                escaped,
+                in_url(secret, true),
+                in_url(secret, false),
+            ]
         });
         let mut all: Vec<String> = spelled.collect();
         all.sort();
@@ -113,6 +119,20 @@ impl Redactor {
         documents::stream(self, text)
     }
 
+    /// A path, or a method and a path: also segments that are credentials are taken out.
+    pub fn path<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut found = self.known_in(text);
+        segments(text, &mut found);
+        replaced(text, &merged(found))
+    }
+
+    /// The address of a request without its query: scheme and host are kept, the path loses its credentials.
+    pub fn address(&self, url: &str) -> String {
+        let host = url.find("://").map_or(0, |at| at + 3);
+        let at = url[host..].find('/').map_or(url.len(), |at| host + at);
+        [&url[..at], &*self.path(&url[at..])].concat()
+    }
+
     /// A header's value, or what stands in its place.
     pub fn header(&self, name: &str, value: &[u8]) -> String {
         match names::is_credential_header(name) {
@@ -123,12 +143,19 @@ impl Redactor {
 
     /// Finds in order, none overlapping another.
     pub(crate) fn find(&self, text: &str) -> Vec<Found> {
-        let mut found = Vec::new();
+        let mut found = self.known_in(text);
         if text.len() >= SHORTEST {
             scan::find(text, &mut found);
         }
+        merged(found)
+    }
+
+    /// What the config names: the proxy's own keys and its expressions.
+    fn known_in(&self, text: &str) -> Vec<Found> {
+        let mut found = Vec::new();
         if let Some(known) = &self.known {
-            found.extend(known.find_iter(text).map(|hit| Found {
+            // Overlapping, since one may begin with another: what overlaps is taken out in one piece.
+            found.extend(known.find_overlapping_iter(text).map(|hit| Found {
                 range: hit.range(),
                 kind: "own-key",
             }));
@@ -139,16 +166,26 @@ impl Redactor {
                 kind: "custom",
             }));
         }
-        merged(found)
+        found
     }
 }
 
-/// A path: segments that are credentials are taken out.
-pub fn path(path: &str) -> Cow<'_, str> {
+/// As a URL spells it: all but its unreserved characters (RFC 3986, 2.3) as `%2F`, or `%2f`.
+fn in_url(text: &str, upper: bool) -> String {
+    let spelled = text.bytes().map(|b| match (b, upper) {
+        (b'-' | b'.' | b'_' | b'~', _) => char::from(b).to_string(),
+        _ if b.is_ascii_alphanumeric() => char::from(b).to_string(),
+        (_, true) => format!("%{b:02X}"),
+        (_, false) => format!("%{b:02x}"),
+    });
+    spelled.collect()
+}
+
+/// Appends a path's segments that are credentials, and the credentials that are known by their form.
+fn segments(path: &str, found: &mut Vec<Found>) {
     /// The bytes of a segment that may be a credential. The usual path has none, and is not searched.
     const LONG: usize = 16;
     const ENDS: [char; 5] = ['/', '?', '&', '=', ' '];
-    let mut found = Vec::new();
     let mut at = 0;
     let mut long = false;
     for segment in path.split_inclusive(ENDS) {
@@ -163,11 +200,7 @@ pub fn path(path: &str) -> Cow<'_, str> {
         at += segment.len();
     }
     if long {
-        scan::find(path, &mut found);
-    }
-    match merged(found) {
-        none if none.is_empty() => Cow::Borrowed(path),
-        found => replaced(path, &found).into_owned().into(),
+        scan::find(path, found);
     }
 }
 

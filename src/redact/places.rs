@@ -167,6 +167,7 @@ pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<F
 pub(super) struct Jwt {
     /// The part that was measured last.
     part: Range<usize>,
+    /// What was looked at: no token begins before it.
     behind: usize,
 }
 
@@ -181,7 +182,9 @@ impl Jwt {
         }
         let header = self.part_end(bytes, start);
         let dot = |at: usize| bytes.get(at) == Some(&b'.');
+        // What holds of a header holds of every later one that ends with it.
         if header < start + LEAST || !dot(header) {
+            self.behind = header;
             return;
         }
         let mut end = self.part_end(bytes, header + 1);
@@ -195,6 +198,8 @@ impl Jwt {
         if plain || parts == 5 {
             push(found, start..end, "jwt");
             self.behind = end;
+        } else {
+            self.behind = header;
         }
     }
 

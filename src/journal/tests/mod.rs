@@ -228,6 +228,41 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
 }
 
 #[test]
+fn a_legs_address_is_kept_without_what_its_path_and_query_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let received = body(&[said("user", "a")]);
+    let segment = format!("{}{}", "q7Rt2LmX9vB4", "nK8sW3zH6pYd");
+    let host = "https://3f2504e04f8911d39a0c0305e82c3301a1b2c3d4.gw.example:8443";
+    let kept = [
+        ("/v1/messages", "/v1/messages"),
+        ("/k/SEGMENT/v1/messages", "/k/[redacted:segment]/v1/messages"),
+        ("/k/our own key/v1", "/k/[redacted:own-key]/v1"),
+        ("/k/our%20own%20key/v1", "/k/[redacted:own-key]/v1"),
+        ("/k/hunter7/v1", "/k/[redacted:custom]/v1"),
+        ("", ""),
+    ];
+    for (n, (path, wanted)) in kept.into_iter().enumerate() {
+        let id = id(n as u32);
+        let recording = tap.exchange(&id);
+        recording.begin(|| begun(&id, "c", &received));
+        recording.sent(|| SentLeg {
+            url: format!("{host}{}", path.replace("SEGMENT", &segment)),
+            ..leg_of(from_ref(&received), &[])
+        });
+        tap.end(&over(&id, "c", received.len(), &[received.len()]));
+        assert!(tap.flush(LONG));
+        let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
+        assert_eq!(
+            exchange.legs[0].sent.url.as_deref(),
+            Some(&*format!("{host}{wanted}"))
+        );
+        let har = query(dir.path()).har(&id).unwrap().unwrap().to_string();
+        assert!(!har.contains(&segment), "{har}");
+    }
+}
+
+#[test]
 fn no_secret_is_in_the_file_in_any_form() {
     let dir = tempfile::tempdir().unwrap();
     let tap = started(dir.path());

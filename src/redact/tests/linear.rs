@@ -75,6 +75,32 @@ fn hostile_texts_of_every_kind_cost_their_size() {
     }
 }
 
+/// Headers of tokens in one run of letters, whose payload is none; and with a payload as long.
+#[test]
+fn one_header_that_begins_everywhere_costs_its_size() {
+    let redactor = redactor();
+    for payload in [".x", ".eyJ", ".eyJhbGciOiJI.", "!"] {
+        for long in [false, true] {
+            let sizes = [10_000, 40_000, 160_000];
+            let counted = sizes.map(|size| {
+                let tail = if long {
+                    repeated("-eyJ", size)
+                } else {
+                    String::new()
+                };
+                let text = format!("{}{payload}{tail}", repeated("-eyJ", size));
+                let body = json::quote(&text);
+                work(|| {
+                    drop(redactor.text(&text).into_owned());
+                    drop(redactor.json(body.as_bytes()).into_owned());
+                    drop(redactor.path(&format!("/{text}")).into_owned());
+                })
+            });
+            assert_straight(payload, sizes, counted);
+        }
+    }
+}
+
 #[test]
 fn private_keys_without_an_end_cost_their_size_up_to_10_mb() {
     let redactor = redactor();

@@ -177,7 +177,9 @@ fn known_secrets_are_found_wherever_they_stand() {
 #[test]
 fn paths_lose_the_segments_that_are_credentials() {
     let secret = "q7Rt2LmX9vB4nK8sW3zH6pYd";
-    let clean = path(&format!("POST /u/{secret}/v1/messages?key={secret}")).into_owned();
+    let redactor = redactor().knowing(["our+own/key"]);
+    let path = |text: &str| redactor.path(text).into_owned();
+    let clean = path(&format!("POST /u/{secret}/v1/messages?key={secret}"));
     assert!(
         !clean.contains(secret) && clean.ends_with("?key=[redacted:segment]"),
         "{clean}"
@@ -190,5 +192,8 @@ fn paths_lose_the_segments_that_are_credentials() {
         "DELETE /v1/things/0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11",
     ] {
         assert_eq!(path(kept), kept);
+    }
+    for own in ["our+own/key", "our%2Bown%2Fkey", "our%2bown%2fkey"] {
+        assert_eq!(path(&format!("GET /k/{own}/v1")), "GET /k/[redacted:own-key]/v1");
     }
 }
