@@ -264,10 +264,12 @@ fn trouble(row: &Row) -> String {
 
 /// The statuses of the legs that failed and were asked again.
 fn refused_legs(row: &Row) -> String {
+    // Where part of it is missing, a leg without a status may have had one.
+    let unanswered = !row.partial;
     let failed = row
         .statuses
         .iter()
-        .filter(|status| status.is_none_or(|status| status >= 400));
+        .filter(|status| status.map_or(unanswered, |status| status >= 400));
     let words = failed.map(|status| status.map_or_else(|| "nothing".to_owned(), |status| status.to_string()));
     words.collect::<Vec<_>>().join(", ")
 }

@@ -30,6 +30,12 @@ const SCHEMAS: [&str; 4] = [
     "parameters_json_schema",
 ];
 
+/// Members that hold the messages of a request.
+const MESSAGES: [&str; 3] = ["messages", "input", "contents"];
+
+/// Members that hold a whole request on Gemini: of Code Assist, and of `countTokens` in both spellings.
+const WRAPPERS: [&str; 3] = ["request", "generateContentRequest", "generate_content_request"];
+
 /// The system prompt or a tool.
 struct Entry {
     role: &'static str,
@@ -37,17 +43,52 @@ struct Entry {
     span: Span,
 }
 
-fn members(text: &[u8]) -> Vec<(String, Span)> {
-    let whole = json::whole(text).unwrap_or_default();
-    let all = json::members(text, whole).into_iter();
+type Members = Vec<(String, Span)>;
+
+fn members(text: &[u8], of: Span) -> Members {
+    let all = json::members(text, of).into_iter();
     all.map(|(key, value)| (String::from_utf8_lossy(key.of(text)).into_owned(), value))
         .collect()
+}
+
+/// The members of the body, and where it wraps the request, which of them does.
+fn body(text: &[u8]) -> (Members, Option<usize>) {
+    let all = members(text, json::whole(text).unwrap_or_default());
+    let names = |(key, _): &(String, Span)| MESSAGES.contains(&key.as_str());
+    let wraps = |(key, value): &(String, Span)| {
+        WRAPPERS.contains(&key.as_str()) && value.of(text).first() == Some(&b'{')
+    };
+    let wrapper = match all.iter().any(names) {
+        true => None,
+        false => all.iter().position(wraps),
+    };
+    (all, wrapper)
+}
+
+/// The members of the request itself.
+fn request(text: &[u8]) -> Members {
+    let (all, wrapper) = body(text);
+    match wrapper {
+        Some(at) => members(text, all[at].1),
+        None => all,
+    }
+}
+
+/// The members of the body, those of a wrapped request by their path.
+fn flat(text: &[u8]) -> Members {
+    let (mut all, wrapper) = body(text);
+    if let Some(at) = wrapper {
+        let (outer, inside) = all.remove(at);
+        let inner = members(text, inside).into_iter();
+        all.extend(inner.map(|(key, value)| (format!("{outer}.{key}"), value)));
+    }
+    all
 }
 
 /// What the model reads of a request beside its messages, in the order in which it stands there.
 fn entries(text: &[u8]) -> Vec<Entry> {
     let mut out = Vec::new();
-    for (key, value) in members(text) {
+    for (key, value) in request(text) {
         if SYSTEM.contains(&key.as_str()) && value.of(text) != b"null" {
             let (role, name) = ("system", key);
             out.push(Entry {
@@ -196,7 +237,7 @@ fn system_parts(text: &[u8], value: Span) -> Vec<ShownPart> {
 
 /// The members that were added, removed or changed, each in words.
 pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
-    let (before, after) = (members(received), members(sent));
+    let (before, after) = (flat(received), flat(sent));
     // The first of a name, as before; a request may have very many.
     let (old_values, new_values) = (by_name(&before), by_name(&after));
     let mut out = Vec::new();
@@ -292,5 +333,28 @@ mod tests {
                 "old removed"
             ]
         );
+    }
+
+    #[test]
+    fn a_request_inside_of_another_object_is_the_request() {
+        let inner = r#"{"contents":[],"systemInstruction":{"parts":[{"text":"Be brief."}]},"tools":[{"functionDeclarations":[{"name":"a"}]}]}"#;
+        let with_tool = inner.replace(r#"{"name":"a"}"#, r#"{"name":"a"},{"name":"session_handoff"}"#);
+        for wrapper in WRAPPERS {
+            let wrapped = |inner: &str| format!(r#"{{"model":"m","{wrapper}":{inner}}}"#).into_bytes();
+            let (before, after) = (wrapped(inner), wrapped(&with_tool));
+            let (theirs, ours) = compare(&before, &after);
+            assert_eq!(theirs.len(), 2);
+            let lines: Vec<_> = ours.iter().map(|row| row.first_line.trim()).collect();
+            assert_eq!(lines, ["Be brief.", "a", "session_handoff"]);
+            assert_eq!((ours[2].state, ours[2].why), (State::New, Some(Why::Tool)));
+            assert!(parts(&after, 2).is_some());
+            let told = differences(&before, &after);
+            assert_eq!(told.len(), 1);
+            assert_eq!(told[0].key, format!("{wrapper}.tools"));
+        }
+        // Elsewhere it is a member like any other.
+        let own = br#"{"messages":[],"request":{"system":"s"},"system":"t"}"#;
+        let lines: Vec<_> = rows(own).into_iter().map(|row| row.first_line).collect();
+        assert_eq!(lines, ["t"]);
     }
 }

@@ -13,6 +13,9 @@ use crate::handoff::plan::Change;
 /// Exchanges of one list.
 const MOST_ROWS: usize = 10_000;
 
+/// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
+const MOST_LEGS: usize = 10_000;
+
 /// The journal, opened for reading.
 pub struct Query {
     pub(super) conn: Connection,
@@ -276,13 +279,13 @@ impl Query {
         let (mut bytes, mut tokens) = (Vec::new(), Vec::new());
         while let Some(leg) = legs.next()? {
             let n = leg.get(0)?;
-            row.sent_messages.push(leg.get(1)?);
-            row.statuses.push(leg.get(4)?);
-            tokens.push(told(leg.get::<_, Option<String>>(5)?.as_deref()));
+            place(&mut row.sent_messages, n, leg.get(1)?);
+            place(&mut row.statuses, n, leg.get(4)?);
+            place(&mut tokens, n, told(leg.get::<_, Option<String>>(5)?.as_deref()));
+            place(&mut bytes, n, leg.get(3)?);
             let changes: Vec<Change> = serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
             row.changes
                 .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
-            bytes.push(leg.get(3)?);
         }
         if row.open {
             row.event.legs = bytes.len();
@@ -295,6 +298,18 @@ impl Query {
         row.tokens_sum = LegTokens::sum(&row.event.tokens);
         Ok(row)
     }
+}
+
+/// Puts what is known of the `n`-th leg at its place. Legs whose rows were dropped leave theirs empty.
+fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
+    let n = n as usize;
+    if n >= MOST_LEGS {
+        return;
+    }
+    if list.len() <= n {
+        list.resize_with(n + 1, T::default);
+    }
+    list[n] = value;
 }
 
 /// A leg's tokens. Zeros alone mean that upstream told none.

@@ -244,6 +244,33 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_refusals_and_custom_calls_are_read() {
+        let custom = json!({"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin"});
+        let stream = sse(&[
+            json!({"type": "response.reasoning_text.delta", "output_index": 0, "delta": "Hm, "}),
+            json!({"type": "response.reasoning_text.delta", "output_index": 0, "delta": "well."}),
+            json!({"type": "response.refusal.delta", "output_index": 1, "delta": "No."}),
+            json!({"type": "response.output_item.added", "output_index": 2,
+                "item": {"type": "custom_tool_call", "name": "apply_patch", "input": ""}}),
+            json!({"type": "response.custom_tool_call_input.delta", "output_index": 2, "delta": "*** "}),
+            json!({"type": "response.custom_tool_call_input.delta", "output_index": 2, "delta": "Begin"}),
+        ]);
+        let whole = json!({"object": "response", "output": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm, well."}]},
+            {"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}, custom]});
+        for body in [stream, whole.to_string().into_bytes()] {
+            assert_eq!(answer(&body).unwrap(), "Hm, well.\nNo.\napply_patch\n*** Begin\n");
+        }
+        // Code Assist has Gemini's answers one level down.
+        let part =
+            |text: &str| json!({"response": {"candidates": [{"content": {"parts": [{"text": text}]}}]}});
+        assert_eq!(
+            answer(&sse(&[part("The quick br"), part("own fox.")])).unwrap(),
+            "The quick brown fox.\n"
+        );
+    }
+
+    #[test]
     fn messages_are_read_without_their_escapes() {
         let chat = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function",
             "function": {"name": "run", "arguments": "{\"command\":\"grep \\\"a b\\\" x\\nls\"}"}}]});

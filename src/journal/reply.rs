@@ -132,31 +132,52 @@ impl Reply {
     fn responses(&mut self, event: &Value) {
         let (key, delta) = (event["output_index"].as_u64(), event["delta"].as_str());
         match event["type"].as_str() {
-            Some("response.output_text.delta") => self.add(Kind::Text, key, delta),
+            Some("response.output_text.delta" | "response.refusal.delta") => {
+                self.add(Kind::Text, key, delta);
+            }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
                 self.add(Kind::Thinking, key, delta);
             }
-            Some("response.output_item.added") if event["item"]["type"] == "function_call" => {
+            Some("response.output_item.added") if is_call(&event["item"]) => {
                 self.call(key, event["item"]["name"].as_str(), &Value::Null);
             }
-            Some("response.function_call_arguments.delta") => self.add(Kind::Call, key, delta),
+            Some("response.function_call_arguments.delta" | "response.custom_tool_call_input.delta") => {
+                self.add(Kind::Call, key, delta);
+            }
             _ => {}
         }
         if event["object"] == "response" {
             for (i, item) in list(&event["output"]).iter().enumerate() {
-                let key = Some(i as u64);
-                if item["type"] == "function_call" {
-                    self.call(key, item["name"].as_str(), &item["arguments"]);
-                }
-                for part in list(&item["content"]).iter().chain(list(&item["summary"])) {
-                    self.add(Kind::Text, key, part["text"].as_str());
-                }
+                self.item(item, Some(i as u64));
             }
         }
     }
 
+    /// An item of a whole response.
+    fn item(&mut self, item: &Value, key: Option<u64>) {
+        if is_call(item) {
+            let arguments = match &item["arguments"] {
+                Value::Null => &item["input"],
+                arguments => arguments,
+            };
+            self.call(key, item["name"].as_str(), arguments);
+        }
+        let kind = match item["type"] == "reasoning" {
+            true => Kind::Thinking,
+            false => Kind::Text,
+        };
+        for part in list(&item["content"]).iter().chain(list(&item["summary"])) {
+            self.add(kind, key, part["text"].as_str().or(part["refusal"].as_str()));
+        }
+    }
+
     fn gemini(&mut self, event: &Value) {
-        for candidate in list(&event["candidates"]) {
+        // Code Assist has the same one level down.
+        let candidates = match &event["candidates"] {
+            Value::Null => &event["response"]["candidates"],
+            candidates => candidates,
+        };
+        for candidate in list(candidates) {
             for part in list(&candidate["content"]["parts"]) {
                 let kind = match part["thought"] == true {
                     true => Kind::Thinking,
@@ -183,6 +204,11 @@ impl Reply {
             self.call(None, function["name"].as_str(), &function["arguments"]);
         }
     }
+}
+
+/// Whether an item of Responses calls a tool of the agent's.
+fn is_call(item: &Value) -> bool {
+    item["type"] == "function_call" || item["type"] == "custom_tool_call"
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -13,15 +13,18 @@ let page;
 before(async () => (browser = await launch()));
 after(() => browser?.close());
 
-/** The journal is written behind the stream: what has ended may not be there yet. */
-async function written(id) {
+/** The journal is written behind the stream: what has ended may not be there yet. The first ended exchange like this. */
+async function written(what, like) {
   for (let left = 100; left > 0; left -= 1) {
-    const answer = await fetch(`${ADMIN}/api/exchanges/${id}`);
-    if (answer.ok && !(await answer.json()).exchange.open) return;
+    const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=200`)).json();
+    const row = exchanges.find((row) => !row.open && like(row));
+    if (row) return row;
     await new Promise((later) => setTimeout(later, 100));
   }
-  throw new Error(`exchange ${id} is not in the journal`);
+  throw new Error(`${what} is not in the journal`);
 }
+
+const ended = (id) => written(`exchange ${id}`, (row) => row.id === id);
 
 const text = (selector) => page.locator(selector).first().innerText();
 
@@ -70,14 +73,13 @@ test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADM
 });
 
 test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
-  const shown = { mixed: null, refuse: null };
-  for (const kind of Object.keys(shown)) {
+  const talks = {};
+  for (const kind of ["mixed", "refuse"]) {
     const agent = new Agent(URL, { session: kind }).say(`Please do this:\n#task 1/2 steps=3 ${kind}`);
     await agent.work();
-    shown[kind] = agent.exchange;
+    talks[kind] = (await ended(agent.exchange)).conversation;
   }
   page ??= await open(browser, ADMIN);
-  for (const id of Object.values(shown)) if (id) await written(id);
   const { exchanges } = await (await fetch(`${ADMIN}/api/exchanges?limit=50`)).json();
   const paired = exchanges.filter((row) => row.changes.some((change) => change.why === "pair"));
   assert.ok(paired.length > 0, "an exchange with a hidden pair");
@@ -90,10 +92,12 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
     await page.waitForSelector(".cell.open pre");
     await shot(page, `running-pair-${at}`);
   }
-  const asked = exchanges.find((row) => row.refused_calls > 0);
+  // A call may be refused without another leg; this one was asked again, and says in which.
+  const again = (change) => change.why === "ask_again";
+  const asked = await written("an exchange that was asked again", (row) => row.conversation === talks.refuse && row.changes.some(again));
   await page.goto(`${ADMIN}/#/e/${asked.id}`);
   await page.waitForSelector(".diff .cell");
-  await page.getByRole("tab", { name: "Leg 2" }).click();
+  await page.getByRole("tab", { name: `Leg ${asked.changes.find(again).leg + 1}` }).click();
   assert.match(await page.locator(".diff").innerText(), /told why and asked again/);
   await shot(page, "running-asked-again");
 });
@@ -102,7 +106,7 @@ test("a real exchange of more than 4 MB opens in less than a second", { skip: !A
   const agent = new Agent(URL, { result: "0123456789abcdef\n".repeat(55_000), session: "heavy" });
   await agent.say("Read it all:\n#task 1/1 steps=5").work();
   page ??= await open(browser, ADMIN);
-  await written(agent.exchange);
+  await ended(agent.exchange);
   const received = await (await fetch(`${ADMIN}/api/exchanges/${agent.exchange}/received`)).text();
   assert.ok(received.length > 4_000_000, `${received.length} bytes`);
   const took = await page.evaluate(async (id) => {

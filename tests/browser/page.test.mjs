@@ -28,7 +28,7 @@ const talk = (key = "claude-code:6f1c2a") => `#/c/${encodeURIComponent(key)}`;
 test("an empty journal says how to point an agent here", async () => {
   await go();
   const said = await text("main");
-  for (const line of ["ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude", "OPENAI_BASE_URL=http://127.0.0.1:8787/v1", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787 gemini"]) assert.ok(said.includes(line), line);
+  for (const line of ["ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude", `codex -c 'openai_base_url="http://127.0.0.1:8787/v1"'`, "OPENAI_BASE_URL=http://127.0.0.1:8787/v1", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787 gemini"]) assert.ok(said.includes(line), line);
   await shot(page, "empty");
 });
 
@@ -232,6 +232,29 @@ test("back returns to the place", async () => {
   await page.waitForSelector(`.cell.open[data-at="${key}"] pre`);
 });
 
+test("after a reload, back returns to no other view's place", async () => {
+  mock.stories = [tell({ tasks: 4, turns: 20 }), tell({ tasks: 4, turns: 20, talk: 2, key: "other" })];
+  await go(talk());
+  const shown = (n) => page.waitForSelector(`[data-row="${exchangeId(1, n)}"]`).then(() => ready(page));
+  const opened = (hash) => page.evaluate((to) => (location.hash = to), hash);
+  await shown(1);
+  await opened(talk("other"));
+  await shown(2);
+  await page.reload();
+  await shown(2);
+  await page.evaluate(() => scrollTo(0, 500));
+  await opened("#/h");
+  await page.waitForFunction(() => !document.querySelector(".timeline"));
+  await ready(page);
+  await page.goBack();
+  await shown(2);
+  await page.waitForFunction(() => scrollY === 500);
+  await page.goBack();
+  await shown(1);
+  await page.waitForTimeout(100);
+  assert.equal(await page.evaluate(() => scrollY), 0, "the first view was left at its top");
+});
+
 test("after an outage the page mends itself", async () => {
   mock.stories = examples();
   await go();
@@ -266,6 +289,40 @@ test("a hit names its conversation and time, and opens at the place that it mark
     return box.top > 0 && box.bottom < innerHeight;
   });
   await shot(page, "found");
+});
+
+test("a hit in an answer is marked, whatever the answer is made of", async () => {
+  const story = tell({ tasks: 1, turns: 2 });
+  mock.stories = [story];
+  const id = exchangeId(1);
+  const sse = (...events) => events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+  const delta = (type, text) => ({ type, output_index: 0, delta: text });
+  const whole = (...output) => JSON.stringify({ object: "response", output });
+  const answers = {
+    reasoning: sse(delta("response.reasoning_text.delta", "quick br"), delta("response.reasoning_text.delta", "own fox")),
+    refusal: sse(delta("response.refusal.delta", "quick br"), delta("response.refusal.delta", "own fox")),
+    "custom call": sse({ type: "response.output_item.added", output_index: 0, item: { type: "custom_tool_call", name: "apply_patch", input: "" } }, delta("response.custom_tool_call_input.delta", "quick br"), delta("response.custom_tool_call_input.delta", "own fox")),
+    summary: whole({ type: "reasoning", summary: [{ type: "summary_text", text: "quick brown fox" }] }),
+    "whole custom call": whole({ type: "custom_tool_call", name: "apply_patch", input: "quick brown fox" }),
+    "Code Assist": sse({ response: { candidates: [{ content: { parts: [{ text: "quick br" }] } }] } }, { response: { candidates: [{ content: { parts: [{ text: "own fox" }] } }] } }),
+  };
+  const open = async (body) => {
+    story.bodies.get(id).response[0] = body;
+    await page.goto("about:blank");
+    await page.goto(`${mock.url}/#/e/${id}?side=response&of=body&leg=0&q=quick%20brown`);
+    await page.waitForSelector(".answer pre");
+    await page.waitForSelector("mark.found", { timeout: 3000 });
+    return page.locator("mark.found").first();
+  };
+  await go();
+  for (const [kind, body] of Object.entries(answers)) {
+    const mark = await open(body).catch(() => assert.fail(`${kind}: no mark`));
+    assert.ok(await mark.evaluate((node) => !node.closest("details")), `${kind} is read`);
+  }
+  // What stands nowhere in the parts is marked in the body itself, which is open then.
+  for (const body of ["<html>quick brown</html>", sse({ type: "response.output_text.delta", output_index: 0, delta: "Yes." }, { type: "response.other", note: "quick brown" })]) {
+    assert.ok(await (await open(body)).isVisible());
+  }
 });
 
 test("the system prompt and the tools are the diff's first rows", async () => {
@@ -303,6 +360,22 @@ test("tokens stand with their leg, and a leg that failed shows its status", asyn
   assert.equal(input(cells[0]), number(cells[0][4]) + number(cells[0][5]) + number(cells[0][6]));
   assert.equal(input(cells[3]), input(cells[0]) + input(cells[2]));
   assert.equal(number(cells[3][7]), number(cells[0][7]) + number(cells[2][7]));
+});
+
+test("where a leg's row was dropped, the others keep their numbers and tokens", async () => {
+  const story = tell({ tasks: 2, turns: 3 });
+  const row = story.rows[3];
+  const detail = story.details.get(row.id);
+  const output = row.tokens[1].output;
+  Object.assign(row, { partial: true, tokens: [null, row.tokens[1]], statuses: [null, 200] });
+  detail.legs.shift();
+  mock.stories = [story];
+  await go(`#/e/${row.id}?side=sent&of=messages&leg=1&i=0`);
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
+  assert.match(await text(".leg-line"), /A later leg/);
+  await page.getByRole("tab", { name: "Usage and times" }).click();
+  const cells = await page.locator(".numbers tbody tr").first().locator("th, td").allInnerTexts();
+  assert.deepEqual([cells[0], cells[1], cells[7]], ["Leg 2", "200", String(output)]);
 });
 
 const NASTY = '<script>alert(1)</script><img src=x onerror="alert(2)">\n\u001b[31mred\u001b[0m and \u202egnissim\u202c, \u0000\n</pre><style>*{display:none}</style>';

@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness;
-use crate::matrix::sides::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Side};
+use crate::matrix::sides::{ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, OLLAMA, RESPONSES, Side};
 use crate::matrix::stage::Stage;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -237,7 +237,7 @@ async fn a_leg_that_is_asked_again_stays_cut_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_that_the_model_saw_has_a_row() {
-    for side in WIRES {
+    for side in WIRES.into_iter().chain([CODE_ASSIST]) {
         let run = Run::new(side, [Reply::text("Hello.")]).await;
         run.stage.ask(&run.stage.history(), true).await;
         let query = run.query(1).await;
@@ -269,7 +269,7 @@ async fn all_that_the_model_saw_has_a_row() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_finds_what_a_person_read() {
-    for side in WIRES {
+    for side in WIRES.into_iter().chain([CODE_ASSIST]) {
         for stream in [true, false] {
             let call = Reply::text(SENTENCE).call("read_file", json!({"path": "src/hall/größte \"one\".rs"}));
             let run = Run::new(side, [call, Reply::text("Fresh.")]).await;

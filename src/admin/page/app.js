@@ -78,8 +78,15 @@ function show(node) {
 
 /** Places on the page by the entry of the browser's history that they belong to. */
 const places = new Map();
-let entry = 0;
+let entry = history.state?.entry ?? entryName();
+/** Whether this load has shown another address than its first. */
+let turned = false;
 history.scrollRestoration = "manual";
+
+/** A name for an entry of the history, which outlives this load: no other load may give the same one. */
+function entryName() {
+  return `${Date.now()}-${Math.random()}`;
+}
 
 /** What is at the top of the window, what has the focus, and how far it is scrolled. */
 function whereNow() {
@@ -109,7 +116,7 @@ function settle(back, made) {
   const focused = named(back?.focus);
   const item = focused?.matches("[data-item]") ? focused : focused?.querySelector("[data-item]");
   if (item) item.focus({ preventScroll: true });
-  else if (!back && view?.up && entry > 0 && !document.activeElement?.closest("#search, dialog")) main.focus({ preventScroll: true });
+  else if (!back && view?.up && turned && !document.activeElement?.closest("#search, dialog")) main.focus({ preventScroll: true });
   // What is read only now may change the heights above.
   made.settled?.then(() => view === made && back && go());
 }
@@ -117,8 +124,9 @@ function settle(back, made) {
 /** Keeps the place of the entry that is left, and numbers the one that is come to. */
 function turn() {
   if (view?.node?.isConnected) places.set(entry, { ...view.place?.(), ...whereNow() });
-  if (history.state?.entry === undefined) history.replaceState({ entry: Math.max(entry, ...places.keys(), 0) + 1 }, "");
+  if (history.state?.entry === undefined) history.replaceState({ entry: entryName() }, "");
   entry = history.state.entry;
+  turned = true;
   open();
 }
 

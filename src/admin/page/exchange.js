@@ -160,7 +160,7 @@ const UUID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 /** Tabs of the legs, the response and the headers; each is made when it is first looked at. */
 function tabs(said, row, look) {
   const legs = said.legs ?? [];
-  const made = legs.map((leg, at) => [legs.length > 1 ? `Leg ${at + 1}` : "Request", () => legTab(said, row, leg, at, look)]);
+  const made = legs.map((leg) => [legs.length > 1 ? `Leg ${leg.n + 1}` : "Request", () => legTab(said, row, leg, look)]);
   made.push(["Response", () => response(said, row, look)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]);
   const panel = h("div", { role: "tabpanel", class: "panel", tabindex: "-1", id: "panel" });
   const panels = new Map();
@@ -182,20 +182,20 @@ function tabs(said, row, look) {
     if (by) pick((buttons.findIndex((b) => b === document.activeElement) + by + buttons.length) % buttons.length, true);
   };
   // A handoff's last leg is the one that shows the cut; where there is one leg, it is that.
-  const named = { received: 0, sent: look.leg, response: legs.length, shown: legs.length }[look.side];
+  const named = { received: 0, sent: Math.max(0, legs.findIndex((leg) => leg.n === look.leg)), response: legs.length, shown: legs.length }[look.side];
   const first = look.of === "headers" ? legs.length + 1 : (named ?? legs.length - 1);
   pick(Math.min(Math.max(0, look.back?.tab ?? first), made.length - 1));
   const node = h("section", { class: "tabbed" }, h("div", { role: "tablist", "aria-label": "Parts of the exchange", onkeydown: key }, buttons), panel);
   return { node, tab: () => open };
 }
 
-function legTab(said, row, leg, at, look) {
+function legTab(said, row, leg, look) {
   const changes = leg.sent?.envelope_changes ?? [];
   const status = leg.response?.status;
   const failed = !row.open && (status ? status >= 400 : leg.ended_ms !== null && leg.ended_ms !== undefined);
   return h("div", null,
     h("p", { class: "leg-line" },
-      h("span", { class: "dim" }, at > 0 ? "A later leg: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
+      h("span", { class: "dim" }, leg.n > 0 ? "A later leg: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
       failed ? h("span", { class: "bad" }, status ? `Upstream answered ${status}.` : "Upstream gave no answer.") : null,
       h("span", { class: "links" }, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
@@ -205,8 +205,8 @@ function legTab(said, row, leg, at, look) {
 function response(said, row, look) {
   const legs = said.legs ?? [];
   const shown = h("section", { class: "answer" }, h("h3", null, "What the agent was shown", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown, look, look.textAt("shown", "body")));
-  const each = legs.map((leg, at) => h("section", { class: "answer" },
-    h("h3", null, legs.length > 1 ? `What the model answered, leg ${at + 1}` : "What the model answered",
+  const each = legs.map((leg) => h("section", { class: "answer" },
+    h("h3", null, legs.length > 1 ? `What the model answered, leg ${leg.n + 1}` : "What the model answered",
       h("span", { class: "dim num" }, [leg.response?.status >= 400 ? leg.response.status : null, bytes(leg.response?.bytes), leg.response?.stop ? line(stopWord(leg.response.stop)) : null].filter(Boolean).join(" · "))),
     answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response, look, look.leg === leg.n ? look.textAt("response", "body") : null)));
   return h("div", { class: "answers" }, h("div", null, each), h("div", null, shown));
@@ -223,13 +223,16 @@ function answer(path, about, look, find) {
     try {
       const body = await api.text(path);
       const parts = readReply(body);
-      const raw = h("details", null, h("summary", null, "The body as it was"), long(body));
       const read = (parts ?? []).map((part) => {
         const shown = part.kind === "call" ? readable({ kind: "tool_use", json: { name: part.name, input: part.text } }) : { label: part.kind, text: part.text };
         return h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, shown.label), copyButton(() => shown.text)), long(shown.text, null, find));
       });
+      // What was not understood stands only in the body itself.
+      const rest = read.some((part) => part.querySelector("mark.found")) ? null : find;
+      const raw = long(body, null, rest);
+      const behind = () => h("details", { open: raw.querySelector("mark.found") !== null }, h("summary", null, "The body as it was"), raw);
       if (!body) box.replaceChildren(h("p", { class: "dim" }, "Nothing was kept of it."));
-      else box.replaceChildren(...(read.length ? [...read, raw] : [long(body)]));
+      else box.replaceChildren(...read, read.length ? behind() : raw);
       look.show(box);
       if (about?.truncated) put(box, h("p", { class: "warn-text" }, "The journal keeps no more of it than this."));
     } catch (error) {
@@ -256,8 +259,8 @@ function usage(said, row) {
   const cell = (value) => h("td", { class: "num" }, value);
   const counts = (t) => [t ? allInput(t) : undefined, t?.input, t?.cache_read, t?.cache_write, t?.output].map((n) => cell(n === undefined ? "–" : count(n)));
   const status = (leg) => (row.open && !leg.response?.status ? "–" : h("span", { class: leg.response?.status < 400 ? null : "bad" }, leg.response?.status ?? "no answer"));
-  const legs = (said.legs ?? []).map((leg, at) => h("tr", null,
-    h("th", { scope: "row" }, `Leg ${at + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[at])), counts(row.tokens?.[at]),
+  const legs = (said.legs ?? []).map((leg) => h("tr", null,
+    h("th", { scope: "row" }, `Leg ${leg.n + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[leg.n])), counts(row.tokens?.[leg.n]),
     cell(millis(leg.answered_ms)), cell(millis(leg.ended_ms)), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–")));
   const sum = row.tokens_sum && legs.length > 1 ? h("tr", { class: "sum" }, h("th", { scope: "row" }, "Sum"), cell(""), cell(bytes(row.sent_bytes?.reduce((a, b) => a + b, 0))), counts(row.tokens_sum), cell(""), cell(""), h("td", null, "")) : null;
   const names = ["Leg", "status", "request", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];

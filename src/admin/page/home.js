@@ -74,10 +74,9 @@ export function baseUrl(listener) {
 function recipes(status) {
   const url = baseUrl(status.data_listener);
   const line = (who, text) => h("div", { class: "recipe" }, h("h3", null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
-  const codex = `model_provider = "baton"\n\n[model_providers.baton]\nname = "baton"\nbase_url = "${url}/v1"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"`;
   return h("section", { class: "recipes" },
     line("Claude Code, and what speaks Anthropic Messages", `ANTHROPIC_BASE_URL=${url} claude`),
     line("What speaks to OpenAI", `OPENAI_BASE_URL=${url}/v1`),
-    line("gemini-cli", `GOOGLE_GEMINI_BASE_URL=${url} gemini`),
-    h("div", { class: "recipe" }, h("h3", null, "Codex, in ~/.codex/config.toml"), h("div", { class: "copy-line" }, h("pre", null, codex), copyButton(() => codex))));
+    line("Codex", `codex -c 'openai_base_url="${url}/v1"'`),
+    line("gemini-cli", `GOOGLE_GEMINI_BASE_URL=${url} gemini`));
 }

@@ -23,6 +23,9 @@ function parse(text) {
   }
 }
 
+/** Items of Responses that call a tool of the agent's. */
+const CALLS = ["function_call", "custom_tool_call"];
+
 class Reply {
   parts = [];
   open = null;
@@ -74,16 +77,19 @@ class Reply {
   }
 
   responses(e) {
-    if (e.type === "response.output_text.delta") this.add("text", e.delta, e.output_index);
-    if (e.type === "response.reasoning_summary_text.delta") this.add("thinking", e.delta, e.output_index);
-    if (e.type === "response.output_item.added" && e.item?.type === "function_call") this.add("call", "", e.output_index, e.item.name);
-    if (e.type === "response.function_call_arguments.delta") this.add("call", e.delta, e.output_index);
-    if (e.object === "response" && Array.isArray(e.output)) {
-      for (const [at, item] of e.output.entries()) {
-        if (item.type === "function_call") this.add("call", item.arguments, at, item.name);
-        for (const part of item.content ?? []) if (typeof part.text === "string") this.add("text", part.text, at);
-      }
-    }
+    const key = e.output_index;
+    if (e.type === "response.output_text.delta" || e.type === "response.refusal.delta") this.add("text", e.delta, key);
+    if (e.type === "response.reasoning_summary_text.delta" || e.type === "response.reasoning_text.delta") this.add("thinking", e.delta, key);
+    if (e.type === "response.output_item.added" && CALLS.includes(e.item?.type)) this.add("call", "", key, e.item.name);
+    if (e.type === "response.function_call_arguments.delta" || e.type === "response.custom_tool_call_input.delta") this.add("call", e.delta, key);
+    if (e.object === "response" && Array.isArray(e.output)) for (const [at, item] of e.output.entries()) this.item(item, at);
+  }
+
+  /** An item of a whole response. */
+  item(item, key) {
+    if (CALLS.includes(item.type)) this.add("call", item.arguments ?? item.input, key, item.name);
+    const kind = item.type === "reasoning" ? "thinking" : "text";
+    for (const part of [item.content, item.summary].filter(Array.isArray).flat()) this.add(kind, part.text ?? part.refusal, key);
   }
 
   ollama(e) {
@@ -94,7 +100,9 @@ class Reply {
   }
 
   gemini(e) {
-    for (const candidate of Array.isArray(e.candidates) ? e.candidates : []) {
+    // Code Assist has the same one level down.
+    const candidates = e.candidates ?? e.response?.candidates;
+    for (const candidate of Array.isArray(candidates) ? candidates : []) {
       for (const part of candidate.content?.parts ?? []) {
         if (typeof part.text === "string") this.add(part.thought ? "thinking" : "text", part.text);
         if (part.functionCall) this.add("call", JSON.stringify(part.functionCall.args, null, 2), null, part.functionCall.name);

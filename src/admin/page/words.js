@@ -91,7 +91,6 @@ const OUTCOMES = {
   truncated: "cut off upstream",
   upstream_error: "error upstream",
   in_band_error: "error in the answer",
-  in_band_error: "error in the answer",
   refused: "refused by baton",
 };
 

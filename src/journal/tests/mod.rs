@@ -506,3 +506,40 @@ fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
     assert_eq!((hits.len(), hits[0].exchange.as_str()), (1, there.as_str()));
     assert_eq!((hits[0].place.of, hits[0].place.i), ("messages", Some(0)));
 }
+
+#[test]
+fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let received = body(&[said("user", "hello")]);
+    let id = id(1);
+    let recording = tap.exchange(&id);
+    recording.begin(|| begun(&id, "c", &received));
+    for output in [7, 8, 9] {
+        recording.sent(|| leg_of(from_ref(&received), &[]));
+        recording.answered(200, &HeaderMap::new());
+        recording.gather_leg().ended();
+        let usage = Usage {
+            output,
+            ..Usage::default()
+        };
+        recording.counted(usage, Stop::Done);
+    }
+    drop(recording);
+    tap.end(&over(&id, "c", received.len(), &[received.len(); 3]));
+    assert!(tap.flush(LONG));
+    let outputs = |row: &Row| {
+        let tokens = row.event.tokens.iter();
+        tokens.map(|leg| leg.map(|t| t.output)).collect::<Vec<_>>()
+    };
+    let whole = query(dir.path()).row(&id).unwrap().unwrap();
+    assert_eq!(outputs(&whole), [Some(7), Some(8), Some(9)]);
+    let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    writer.execute("DELETE FROM legs WHERE n = 1", []).unwrap();
+    let row = query(dir.path()).row(&id).unwrap().unwrap();
+    assert_eq!(outputs(&row), [Some(7), None, Some(9)]);
+    assert_eq!(row.statuses, [Some(200), None, Some(200)]);
+    assert_eq!(row.sent_messages, [1, 0, 1]);
+    let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
+    assert_eq!(exchange.legs.iter().map(|leg| leg.n).collect::<Vec<_>>(), [0, 2]);
+}
