@@ -26,6 +26,12 @@ async function written(what, like) {
 
 const ended = (id) => written(`exchange ${id}`, (row) => row.id === id);
 
+/** Shows an exchange. The view before it stays until it has come, so what is there is no sign of it. */
+async function visit(id) {
+  await page.goto(`${ADMIN}/#/e/${id}`);
+  await page.waitForFunction((id) => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell"), id);
+}
+
 const text = (selector) => page.locator(selector).first().innerText();
 
 test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
@@ -84,19 +90,16 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   const paired = exchanges.filter((row) => row.changes.some((change) => change.why === "pair"));
   assert.ok(paired.length > 0, "an exchange with a hidden pair");
   for (const [at, row] of paired.slice(0, 2).entries()) {
-    await page.goto(`${ADMIN}/#/e/${row.id}`);
-    await page.waitForSelector(".diff .cell");
+    await visit(row.id);
     await page.getByRole("tab").first().click();
     assert.match(await page.locator(".diff").innerText(), /agent never saw/, row.id);
     await page.locator(".cell.new[data-side=sent] .head, .cell.changed[data-side=sent] .head").first().click();
     await page.waitForSelector(".cell.open pre");
     await shot(page, `running-pair-${at}`);
   }
-  // A call may be refused without another leg; this one was asked again, and says in which.
   const again = (change) => change.why === "ask_again";
   const asked = await written("an exchange that was asked again", (row) => row.conversation === talks.refuse && row.changes.some(again));
-  await page.goto(`${ADMIN}/#/e/${asked.id}`);
-  await page.waitForSelector(".diff .cell");
+  await visit(asked.id);
   await page.getByRole("tab", { name: `Leg ${asked.changes.find(again).leg + 1}` }).click();
   assert.match(await page.locator(".diff").innerText(), /told why and asked again/);
   await shot(page, "running-asked-again");

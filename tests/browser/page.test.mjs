@@ -514,7 +514,7 @@ test("what cannot be had is said, and can be tried again", async () => {
   await go(`#/e/${exchangeId(999)}`);
   assert.match(await text("main"), /no such thing[\s\S]*oldest exchanges go first/);
   await page.goto(`${mock.url}/#/%`);
-  assert.match(await text("main"), /names nothing on this page/);
+  await page.getByText("names nothing on this page").waitFor();
 });
 
 for (const scheme of ["light", "dark"]) {
