@@ -17,6 +17,10 @@ use crate::wire::view::{PartKind, Role, View};
 /// Hexadecimal digits of a digest: 128 bits.
 const DIGITS: usize = 32;
 
+/// Places of a missing answer that are looked up in the store, the newest ones: each costs a query, and a transcript may
+/// consist of user texts alone.
+const MOST_MISSING: usize = 256;
+
 /// How many elements a transcript has behind its leading system messages, and their digest.
 pub fn of(view: &View) -> (usize, String) {
     let turns = view.turns.len() - view.leading();
@@ -45,7 +49,7 @@ pub fn last_in<'a>(
 }
 
 /// Digests of what a transcript holds in front of each user text that follows no answer, behind turn `behind`: where
-/// an answer may be missing.
+/// an answer may be missing. The last 256 of them, in the transcript's order.
 pub fn missing_answers(wire: &dyn Wire, view: &View, behind: Option<usize>) -> Vec<String> {
     let leading = view.leading();
     let first = behind.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
@@ -53,8 +57,9 @@ pub fn missing_answers(wire: &dyn Wire, view: &View, behind: Option<usize>) -> V
         let before = view.turns[at - 1].role;
         matches!(before, Role::User | Role::Tool) && new_text(wire, view, *at)
     };
-    let at = (first..view.turns.len()).filter(answers_missing);
-    let counts: Vec<usize> = at.map(|at| at - leading).collect();
+    let newest = (first..view.turns.len()).rev().filter(answers_missing);
+    let mut counts: Vec<usize> = newest.take(MOST_MISSING).map(|at| at - leading).collect();
+    counts.reverse();
     digests(view, &counts)
 }
 
@@ -223,6 +228,17 @@ mod tests {
             None,
             "a sentinel stands behind it"
         );
+    }
+
+    #[test]
+    fn only_the_newest_of_very_many_user_texts_are_looked_up() {
+        let texts: Vec<Value> = (0..1_000).map(|i| user(&i.to_string())).collect();
+        let missing = missing_answers(&Anthropic, &view(&texts), None);
+        assert_eq!(missing.len(), MOST_MISSING);
+        let newest = point(&view(&texts[..999]));
+        assert_eq!(missing.last(), Some(&newest.digest));
+        let oldest = point(&view(&texts[..1_000 - MOST_MISSING]));
+        assert_eq!(missing.first(), Some(&oldest.digest));
     }
 
     #[test]

@@ -88,14 +88,7 @@ impl Store for MemoryStore {
     }
 
     fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
-        let mut inner = self.inner();
-        let known = inner.cut_points.values().map(|p| &p.value);
-        let mut ids: Vec<_> = known
-            .filter(|p| digests.contains(&p.digest))
-            .map(|p| p.handoff)
-            .collect();
-        ids.sort_unstable();
-        done(Ok(inner.take_cut_points(principal, &ids)))
+        done(Ok(self.inner().cut_points_at(principal, digests)))
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
@@ -271,6 +264,17 @@ impl Inner {
         found
     }
 
+    fn cut_points_at(&mut self, principal: &str, digests: &[String]) -> Vec<CutPoint> {
+        let wanted: HashSet<Compared<'_>> = digests.iter().map(|digest| Compared(digest)).collect();
+        let known = self.cut_points.values().map(|point| &point.value);
+        let mut ids: Vec<HandoffId> = known
+            .filter(|point| point.principal == principal && wanted.contains(&Compared(&point.digest)))
+            .map(|point| point.handoff)
+            .collect();
+        ids.sort_unstable();
+        self.take_cut_points(principal, &ids)
+    }
+
     /// Takes a pair out, with its place beside its sibling.
     fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
         let old = self.pairs.remove(&id)?;
@@ -309,5 +313,53 @@ impl Inner {
             self.unlink(id);
         }
         u64::try_from(before - count(self)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A digest, whose comparisons a test counts.
+#[derive(Eq, Hash)]
+struct Compared<'a>(&'a str);
+
+impl PartialEq for Compared<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        tests::COMPARED.with(|count| count.set(count.get() + 1));
+        self.0 == other.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn many_digests_and_cut_points_cost_as_many_comparisons() {
+        for n in [100, 1_000, 10_000] {
+            let mut inner = Inner::default();
+            for i in 0..n {
+                let point = CutPoint {
+                    handoff: Uuid::from_u128(i as u128),
+                    principal: "local".to_owned(),
+                    conversation: "c".to_owned(),
+                    turns: 1,
+                    digest: i.to_string(),
+                    texts: Vec::new(),
+                    created_ms: 1,
+                };
+                inner.put_cut_point(&point).unwrap();
+            }
+            let digests: Vec<String> = (n / 2..n + n / 2).map(|i| i.to_string()).collect();
+            COMPARED.with(|count| count.set(0));
+            let found = inner.cut_points_at("local", &digests);
+            assert_eq!(found.len(), n - n / 2);
+            let compared = COMPARED.with(Cell::get);
+            assert!(compared <= 4 * n, "{compared} for {n}");
+        }
     }
 }
