@@ -27,10 +27,11 @@ impl Skimmer {
 
     /// All of it has been read.
     pub fn done(self, text: &[u8]) -> Skim {
-        let (spans, stems) = self.0.finish(text);
+        let (spans, stems, containers) = self.0.finish(text);
         Skim {
             spans,
             stems: Some(stems),
+            containers: Some(containers),
             next: AtomicUsize::new(0),
         }
     }
@@ -42,6 +43,7 @@ pub struct Skim {
     /// Containers near the root and strings of more than a block in them, by their start. An end of zero was not found.
     spans: Vec<Span>,
     stems: Option<Vec<usize>>,
+    containers: Option<usize>,
     /// Reading goes forward: where to look first.
     next: AtomicUsize,
 }
@@ -73,6 +75,12 @@ impl Skim {
     /// How often `STEM` stands in the body, as far as somebody has looked.
     pub fn stem_count(&self) -> usize {
         self.stems.as_ref().map_or(0, Vec::len)
+    }
+
+    /// How many objects and arrays `text` has: exactly where it was read ahead, else every `{` in it, also in strings.
+    pub fn container_count(&self, text: &[u8]) -> usize {
+        self.containers
+            .unwrap_or_else(|| memchr::memchr_iter(b'{', text).count())
     }
 
     /// Where `STEM` stands in `span`, relative to its start; `None` where nobody has looked.

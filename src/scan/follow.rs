@@ -23,6 +23,8 @@ pub(super) struct Place {
     /// Where the next block begins.
     at: usize,
     depth: u32,
+    /// Containers that have begun, at any depth.
+    containers: usize,
     strings: Strings,
 }
 
@@ -60,14 +62,15 @@ impl Follow {
         *place = dispatch!(Level::new(), simd => place.blocks(simd, text, notes, seek));
     }
 
-    /// The rest. Spans by their start, of which an end of zero was not found; and where the word stands.
-    pub(crate) fn finish(mut self, text: &[u8]) -> (Vec<Span>, Vec<usize>) {
+    /// The rest. Spans by their start, of which an end of zero was not found; where the word stands; and how many
+    /// containers there are.
+    pub(crate) fn finish(mut self, text: &[u8]) -> (Vec<Span>, Vec<usize>, usize) {
         self.advance(text);
         let Self { place, notes, seek } = &mut self;
         if place.at < text.len() {
             dispatch!(Level::baseline(), simd => place.block(simd, text, notes, seek));
         }
-        (self.notes.all, self.seek.found)
+        (self.notes.all, self.seek.found, self.place.containers)
     }
 }
 
@@ -133,6 +136,7 @@ impl Place {
             notes.all[i].end = from + quotes.trailing_zeros() as usize + 1;
         }
         let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
+        self.containers += opens.count_ones() as usize;
         if self.depth >= NOTED_DEPTH + closes.count_ones() {
             self.depth += opens.count_ones();
             self.depth -= closes.count_ones();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::heavy;
 use super::prepare::{Active, MOST_CANDIDATES};
 use crate::handoff::plan::Reading;
 use crate::handoff::record::{Handoff, HandoffId};
@@ -25,13 +26,14 @@ pub(super) async fn find(
     ctx: &RequestContext,
     reading: &Reading,
     key: Option<&str>,
+    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
-    let Some(flat) = summary::find(&reading.view) else {
+    let Some((flat, sentinels)) = heavy::work(weight, || read(reading)) else {
         return Ok(None);
     };
     let found = match key {
-        Some(key) => newest_of(app, ctx, &flat, key).await?,
-        None => last_in_line(app, ctx, &flat).await?,
+        Some(key) => newest_of(app, ctx, sentinels, key).await?,
+        None => last_in_line(app, ctx, &flat, sentinels, weight).await?,
     };
     Ok(found.map(|(found, handoff)| Active {
         id: handoff.id,
@@ -40,8 +42,14 @@ pub(super) async fn find(
         spelled_out: true,
         candidate: None,
         before: None,
-        text: Some(flat.cut(&found, &handoff.prompt)),
+        text: Some(heavy::work(weight, || flat.cut(&found, &handoff.prompt))),
     }))
+}
+
+fn read(reading: &Reading) -> Option<(Flat<'_>, Vec<Found>)> {
+    let flat = summary::find(&reading.view)?;
+    let sentinels = flat.sentinels();
+    Some((flat, sentinels))
 }
 
 /// The newest handoff of a named session, where it stands first: ids sort by time, so what is quoted behind it is older
@@ -49,10 +57,9 @@ pub(super) async fn find(
 async fn newest_of(
     app: &App,
     ctx: &RequestContext,
-    flat: &Flat<'_>,
+    mut all: Vec<Found>,
     key: &str,
 ) -> Result<Option<(Found, Arc<Handoff>)>, StoreError> {
-    let mut all = flat.sentinels();
     all.sort_by_key(|f| std::cmp::Reverse(f.id));
     all.dedup_by_key(|f| f.id);
     for found in all.into_iter().take(MOST_CANDIDATES) {
@@ -70,10 +77,12 @@ async fn last_in_line(
     app: &App,
     ctx: &RequestContext,
     flat: &Flat<'_>,
+    sentinels: Vec<Found>,
+    weight: usize,
 ) -> Result<Option<(Found, Arc<Handoff>)>, StoreError> {
     let mut last: Option<(Found, Arc<Handoff>)> = None;
     let mut tries = 0;
-    for found in flat.sentinels().into_iter().take(MOST_IN_TEXT) {
+    for found in sentinels.into_iter().take(MOST_IN_TEXT) {
         let Some(handoff) = app.sessions.handoff(&ctx.principal, found.id).await? else {
             continue;
         };
@@ -83,7 +92,8 @@ async fn last_in_line(
                 tries += 1;
                 let store = app.sessions.store();
                 let points = store.cut_points(&ctx.principal, &[found.id]).await?;
-                points.iter().any(|p| flat.leads_up_to(&found, &p.texts))
+                let leads = || points.iter().any(|p| flat.leads_up_to(&found, &p.texts));
+                heavy::work(weight, leads)
             }
             None => break,
         };

@@ -38,12 +38,11 @@ pub(super) async fn find(
         return Ok(None);
     };
     live.rely_on(handoff.id);
+    let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
     Ok(Some(Active {
         id: handoff.id,
         prompt: handoff.prompt.clone(),
-        head: stored_head(wire, &handoff).unwrap_or_else(|| {
-            preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt)
-        }),
+        head: stored_head(wire, &handoff).unwrap_or_else(|| heavy::work(weight, fresh_head)),
         spelled_out: true,
         candidate: None,
         before: Some(turn),

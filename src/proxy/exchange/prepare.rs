@@ -161,7 +161,7 @@ pub(super) async fn prepare(
     let Some((wire, reading)) = heavy::work(weight, || read(ctx, body)) else {
         return Ok(None);
     };
-    let (key, named) = key(ctx, wire, &reading);
+    let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
     ctx.meter.note(|e| e.conversation = Some(key.clone()));
     let live = match app.sessions.open(&key, &ctx.principal, now_ms()).await {
         Ok(live) => Some(live),
@@ -176,7 +176,7 @@ pub(super) async fn prepare(
     };
     let candidates = heavy::work(weight, || reading.candidates(wire));
     let newest = candidates.first().cloned();
-    let mut active = find_active(app, ctx, wire, &reading, candidates)
+    let mut active = find_active(app, ctx, wire, &reading, candidates, weight)
         .await
         .map_err(store_down)?;
     let (behind, previous) = find_previous(app, ctx, wire, &reading)
@@ -195,7 +195,7 @@ pub(super) async fn prepare(
     }
     if active.is_none() {
         let key = named.then_some(key.as_str());
-        active = flattened::find(app, ctx, &reading, key)
+        active = flattened::find(app, ctx, &reading, key, weight)
             .await
             .map_err(store_down)?;
     }
@@ -342,6 +342,7 @@ async fn find_active(
     wire: &'static dyn Wire,
     reading: &Reading,
     candidates: Vec<Candidate>,
+    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     let spelled_out = app.config.handoff.transcript == Transcript::Full;
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
@@ -353,7 +354,7 @@ async fn find_active(
         }
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
-            let head = known_head(app, wire, reading, &candidate, &handoff);
+            let head = heavy::work(weight, || known_head(app, wire, reading, &candidate, &handoff));
             return Ok(Some(Active {
                 id,
                 prompt: handoff.prompt.clone(),
@@ -368,7 +369,7 @@ async fn find_active(
         let open = |sealed: Sealed| sealed.opened(&reading.view.body, &app.seal, &ctx.principal, id);
         let proven = sealed.and_then(|sealed| heavy::work(sealed.len() * SEALING, || open(sealed)));
         if let Some(prompt) = proven {
-            let head = new_head(app, wire, reading, &candidate, &prompt);
+            let head = heavy::work(weight, || new_head(app, wire, reading, &candidate, &prompt));
             return Ok(Some(Active {
                 id,
                 prompt,
@@ -476,7 +477,9 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
     let mut found = Vec::new();
     if !unknown.calls().is_empty() {
         let mut beside = store.pairs_beside(&ctx.principal, unknown.calls()).await?;
-        beside.retain(|pair| belongs(prepared, live, pair));
+        heavy::work(prepared.weight, || {
+            beside.retain(|pair| belongs(prepared, live, pair))
+        });
         found.extend(beside.into_iter().map(Arc::new));
     }
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
@@ -487,7 +490,7 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
         .filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
     live.looked_up(unknown, &found);
-    let mut asides = prepared.reading.asides();
+    let mut asides = heavy::work(prepared.weight, || prepared.reading.asides());
     asides.retain(|id| !known.contains(id));
     if !asides.is_empty() {
         let found = store.pairs(&ctx.principal, &asides).await?;
@@ -520,13 +523,14 @@ async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Optio
     };
     let unfit = view.unfit_for_tool();
     let unfit = unfit.or(prepared.side_call.then_some(Untooled::Summary));
+    let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
     let decision = match live.tooled() {
         _ if prepared.active.is_some() => None,
         Some(true) => return unfit.filter(|_| !view.under_way()),
-        Some(false) => unfit.or(prepared.wire.bound(view).then_some(Untooled::BoundHistory)),
+        Some(false) => unfit.or(bound().then_some(Untooled::BoundHistory)),
         None if unfit.is_some() => return unfit,
         None => {
-            let bound = view.under_way() && prepared.wire.bound(view) && prepared.pairs.is_empty();
+            let bound = view.under_way() && prepared.pairs.is_empty() && bound();
             bound.then_some(Untooled::BoundHistory)
         }
     };
