@@ -87,6 +87,8 @@ fn flat(text: &[u8]) -> Members {
 
 /// What the model reads of a request beside its messages, in the order in which it stands there.
 fn entries(text: &[u8]) -> Vec<Entry> {
+    #[cfg(test)]
+    tests::READ.with(|n| n.set(n.get() + 1));
     let mut out = Vec::new();
     for (key, value) in request(text) {
         if SYSTEM.contains(&key.as_str()) && value.of(text) != b"null" {
@@ -202,10 +204,20 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Messag
 
 /// A row in full: a tool's description as text, then its schema.
 pub(super) fn parts(text: &[u8], i: usize) -> Option<(&'static str, Vec<ShownPart>)> {
+    let entry = entries(text).into_iter().nth(i)?;
+    Some((entry.role, shown(text, &entry)))
+}
+
+/// The first row one of whose parts `holds`. Stops there; the text is read once, however many rows it has.
+pub(super) fn position(text: &[u8], mut holds: impl FnMut(ShownPart) -> bool) -> Option<usize> {
     let all = entries(text);
-    let entry = all.get(i)?;
+    all.iter()
+        .position(|entry| shown(text, entry).into_iter().any(&mut holds))
+}
+
+fn shown(text: &[u8], entry: &Entry) -> Vec<ShownPart> {
     if entry.role == "system" {
-        return Some((entry.role, system_parts(text, entry.span)));
+        return system_parts(text, entry.span);
     }
     let inner = function(text, entry.span);
     let schema = SCHEMAS.iter().find_map(|key| json::get(text, inner, key));
@@ -215,7 +227,7 @@ pub(super) fn parts(text: &[u8], i: usize) -> Option<(&'static str, Vec<ShownPar
         .collect();
     let rest = schema.filter(|_| !parts.is_empty()).unwrap_or(entry.span);
     parts.push(ShownPart::json("tools", rest.of(text)));
-    Some((entry.role, parts))
+    parts
 }
 
 fn system_parts(text: &[u8], value: Span) -> Vec<ShownPart> {
@@ -300,6 +312,19 @@ mod tests {
 
     thread_local! {
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+        pub(super) static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_row_is_found_by_reading_the_text_once() {
+        let tools = ["{}"; 1_000].join(",");
+        let text = format!(r#"{{"tools":[{tools},{{"name":"wanted"}}],"system":"s"}}"#);
+        READ.with(|read| read.set(0));
+        let holds = |part: ShownPart| part.json.is_some_and(|json| json.get().contains("wanted"));
+        // Behind the system prompt and the others.
+        assert_eq!(position(text.as_bytes(), holds), Some(1_001));
+        assert_eq!(position(text.as_bytes(), |_| false), None);
+        assert_eq!(READ.with(Cell::get), 2);
     }
 
     #[test]

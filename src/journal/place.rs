@@ -62,13 +62,9 @@ fn in_body(
         return Ok(Some(place("messages", i)));
     }
     let text = query.envelope(body)?;
-    let rows = envelope::rows(&text).len();
-    let holds = |i: &usize| {
-        let parts = envelope::parts(&text, *i).map(|(_, parts)| parts);
-        parts.into_iter().flatten().any(|part| {
-            let json = part.json.as_ref().map(|json| json.get().to_owned());
-            part.text.or(json).is_some_and(|text| wanted.is_in(&text))
-        })
-    };
-    Ok((0..rows).find(holds).map(|i| place("envelope", i)))
+    let found = envelope::position(&text, |part| {
+        let text = part.text.as_deref().or(part.json.as_ref().map(|json| json.get()));
+        text.is_some_and(|text| wanted.is_in(text))
+    });
+    Ok(found.map(|i| place("envelope", i)))
 }
