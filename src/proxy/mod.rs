@@ -33,6 +33,7 @@ pub mod server;
 mod shelf;
 mod stored;
 mod target;
+mod untaken;
 pub mod upload;
 pub mod upstream;
 mod welcome;

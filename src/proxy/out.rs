@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::download::{StreamFault, UpstreamBody};
 use super::meter::ExchangeMeter;
+use super::untaken;
 use crate::journal::Gather;
 use crate::telemetry::Outcome;
 
@@ -138,6 +139,9 @@ impl Body for OutBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         let polled = self.poll_source(cx);
+        if self.guard.is_some() {
+            untaken::asked(polled.is_ready());
+        }
         if let Poll::Ready(frame) = &polled {
             // The server does not ask for the end of a body whose length it knows.
             let ended = frame.is_none() || self.is_end_stream();

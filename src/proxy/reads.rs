@@ -24,7 +24,7 @@ const LONG: u64 = 192 << 10;
 
 /// An agent that takes nothing of its answer for so long does not want it any more; without a bound it would keep its
 /// place among the exchanges for good. A person may have stopped it for a while. (Tests have no patience.)
-const STALLED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 600 });
+pub(super) const STALLED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 600 });
 
 /// A stream that gives no more than a little at once. Written to, it is the stream itself.
 pub(super) struct SmallReads<S> {

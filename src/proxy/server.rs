@@ -17,7 +17,7 @@ use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
 use rustls_pki_types::pem::PemObject;
@@ -32,6 +32,7 @@ use super::fault::{Code, Fault};
 use super::heads::{Begun, HeadTimer, TimedHeads};
 use super::out::OutBody;
 use super::reads::SmallReads;
+use super::untaken::Streams;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
 use crate::config::{Config, Limits};
@@ -77,7 +78,7 @@ pub struct Bound {
 /// a connection takes whose version is still to be found out.
 struct Http {
     one: http1::Builder,
-    any: auto::Builder<TokioExecutor>,
+    any: auto::Builder<Streams>,
     /// Time for a head.
     head: Duration,
 }
@@ -121,7 +122,7 @@ impl Http {
         // Each connection gets a timer of its own.
         one.header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-        let mut any = auto::Builder::new(TokioExecutor::new());
+        let mut any = auto::Builder::new(Streams);
         any.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(IDLE_TIME)

@@ -224,3 +224,58 @@ async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
     }
     panic!("its place is kept for ever");
 }
+
+#[tokio::test]
+async fn an_http2_agent_that_does_not_take_its_answer_gives_its_place_back() {
+    let upstream = Script::saying(&"x".repeat(1 << 20)).await;
+    let mut config = config(&upstream.url);
+    config.limits.exchanges = 1;
+    let proxy = Proxy::start(config);
+    // A window of nothing; and one that takes something, after which its agent opens it no more.
+    for window in [0, 60_000] {
+        let stream = TcpStream::connect(proxy.addr).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(window)
+            .handshake(TokioIo::new(stream))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let request = |path: &str| {
+            let request = Request::get(format!("http://localhost{path}"));
+            request.body(String::new()).unwrap()
+        };
+        let untaken = sender.send_request(request("/v1/files")).await.unwrap();
+        assert_eq!(untaken.status(), 200);
+        assert_eq!(proxy.app.free_exchanges(), 0);
+        let start = Instant::now();
+        while proxy.app.free_exchanges() == 0 {
+            assert!(start.elapsed() < PATIENCE, "its place is kept for ever");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Its stream alone was reset.
+        let next = sender.send_request(request("/v1/files")).await.unwrap();
+        assert_eq!(next.status(), 200);
+        drop((untaken, next));
+    }
+}
+
+#[tokio::test]
+async fn an_http2_agent_may_wait_long_for_its_answer() {
+    let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {}\n\n";
+    let upstream = Script::start(vec![Act::Hang(begun.into())]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let stream = TcpStream::connect(proxy.addr).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("http://localhost/v1/files").body(String::new());
+    let response = sender.send_request(request.unwrap()).await.unwrap();
+    let mut body = response.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    let stalled = crate::proxy::reads::STALLED;
+    let more = tokio::time::timeout(stalled * 3 / 2, body.frame()).await;
+    // It is upstream that is waited for, under a bound of its own.
+    assert!(more.is_err(), "{more:?}");
+}

@@ -1,0 +1,78 @@
+//! HTTP/2 streams whose agent takes nothing of its answer. A window of zero stops one stream while its connection goes
+//! on answering pings, and a stream holds a place among the exchanges.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Poll, ready};
+
+use hyper::rt::Executor;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::reads::STALLED;
+
+/// What the server's last look at an answer's body came to.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// It was not asked for anything.
+    Nothing,
+    /// It had a frame: until it is asked again, that frame waits for the agent.
+    Frame,
+    /// The next frame is upstream's to send.
+    Wait,
+}
+
+thread_local! {
+    /// Of the stream that this thread polls.
+    static ASKED: Cell<Asked> = const { Cell::new(Asked::Nothing) };
+}
+
+/// The body of the answer under way was asked for a frame, and had one or not.
+pub(super) fn asked(has_frame: bool) {
+    ASKED.set(if has_frame { Asked::Frame } else { Asked::Wait });
+}
+
+/// Runs each HTTP/2 stream as a task, and resets those of whose answer nothing is taken for [`STALLED`].
+#[derive(Clone, Copy)]
+pub(super) struct Streams;
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        tokio::spawn(while_taken(stream));
+    }
+}
+
+/// Ends with the stream, or without it: what is dropped before its end is reset.
+async fn while_taken(stream: impl Future<Output = ()>) {
+    let mut stream = pin!(stream);
+    let mut since = None;
+    let mut due: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|cx| {
+        ASKED.set(Asked::Nothing);
+        if stream.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        match ASKED.get() {
+            Asked::Nothing => {}
+            Asked::Frame => since = Some(Instant::now()),
+            Asked::Wait => since = None,
+        }
+        let Some(end) = since.map(|since| since + STALLED) else {
+            due = None;
+            return Poll::Pending;
+        };
+        let due = due.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        loop {
+            ready!(due.as_mut().poll(cx));
+            if due.deadline() >= end {
+                tracing::debug!("nothing of an answer is taken: its stream is reset");
+                return Poll::Ready(());
+            }
+            due.as_mut().reset(end);
+        }
+    })
+    .await;
+}
