@@ -16,6 +16,7 @@ use super::note::{Begun, Copied, Note, SentLeg};
 use super::pool::{Listed, Pool, Seen, Text, Written};
 use super::row::{Event, unsent_tokens};
 use super::slip::{LegSlip, Slip, call_name, stop_name};
+use super::tap::MOST_LOST_ENDS;
 use crate::redact::Redactor;
 use crate::splice;
 use crate::telemetry::ExchangeEvent;
@@ -110,15 +111,22 @@ impl Archive {
         Ok(())
     }
 
-    /// The ends of these will not come.
+    /// The ends of these will not come. Bounded like what waits for it, since there may be no transaction for long.
     pub(super) fn lose_ends(&mut self, ids: Vec<String>) {
-        self.unended.extend(ids);
+        let room = MOST_LOST_ENDS.saturating_sub(self.unended.len());
+        self.unended.extend(ids.into_iter().take(room));
+    }
+
+    /// Ends that are still to be written.
+    #[cfg(test)]
+    pub(super) fn unended(&self) -> usize {
+        self.unended.len()
     }
 
     /// Leaves a note out: there is no room for it.
     pub(super) fn skip(&mut self, note: &Note) {
         match note {
-            Note::End { event, .. } => self.unended.push(event.id.clone()),
+            Note::End { event, .. } => self.lose_ends(vec![event.id.clone()]),
             Note::Begin(_) | Note::Flush(_) => {}
             Note::Sent { id, .. }
             | Note::Answered { id, .. }

@@ -27,6 +27,10 @@ const URGENT_NOTES: usize = QUEUE_NOTES / 4;
 const URGENT_BYTES: usize = 512 << 10;
 const URGENT_PART: usize = 4;
 
+/// Ends that did not come and are still to be written down. More of them come together only while nothing can be
+/// written, and then the first ones are those whose beginning stands in the file.
+pub(super) const MOST_LOST_ENDS: usize = 16 * 1024;
+
 /// A piece of a body under this size is copied. A piece that is kept keeps the whole buffer that the connection was
 /// read into, and the connection then has to make itself another one.
 const COPIED: usize = 4096;
@@ -121,7 +125,10 @@ impl Load {
 
     /// The end of this exchange will not come.
     fn lost_end(&self, id: String) {
-        self.lock_lost_ends().push(id);
+        let mut lost = self.lock_lost_ends();
+        if lost.len() < MOST_LOST_ENDS {
+            lost.push(id);
+        }
     }
 
     /// Exchanges whose ends will not come, once.
@@ -468,4 +475,21 @@ impl Drop for Gather {
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_that_nobody_writes_down_are_bounded() {
+        let load = Load::default();
+        for i in 0..MOST_LOST_ENDS + 100 {
+            load.lost_end(i.to_string());
+        }
+        let lost = load.take_lost_ends();
+        assert_eq!(lost.len(), MOST_LOST_ENDS);
+        assert_eq!(lost[0], "0");
+        assert!(load.take_lost_ends().is_empty());
+    }
 }

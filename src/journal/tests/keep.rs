@@ -4,6 +4,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::journal::keep;
+use crate::journal::tap::MOST_LOST_ENDS;
 
 fn settled(dir: &Path, most: u64) -> Query {
     for _ in 0..400 {
@@ -255,6 +256,22 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         20,
         "those under way"
     );
+}
+
+#[test]
+fn ends_that_cannot_be_written_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let end = note::Note::End {
+        event: Box::new(over(&id(1), "c", 1, &[])),
+        partial: false,
+    };
+    for _ in 0..MOST_LOST_ENDS {
+        archive.lose_ends(vec![id(2), id(3)]);
+        archive.skip(&end);
+    }
+    assert_eq!(archive.unended(), MOST_LOST_ENDS);
 }
 
 #[test]
