@@ -28,7 +28,8 @@ pub fn of(view: &View) -> (usize, String) {
     (turns, digest)
 }
 
-/// The last of these cut points that holds in a transcript, behind turn `behind`; and the turn that it stands before.
+/// The last of these cut points that holds in a transcript, behind turn `behind`; and the turn that it stands before,
+/// which is neither the first one nor the first behind the leading system messages.
 pub fn last_in<'a>(
     wire: &dyn Wire,
     view: &View,
@@ -39,7 +40,8 @@ pub fn last_in<'a>(
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
     maybe.retain(|p| {
         let at = leading + p.turns;
-        behind.is_none_or(|turn| at > turn) && new_text(wire, view, at)
+        // Nothing behind the system's word can be told from any other request that upstream holds the rest of.
+        p.turns > 0 && behind.is_none_or(|turn| at > turn) && new_text(wire, view, at)
     });
     maybe.sort_by_key(|p| (p.turns, p.handoff));
     let counts: Vec<usize> = maybe.iter().map(|p| p.turns).collect();
@@ -258,6 +260,17 @@ mod tests {
             Some(later.handoff),
             "one answer showed both"
         );
+    }
+
+    /// What upstream holds may be all that was said: nothing of this request tells it from another one.
+    #[test]
+    fn nothing_behind_the_systems_word_is_no_place() {
+        let system = json!({"role": "system", "content": "s"});
+        let known = point(&view(std::slice::from_ref(&system)));
+        assert_eq!(known.turns, 0);
+        for next in [&[system, user("x")][..], &[user("x")]] {
+            assert_eq!(last_in(&Anthropic, &view(next), [&known], None), None);
+        }
     }
 
     #[test]

@@ -183,6 +183,13 @@ fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
     is_seal(text.get(seal.start..seal.end)?).then_some((MarkKind::Close(older, seal), seal.end))
 }
 
+/// Where a closing line of this sentinel ends, of which everything up to `at` was read.
+pub(super) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
+    let (kind, end) = closed_by(text, at)?;
+    let ours = matches!(kind, MarkKind::Close(closes, _) if closes.is_none_or(|c| c == id));
+    (ours && text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
+}
+
 /// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
 fn broken_at(text: &[u8], start: usize, from: usize) -> Option<Mark> {
     let mut at = from;

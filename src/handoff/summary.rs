@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::sentinel::{self, Mark, MarkKind};
 use crate::json::{self, Span};
-use crate::wire::view::View;
+use crate::wire::Wire;
+use crate::wire::view::{Part, PartKind, View};
 
 /// How an agent words its summary requests, as seen on the wire of the versions named.
 struct Wording {
@@ -128,6 +129,8 @@ pub struct Found {
     pub id: Uuid,
     at: usize,
     rest: usize,
+    /// Whether its closing line was found, in its own section.
+    closed: bool,
 }
 
 /// The flattened transcript of a summary request, where sentinels may stand in it.
@@ -156,8 +159,6 @@ pub fn find(view: &View) -> Option<Flat<'_>> {
 const OPEN: &[u8] = b"[[handoff-resume:";
 const CLOSE: &[u8] = b"[[/handoff-resume:";
 const ID_CHARS: usize = 36;
-/// Bytes between the brackets of a closing line, at most: an id and a seal.
-const CLOSE_BYTES: usize = 64;
 
 impl Flat<'_> {
     /// The sentinels in the model's sections, in order.
@@ -185,7 +186,9 @@ impl Flat<'_> {
         if !self.body[..open.end].ends_with(b"]]") {
             return None;
         }
-        let end = self.closed(open.end, next).unwrap_or_else(|| {
+        // A section further on may quote the closing line of another one, and a short sentinel has none.
+        let closed = self.closed(open.end, next.min(self.end_of(section)), id);
+        let end = closed.unwrap_or_else(|| {
             let inside = Span::new(section.text, next);
             let mark = Mark {
                 span: open,
@@ -194,14 +197,39 @@ impl Flat<'_> {
             sentinel::read(self.body, inside, &[mark], 0).map_or(open.end, |s| s.rest)
         });
         let rest = self.behind_blanks(end);
-        Some(Found { id, at, rest })
+        Some(Found {
+            id,
+            at,
+            rest,
+            closed: closed.is_some(),
+        })
     }
 
-    /// Behind the closing line of a sentinel.
-    fn closed(&self, from: usize, to: usize) -> Option<usize> {
-        let close = from + memmem::find(self.body.get(from..to)?, CLOSE)? + CLOSE.len();
-        let rest = &self.body[close..to.min(close + CLOSE_BYTES)];
-        Some(close + memmem::find(rest, b"]]")? + 2)
+    /// Where a section ends: at the next label, or with the transcript.
+    fn end_of(&self, section: &Section) -> usize {
+        let behind = self.sections.partition_point(|s| s.at <= section.at);
+        self.sections.get(behind).map_or(self.span.end, |next| next.at)
+    }
+
+    /// Behind the closing line of a sentinel: the first one with a seal, and with no other id.
+    fn closed(&self, from: usize, to: usize, id: Uuid) -> Option<usize> {
+        let inside = self.body.get(from..to)?;
+        let mut ends = memmem::find_iter(inside, CLOSE)
+            .filter_map(|at| sentinel::closing_end(inside, at + CLOSE.len(), id));
+        ends.next().map(|end| from + end)
+    }
+
+    /// Behind the prompt that this sentinel spells out in full, and behind its closing line: the prompt may hold what
+    /// looks like a message's beginning.
+    fn behind_prompt(&self, found: &Found, prompt: &str) -> usize {
+        let left = Span::new(found.rest, self.span.end).of(self.body);
+        let Some(len) = json::spelled(left, prompt).filter(|_| !found.closed) else {
+            return found.rest;
+        };
+        let end = self.behind_blanks(found.rest + len);
+        let closing = self.body[end..self.span.end].starts_with(CLOSE);
+        let closed = closing.then(|| sentinel::closing_end(self.body, end + CLOSE.len(), found.id));
+        closed.flatten().map_or(found.rest, |end| self.behind_blanks(end))
     }
 
     fn behind_blanks(&self, mut at: usize) -> usize {
@@ -239,7 +267,8 @@ impl Flat<'_> {
 
     /// The cut: what goes, and what takes its place.
     pub fn cut(&self, found: &Found, prompt: &str) -> (Span, String) {
-        let left = &self.body[found.rest..self.span.end];
+        let rest = self.behind_prompt(found, prompt);
+        let left = &self.body[rest..self.span.end];
         let mut with = self.wording.user.to_owned();
         json::escape_into(prompt, &mut with);
         if !left.is_empty() {
@@ -248,7 +277,7 @@ impl Flat<'_> {
                 with.push_str(self.wording.assistant);
             }
         }
-        (Span::new(self.span.start, found.rest), with)
+        (Span::new(self.span.start, rest), with)
     }
 }
 
@@ -309,20 +338,16 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
     }
 }
 
-/// Fingerprints of the texts in a transcript from turn `from` on: of each string's first line.
-pub fn texts(view: &View, from: usize) -> Vec<u32> {
+/// Fingerprints of the texts in a transcript from turn `from` on, of each one's first line: what user and model said,
+/// and what tools told.
+pub fn texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
-    for turn in view.turns[from.min(view.turns.len())..].iter().rev() {
-        let raw = view.text(turn.span);
-        let mut at = 0;
-        while let Some(hit) = memchr::memchr(b'"', &raw[at..]) {
-            let start = at + hit;
-            let Ok(end) = json::string_end(raw, start) else {
-                break;
-            };
-            at = end;
-            out.extend(fingerprint(&raw[start + 1..end - 1]).filter(|print| seen.insert(*print)));
+    for turn in (from.min(view.turns.len())..view.turns.len()).rev() {
+        for part in wire.anatomy(view, turn).parts {
+            for text in texts_of(&view.body, &part) {
+                out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
+            }
         }
         if out.len() >= MOST_TEXTS {
             break;
@@ -330,6 +355,37 @@ pub fn texts(view: &View, from: usize) -> Vec<u32> {
     }
     out.truncate(MOST_TEXTS);
     out
+}
+
+/// The insides of the literals in which a part says something. Calls and reasoning have sections of their own, which prove
+/// nothing.
+fn texts_of(body: &[u8], part: &Part) -> Vec<Span> {
+    match (part.kind, part.text) {
+        (PartKind::Call | PartKind::Thinking | PartKind::ToolChange, _) => Vec::new(),
+        (_, Some(text)) => vec![text],
+        (_, None) => {
+            let mut all = values(body, part.span);
+            all.retain(|text| part.id != Some(*text));
+            all
+        }
+    }
+}
+
+/// The insides of all strings in a value that are no keys.
+fn values(body: &[u8], span: Span) -> Vec<Span> {
+    let mut all = Vec::new();
+    let mut at = span.start;
+    while let Some(hit) = memchr::memchr(b'"', &body[at..span.end]) {
+        let start = at + hit;
+        let Ok(end) = json::string_end(body, start) else {
+            break;
+        };
+        if body.get(json::blank(body, end)) != Some(&b':') {
+            all.push(Span::new(start, end).inner());
+        }
+        at = end.min(span.end);
+    }
+    all
 }
 
 /// Of the first line of a text that is not blank; `None` where there is none. FNV-1a: it tells texts apart that nobody
@@ -341,4 +397,43 @@ fn fingerprint(raw: &[u8]) -> Option<u32> {
     Some(chars.fold(0x811c_9dc5, |hash: u32, c| {
         (hash ^ u32::from(c)).wrapping_mul(0x0100_0193)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::{Call, WIRES};
+
+    /// A long task of calls: their ids and arguments are no texts, and take no text's place.
+    #[test]
+    fn the_texts_of_a_long_task_are_all_remembered() {
+        let wire = WIRES.iter().find(|w| w.id().name() == "anthropic").unwrap();
+        let mut messages = vec![json!({"role": "user", "content": "The first words."})];
+        for n in 0..1500 {
+            let input = json!({"path": format!("p{n}"), "find": format!("f{n}"), "with": format!("w{n}")});
+            let call =
+                json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": "edit", "input": input});
+            let content = [json!({"type": "text", "text": format!("Said {n}.")}), call];
+            messages.push(json!({"role": "assistant", "content": content}));
+            let shown = json!([{"type": "text", "text": format!("Shown {n}.")}]);
+            let result =
+                json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": shown});
+            messages.push(json!({"role": "user", "content": [result]}));
+        }
+        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
+        let view = wire.read(&Bytes::from(body), Call::Generate).unwrap();
+        let known = texts(*wire, &view, 0);
+        for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
+            assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");
+        }
+        for other in ["toolu_7", "tool_use_id", "p7"] {
+            assert!(
+                !known.contains(&fingerprint(other.as_bytes()).unwrap()),
+                "{other}"
+            );
+        }
+    }
 }

@@ -256,3 +256,53 @@ async fn told_to_the_end(side: Side) {
         stage.at_peace();
     }
 }
+
+/// The agent goes on from a response that upstream holds, and says nothing itself: nothing of such a request can be found
+/// again, and nothing is cut away in its name.
+#[tokio::test]
+async fn nothing_but_the_systems_word_is_no_place_to_cut() {
+    let dir = temp();
+    let mut stage = Stage::with(
+        sides::RESPONSES,
+        [Reply::text("One.")],
+        sqlite(dir.path()),
+        |_| {},
+    )
+    .await;
+    const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
+    let body = |input: &[Value], previous: &Value, stream: bool| {
+        let mut body = (sides::RESPONSES.body)(input, stream);
+        body["store"] = json!(true);
+        if !previous.is_null() {
+            body["previous_response_id"] = previous.clone();
+        }
+        body.to_string()
+    };
+    let first = body(&[stage.user("Mend the importer.")], &Value::Null, false);
+    let first = stage
+        .baton
+        .post("/v1/responses", HEADERS, first.into())
+        .await
+        .json();
+    let developer = json!({"type": "message", "role": "developer", "content": "continue"});
+    stage.push(handoff());
+    stage.push(slow());
+    let asked = body(std::slice::from_ref(&developer), &first["id"], true);
+    let response = stage.baton.open("/v1/responses", HEADERS, asked.into()).await;
+    drop(read_until(response, "[[/handoff-resume:").await);
+    assert_eq!(stage.baton.events(2).await[1].fired.len(), 1);
+    for restarted in [false, true] {
+        if restarted {
+            stage.restart(sqlite(dir.path()));
+        }
+        for input in [vec![developer.clone(), stage.user("x")], vec![stage.user("x")]] {
+            stage.push(Reply::text("Next."));
+            let asked = body(&input, &first["id"], false);
+            let heard = stage.baton.post("/v1/responses", HEADERS, asked.into()).await;
+            assert_eq!(heard.status, 200, "{}", heard.text());
+            let sent = stage.provider.generations().last().unwrap().clone();
+            assert_eq!(sent.body["input"], json!(input));
+        }
+    }
+    stage.at_peace();
+}

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use baton_proxy::config::{Config, Transcript};
 use baton_proxy::handoff::summary;
 use baton_proxy::splice::{self, Edit};
 use baton_proxy::strict::Reply;
@@ -283,6 +284,52 @@ async fn quoted_sentinel_does_not(side: Side) {
     }
 }
 
+/// A closing line counts in the sentinel's own message, and only with a seal: the short sentinel has none.
+async fn other_closing_lines_close_nothing(side: Side) {
+    for (agent, session) in AGENTS {
+        for transcript in [Transcript::Full, Transcript::Sentinel] {
+            let change = |config: &mut Config| config.handoff.transcript = transcript;
+            let stage = Stage::with(side, [handoff(), fresh()], memory(), change).await;
+            let talk = Talk::on(stage, session).await;
+            let closing = "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]";
+            let log = format!("The log:\n{closing}\nThat was it.");
+            let said = format!(
+                "{} It ends with [[/handoff-resume:SEAL]], mostly.",
+                talk.said.text
+            );
+            let mut sections = talk.sections();
+            sections.pop();
+            let behind = [
+                (USER, "More."),
+                (MODEL, "Mended."),
+                (RESULT, &*log),
+                (USER, "So?"),
+            ];
+            sections.push((MODEL, &*said));
+            sections.extend(behind);
+            let (pinned, seen) = talk.summary(agent, &sections).await;
+            let fresh = "Fresh. It ends with [[/handoff-resume:SEAL]], mostly.";
+            let rest = [&[(MODEL, fresh)], &behind[..]].concat();
+            assert_eq!((pinned, seen), (true, cut(agent, &rest)));
+        }
+    }
+}
+
+/// A carry-over prompt may hold what looks like a message's beginning.
+async fn a_prompt_with_labels_goes_whole(side: Side) {
+    for (agent, session) in AGENTS {
+        let prompt = format!("Goal: this.{}{}no.\nNext: that.", agent.gap, agent.labels[USER]);
+        let reply = Reply::text("Done.").call("session_handoff", json!({"prompt": prompt}));
+        let stage = Stage::with(side, [reply, fresh()], memory(), |_| {}).await;
+        let talk = Talk::on(stage, session).await;
+        let mut sections = talk.sections();
+        sections.push((USER, "More."));
+        let (pinned, seen) = talk.summary(agent, &sections).await;
+        let whole = cut(agent, &[(MODEL, "Fresh."), (USER, "More.")]);
+        assert_eq!((pinned, seen), (true, whole.replacen(PROMPT, &prompt, 1)));
+    }
+}
+
 /// The agent compacted before: its text begins in the middle of the conversation.
 async fn later_part_is_cut(side: Side) {
     let talk = Talk::new(side, None).await;
@@ -329,7 +376,8 @@ async fn restart_keeps_the_proof(side: Side) {
 macro_rules! wires {
     ($($wire:ident = $side:ident;)*) => {
         $(mod $wire {
-            wires!(@ $side: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not later_part_is_cut
+            wires!(@ $side: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not
+                other_closing_lines_close_nothing a_prompt_with_labels_goes_whole later_part_is_cut
                 ordinary_text_is_not_cut restart_keeps_the_proof);
         })*
     };

@@ -57,9 +57,12 @@ fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> 
     all.join(",")
 }
 
-/// Cuts in front of a turn, which is not the first one.
+/// Cuts in front of a turn, which is not the first one behind the leading system messages.
 fn cut_behind(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
-    let from = view.leading().min(turn - 1);
+    let from = view.leading();
+    if turn <= from {
+        return cut_edits(wire, view, Cut::Before { head });
+    }
     let with = opening(wire, view, from, turn, head);
     let cut = Span::new(view.turns[from].span.start, view.turns[turn - 1].span.end);
     let mended = wire.repair(view, turn - 1);

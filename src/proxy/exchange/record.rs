@@ -48,10 +48,7 @@ impl Exchange {
         };
         let point = self.cut_point(&handoff);
         self.fired.add(handoff.id);
-        self.app
-            .sessions
-            .fire(live, handoff.clone(), Some(point), now)
-            .await?;
+        self.app.sessions.fire(live, handoff.clone(), point, now).await?;
         live.remember_repeat(self.hash(), handoff.id, &self.answer, now);
         self.tell(&handoff);
         Ok(handoff)
@@ -74,14 +71,18 @@ impl Exchange {
         });
     }
 
-    /// Where the handoff stands in the agent's transcript: behind all that this request holds.
-    fn cut_point(&self, handoff: &Handoff) -> CutPoint {
+    /// Where the handoff stands in the agent's transcript: behind all that this request holds. `None` where it holds
+    /// nothing but the system's word, the rest being upstream: no place that could be found again.
+    fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
         let view = &self.prepared.reading.view;
         let since = self.prepared.active.as_ref().and_then(Active::turn);
         let ((turns, digest), texts) = heavy::work(self.prepared.weight, || {
-            (place::of(view), summary::texts(view, since.unwrap_or_default()))
+            (
+                place::of(view),
+                summary::texts(self.prepared.wire, view, since.unwrap_or_default()),
+            )
         });
-        CutPoint {
+        (turns > 0).then(|| CutPoint {
             handoff: handoff.id,
             principal: handoff.principal.clone(),
             conversation: handoff.conversation.clone(),
@@ -89,7 +90,7 @@ impl Exchange {
             digest,
             texts,
             created_ms: handoff.created_ms,
-        }
+        })
     }
 
     /// Writes the pairs of a mixed batch, each beside its sibling.
