@@ -2,7 +2,9 @@
 //! without a readable one comes to.
 
 use baton_proxy::config::{Client, Config, Secret, Transcript};
+use baton_proxy::handoff::record::Handoff;
 use baton_proxy::handoff::sentinel::SealKey;
+use baton_proxy::store::HandoffFilter;
 use baton_proxy::strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -232,4 +234,45 @@ async fn an_unknown_line_is_answered_by_baton_on_every_wire() {
         assert_eq!(stage.provider.generations().len(), 4);
         stage.at_peace();
     }
+}
+
+/// Two handoffs of the same millisecond: what is left of the id fits both, and a digit more tells them apart.
+#[tokio::test]
+async fn an_id_that_may_be_two_is_said_to_be() {
+    let store = memory();
+    let scene = Scene::with([handoff(), Reply::text("Fresh.")], store.clone(), |_| {}).await;
+    scene.turn(&history()).await;
+    let filter = HandoffFilter {
+        limit: 9,
+        ..HandoffFilter::default()
+    };
+    let known = store.handoffs(&filter).await.unwrap().remove(0);
+    let twin = Handoff {
+        id: Uuid::from_u128(known.id.as_u128() ^ (1 << 71)),
+        ..store.handoff(&known.principal, known.id).await.unwrap().unwrap()
+    };
+    let conversation = store.conversation(&known.conversation).await.unwrap().unwrap();
+    store.put_handoff(&twin, &conversation).await.unwrap();
+    let asked = scene.provider.generations().len();
+    let id = twin.id.to_string();
+    for line in [
+        format!("[[handoff-resume:{}\nGo on.", &id[..13]),
+        format!("> [[handoff-resume:{}…]] Go on.", &id[..13]),
+    ] {
+        let told = scene.turn(&[user(&line)]).await;
+        let said = said(&told)[0].to_owned();
+        assert!(
+            said.contains("more than one handoff") && !said.contains("not known"),
+            "{said}"
+        );
+    }
+    assert_eq!(scene.provider.generations().len(), asked);
+    scene.script.push(Reply::text("ok"));
+    scene
+        .turn(&[user(&format!("[[handoff-resume:{}\nGo on.", &id[..18]))])
+        .await;
+    assert_eq!(
+        texts(scene.last().messages()),
+        [&format!("u: {PROMPT}"), "u: Go on."]
+    );
 }

@@ -38,8 +38,8 @@ pub async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Respons
     };
     let exchange = Exchange::new(app, ctx, prepared, body);
     exchange.note();
-    if exchange.prepared.asks_for_unknown {
-        return exchange.unknown_handoff();
+    if let Some(why) = exchange.prepared.unresolved {
+        return exchange.unresolved_handoff(why);
     }
     let pinned = exchange.pinned_id();
     let mut response = match exchange.repeated() {

@@ -4,6 +4,7 @@ use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
 use super::answer::Exchange;
+use super::prepare::Unresolved;
 use crate::proxy::out::OutBody;
 use crate::telemetry::Outcome;
 use crate::wire::{Framing, Said, Shape, WireId};
@@ -13,14 +14,23 @@ const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sen
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
 and to the state directory that it was made with. To go on without it, send your message again without that line.";
 
+/// What a person is told whose line has lost so much of its id that several handoffs may be meant.
+const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
+Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
+show ID` the line to begin with. To go on without it, send your message again without that line.";
+
 impl Exchange {
-    /// Answers a request to resume a handoff that is not known.
-    pub(super) fn unknown_handoff(&self) -> Response<OutBody> {
-        tracing::info!(
-            exchange = self.ctx.id,
-            "asked to resume a handoff that is not known here"
-        );
-        self.say_alone(UNKNOWN)
+    /// Answers a request to resume a handoff that is not known, or may be one of several.
+    pub(super) fn unresolved_handoff(&self, why: Unresolved) -> Response<OutBody> {
+        let (told, said) = match why {
+            Unresolved::Unknown => ("asked to resume a handoff that is not known here", UNKNOWN),
+            Unresolved::Ambiguous => (
+                "asked to resume by the beginning of an id that several handoffs have",
+                AMBIGUOUS,
+            ),
+        };
+        tracing::info!(exchange = self.ctx.id, "{told}");
+        self.say_alone(said)
     }
 
     /// A complete answer of this text.

@@ -58,8 +58,17 @@ pub(super) struct Prepared {
     pub(super) unpinned: bool,
     /// A sentinel of ours in form, whose handoff is neither in the store nor under its seal.
     pub(super) lost: Option<HandoffId>,
-    /// The agent's last message begins with the line of a handoff that is not known: it is told so.
-    pub(super) asks_for_unknown: bool,
+    /// The agent's last message begins with the line of a handoff that cannot be told: it is told so.
+    pub(super) unresolved: Option<Unresolved>,
+}
+
+/// Why the line that a person resumes by leads to no handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unresolved {
+    /// None with this id, or with one that begins so, is known.
+    Unknown,
+    /// Several ids begin so.
+    Ambiguous,
 }
 
 /// The active handoff.
@@ -210,13 +219,18 @@ pub(super) async fn prepare(
         && reading.view.tools.is_some_and(|t| t.client)
         && reading.view.facts.previous.is_none();
     let lost = missed.as_ref().filter(|c| !c.by_user).map(|c| c.sentinel.id);
-    let gone = known.is_some() && of_the_loop && (named || reading.view.under_way());
+    // Without a name, another conversation that opens alike may be the one that had a handoff.
+    let gone = known.is_some() && of_the_loop && named;
     let unpinned = active.is_none() && (gone || lost.is_some() && is_model_call(ctx.call));
     let is_last = |turn: usize| {
         let mut later = reading.view.turns[turn + 1..].iter();
         later.all(|t| matches!(t.role, Role::System | Role::Tools))
     };
-    let asks_for_unknown = is_model_call(ctx.call) && missed.is_some_and(|c| c.by_user && is_last(c.turn));
+    let asks_for = missed.filter(|c| is_model_call(ctx.call) && c.by_user && is_last(c.turn));
+    let unresolved = match asks_for {
+        Some(candidate) => Some(why_unresolved(app, ctx, &candidate).await.map_err(store_down)?),
+        None => None,
+    };
     let mut prepared = Prepared {
         wire,
         reading,
@@ -231,7 +245,7 @@ pub(super) async fn prepare(
         previous,
         unpinned,
         lost,
-        asks_for_unknown,
+        unresolved,
     };
     prepared.side_call = prepared.reading.view.facts.summary || summary_class(ctx);
     prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
@@ -347,9 +361,9 @@ async fn find_active(
     let spelled_out = app.config.handoff.transcript == Transcript::Full;
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         if let Some(ids) = candidate.cut_off {
-            match only_one(app, ctx, ids).await? {
-                Some(id) => candidate.sentinel.id = id,
-                None => continue,
+            match meant(app, ctx, ids).await?[..] {
+                [only] => candidate.sentinel.id = only,
+                _ => continue,
             }
         }
         let id = candidate.sentinel.id;
@@ -384,12 +398,29 @@ async fn find_active(
     Ok(None)
 }
 
-/// The handoff that an id was meant to be of which only the beginning is left: where it is the only one.
-async fn only_one(
+/// Why no handoff was found by a person's line.
+async fn why_unresolved(
+    app: &App,
+    ctx: &RequestContext,
+    candidate: &Candidate,
+) -> Result<Unresolved, StoreError> {
+    let found = match candidate.cut_off {
+        Some(ids) => meant(app, ctx, ids).await?.len(),
+        None => 0,
+    };
+    Ok(if found > 1 {
+        Unresolved::Ambiguous
+    } else {
+        Unresolved::Unknown
+    })
+}
+
+/// The handoffs that an id may mean of which only the beginning is left: two at most.
+async fn meant(
     app: &App,
     ctx: &RequestContext,
     ids: (HandoffId, HandoffId),
-) -> Result<Option<HandoffId>, StoreError> {
+) -> Result<Vec<HandoffId>, StoreError> {
     let filter = HandoffFilter {
         principal: Some(ctx.principal.clone()),
         ids: Some(ids),
@@ -398,10 +429,7 @@ async fn only_one(
         ..HandoffFilter::default()
     };
     let found = app.sessions.store().handoffs(&filter).await?;
-    Ok(match &found[..] {
-        [only] => Some(only.id),
-        _ => None,
-    })
+    Ok(found.iter().map(|handoff| handoff.id).collect())
 }
 
 /// What stands behind the response that the request goes on from: a handoff that ended that response, or

@@ -79,6 +79,27 @@ async fn row_26_a_sentinel_summed_away_unpins_and_is_noted() {
     );
 }
 
+/// Two conversations that open alike and name no session share what is known of them: the one that never had a handoff
+/// has lost none.
+#[tokio::test]
+async fn row_26_another_conversation_of_the_same_opening_has_lost_nothing() {
+    let scene = Scene::new([handoff(), Reply::text("Fresh.")]).await;
+    let with = scene.turn(&history()).await;
+    let mut without = history();
+    without[1]["content"] = "Where is it?".into();
+    for _ in 0..2 {
+        scene.script.push(Reply::text("a"));
+        scene.script.push(Reply::text("b"));
+        scene.turn(&then(&history(), &with, "More.")).await;
+        scene.turn(&without).await;
+        assert_eq!(scene.last().messages().len(), 3);
+    }
+    let events = scene.baton.events(5).await;
+    let pinned: Vec<_> = events.iter().map(|e| (e.pinned.is_some(), e.unpinned)).collect();
+    let (cut, whole) = ((true, false), (false, false));
+    assert_eq!(pinned, [whole, cut, whole, cut, whole]);
+}
+
 #[tokio::test]
 async fn row_28_betas_go_on_and_our_own_headers_stay_here() {
     let scene = Scene::new([Reply::text("a"), handoff(), Reply::text("b")]).await;
