@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::TOUCH_AFTER_MS;
 use crate::handoff::record::{Conversation, CutPoint, HandoffId};
 
 /// So many are listed for one key; the oldest goes first. Each takes a person who stops an answer behind its handoff.
@@ -11,6 +12,8 @@ const KEPT: usize = 32;
 pub(super) struct CutOff {
     /// `None`: not read yet.
     points: Option<Vec<Arc<CutPoint>>>,
+    /// When the oldest of them was read from the store or written to it.
+    read_ms: u64,
     /// Those by which a request was cut: they stay, whatever becomes of the answer that showed the sentinel.
     relied_on: Vec<HandoffId>,
 }
@@ -19,22 +22,30 @@ impl CutOff {
     pub(super) fn of(record: &Conversation) -> Self {
         Self {
             points: record.cut_off.is_empty().then(Vec::new),
+            read_ms: 0,
             relied_on: Vec::new(),
         }
     }
 
-    /// All of them, where they are known.
-    pub(super) fn points(&self) -> Option<&[Arc<CutPoint>]> {
-        self.points.as_deref()
+    /// All of them, where they are known. What was read long ago is read anew: reading marks cut points as used, and those
+    /// that were taken over from another conversation would be swept otherwise.
+    pub(super) fn points(&self, now_ms: u64) -> Option<&[Arc<CutPoint>]> {
+        let fresh = now_ms.saturating_sub(self.read_ms) <= TOUCH_AFTER_MS;
+        self.points.as_deref().filter(|points| fresh || points.is_empty())
     }
 
     /// They were read from the store.
-    pub(super) fn read(&mut self, found: Vec<Arc<CutPoint>>) {
-        self.points.get_or_insert(found);
+    pub(super) fn read(&mut self, found: Vec<Arc<CutPoint>>, now_ms: u64) {
+        self.points = Some(found);
+        self.read_ms = now_ms;
     }
 
-    pub(super) fn add(&mut self, point: Option<&Arc<CutPoint>>) {
+    /// One more was written, or read where another conversation has it.
+    pub(super) fn add(&mut self, point: Option<&Arc<CutPoint>>, now_ms: u64) {
         if let (Some(points), Some(point)) = (&mut self.points, point) {
+            if points.is_empty() {
+                self.read_ms = now_ms;
+            }
             points.retain(|p| p.handoff != point.handoff);
             if points.len() == KEPT {
                 points.remove(0);

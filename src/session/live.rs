@@ -176,10 +176,10 @@ impl Live {
         change.apply(&mut state.record, now_ms);
         match change {
             Change::Tooled(_) => {}
-            Change::CutOff(point) => state.cut_off.add(Some(point)),
+            Change::CutOff(point) => state.cut_off.add(Some(point), now_ms),
             Change::Fired(_, point) => {
                 state.pairs = Some(Vec::new());
-                state.cut_off.add(point.as_ref());
+                state.cut_off.add(point.as_ref(), now_ms);
             }
             Change::Paired(new) => {
                 if new.iter().any(|pair| pair.place != Place::Aside) {

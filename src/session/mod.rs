@@ -251,12 +251,12 @@ impl Sessions {
         Ok(found)
     }
 
-    /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once at
-    /// most, and not at all where there is none.
-    pub async fn cut_off(&self, live: &Live) -> Result<Vec<Arc<CutPoint>>, StoreError> {
+    /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once a
+    /// day at most, and not at all where there is none.
+    pub async fn cut_off(&self, live: &Live, now_ms: u64) -> Result<Vec<Arc<CutPoint>>, StoreError> {
         let ids = {
             let state = live.state();
-            if let Some(points) = state.cut_off.points() {
+            if let Some(points) = state.cut_off.points(now_ms) {
                 return Ok(points.to_vec());
             }
             state.record.cut_off.clone()
@@ -265,7 +265,7 @@ impl Sessions {
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
         let mut state = live.state();
         if state.record.cut_off == ids {
-            state.cut_off.read(found.clone());
+            state.cut_off.read(found.clone(), now_ms);
         }
         Ok(found)
     }

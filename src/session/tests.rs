@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::config::StoreKind;
-use crate::store::tests::{handoff, pair};
+use crate::store::tests::{cut_point, handoff, pair};
 use crate::store::{self, Store};
 
 fn memory() -> SharedStore {
@@ -390,4 +390,35 @@ async fn checkpoints_are_few_and_the_oldest_goes_first() {
     assert_eq!(looked("b0").await, 1, "in use");
     assert_eq!(looked("b19").await, 1);
     assert_eq!(looked("b1").await, 2, "gone");
+}
+
+/// A copied session lists a cut point of another conversation: reading it marks it as used, and it would be swept
+/// otherwise.
+#[tokio::test]
+async fn cut_points_are_read_anew_once_a_day() {
+    let sessions = Sessions::new(memory(), 10);
+    let origin = sessions.open("origin", "local", 1).await.unwrap();
+    let fired = handoff("local", "origin", 1);
+    let point = cut_point(&fired, "d1");
+    sessions
+        .fire(&origin, fired.clone(), Some(point.clone()), 1)
+        .await
+        .unwrap();
+    let copy = sessions.open("copy", "local", 1).await.unwrap();
+    assert!(sessions.cut_off(&copy, 1).await.unwrap().is_empty());
+    // Nobody took anything over before: what was known is empty, and is not from long ago.
+    let taken = 5 * TOUCH_AFTER_MS;
+    assert!(sessions.take_over(&copy, &point, taken).await.unwrap());
+    // What the store has now tells whether it was asked.
+    let again = cut_point(&fired, "d2");
+    sessions.store().put_cut_point(&again).await.unwrap();
+    let known = async |now_ms| {
+        let points = sessions.cut_off(&copy, now_ms).await.unwrap();
+        points.iter().map(|p| p.digest.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(known(taken + TOUCH_AFTER_MS).await, ["d1"]);
+    assert_eq!(known(taken + TOUCH_AFTER_MS + 1).await, ["d2"]);
+    sessions.store().put_cut_point(&point).await.unwrap();
+    assert_eq!(known(taken + TOUCH_AFTER_MS + 2).await, ["d2"]);
+    assert_eq!(known(taken + 2 * TOUCH_AFTER_MS + 2).await, ["d1"]);
 }

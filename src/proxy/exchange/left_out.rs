@@ -28,7 +28,7 @@ pub(super) async fn find(
         let missing = heavy::work(weight, || place::missing_answers(wire, view, behind));
         copied_from(app, ctx, live, missing).await?;
     }
-    let points = app.sessions.cut_off(live).await?;
+    let points = app.sessions.cut_off(live, now_ms()).await?;
     let known = points.iter().map(|p| &**p);
     let held = heavy::work(weight, || place::last_in(wire, view, known, behind));
     let Some((turn, point)) = held else {
