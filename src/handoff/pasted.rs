@@ -62,13 +62,23 @@ fn is_quote(c: char) -> bool {
 
 /// What the person says behind the line, or behind the block that it opens.
 fn behind(text: &[u8], from: usize, end: usize) -> usize {
-    let closing = memchr::memmem::find(&text[from..end], b"[[/handoff-resume:").map(|i| from + i);
-    let closed = closing.and_then(|at| {
+    let closed = closing(text, from, end).and_then(|at| {
         let line = &text[at..end.min(at + CLOSING)];
         memchr::memmem::find(line, b"]]").map(|i| at + i + 2)
     });
     let line = || raw_line_for_people(text, from, end);
     behind_gap(text, closed.or_else(line).unwrap_or(from), end)
+}
+
+/// The closing line of the block that was opened in front of `from`: no other opening line stands before it.
+fn closing(text: &[u8], from: usize, end: usize) -> Option<usize> {
+    let words = memchr::memmem::find_iter(&text[from..end], WORD).map(|at| from + at);
+    let mut lines = words.filter_map(|at| {
+        let before = &text[from..at];
+        let closes = before.ends_with(b"[[/");
+        (closes || before.ends_with(b"[")).then_some((closes, at))
+    });
+    lines.next().filter(|(closes, _)| *closes).map(|(_, at)| at)
 }
 
 /// The first and the last id that begin with these characters.
@@ -164,6 +174,26 @@ mod tests {
         ] {
             assert_eq!(pasted(&line), Some(((ID, ID), rest.to_owned())), "{line}");
         }
+    }
+
+    /// A person quotes the opening line alone, and another block further down.
+    #[test]
+    fn the_closing_line_of_another_block_closes_nothing() {
+        let other = Uuid::from_u128(0x0199a3c2_8000_7c3a_9b1f_2f6f0c9d8e11);
+        let block = sentinel::full(other, Some("done"), "Goal.", "VR-iunEUwURMLNGuL8sekw");
+        let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
+        for block in [&block, &quoted] {
+            let said = format!("Go on. It must not be like this one:\n\n{block}\nBut better.");
+            for line in [
+                format!("[[handoff-resume:{ID}]]\n"),
+                format!("> [[handoff-resume:{ID}]]\n"),
+            ] {
+                assert_eq!(pasted(&format!("{line}{said}")), Some(((ID, ID), said.clone())));
+            }
+        }
+        let said = "Is it like a handoff-resume:x? No.";
+        let whole = sentinel::full(ID, Some("done"), said, "VR-iunEUwURMLNGuL8sekw");
+        assert_eq!(pasted(&format!("{whole}\nGo on.")).unwrap().1, "Go on.");
     }
 
     #[test]
