@@ -1,13 +1,13 @@
 //! What a provider gives out and wants back unchanged: encrypted reasoning, thought signatures.
 //!
-//! A stamp holds three hashes: of the thing it was given out with, of everything that came before that
-//! thing, and a seal over these two, by which a stamp of ours is told from anything else.
+//! A stamp holds hashes: of the thing it was given out with, of everything that came before that thing, of the
+//! occasion where there is one, and a seal over these, by which a stamp of ours is told from anything else.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use sha2::{Digest, Sha256};
 
-/// Bytes of each of the three hashes: short enough to read in a log, long enough never to collide here.
+/// Bytes of each of the hashes: short enough to read in a log, long enough never to collide here.
 const PART: usize = 12;
 /// Makes a stamp of ours recognisable as such; it is no secret.
 const SEAL: &[u8] = b"strict provider's stamp";
@@ -19,6 +19,8 @@ type Hash = [u8; PART];
 pub(crate) struct Stamp {
     own: Hash,
     prefix: Hash,
+    /// What makes it another one where thing and prefix are the same; not looked at when it comes back.
+    occasion: Option<Hash>,
 }
 
 impl Stamp {
@@ -27,12 +29,22 @@ impl Stamp {
         Stamp {
             own: hash(own.as_bytes()),
             prefix: shorten(prefix.clone()),
+            occasion: None,
+        }
+    }
+
+    /// The same, as it is given out this once.
+    pub(crate) fn once(self, occasion: &str) -> Self {
+        Stamp {
+            occasion: Some(hash(occasion.as_bytes())),
+            ..self
         }
     }
 
     /// The stamp as it travels.
     pub(crate) fn write(&self) -> String {
-        let parts = [self.own, self.prefix].concat();
+        let mut parts = [self.own, self.prefix].concat();
+        parts.extend(self.occasion.iter().flatten());
         let seal = hash(&[SEAL, &parts].concat());
         STANDARD.encode([parts, seal.to_vec()].concat())
     }
@@ -42,16 +54,19 @@ impl Stamp {
     pub(crate) fn read(text: &str) -> Option<Self> {
         let text = text.trim_end_matches('=').replace('-', "+").replace('_', "/");
         let bytes = STANDARD_NO_PAD.decode(text).ok()?;
-        let mut parts = [Hash::default(); 3];
-        if bytes.len() != 3 * PART {
-            return None;
-        }
-        for (part, bytes) in parts.iter_mut().zip(bytes.chunks_exact(PART)) {
-            part.copy_from_slice(bytes);
-        }
-        let [own, prefix, seal] = parts;
-        let sealed = hash(&[SEAL, &own, &prefix].concat()) == seal;
-        sealed.then_some(Stamp { own, prefix })
+        let (parts, rest) = bytes.as_chunks::<PART>();
+        let (own, prefix, occasion, seal) = match parts {
+            [own, prefix, seal] => (own, prefix, None, seal),
+            [own, prefix, occasion, seal] => (own, prefix, Some(*occasion), seal),
+            _ => return None,
+        };
+        let said = &bytes[..bytes.len().checked_sub(PART)?];
+        let sealed = rest.is_empty() && hash(&[SEAL, said].concat()) == *seal;
+        sealed.then_some(Stamp {
+            own: *own,
+            prefix: *prefix,
+            occasion,
+        })
     }
 
     /// Whether it was given out with the same thing.
@@ -86,6 +101,10 @@ mod tests {
         let respelled = stamp.write().replace('+', "-").replace('/', "_");
         assert_eq!(Stamp::read(&respelled), Some(stamp));
         assert_eq!(Stamp::read("c2lnLTE="), None);
+        let once = stamp.once("id");
+        assert_eq!(Stamp::read(&once.write()), Some(once));
+        assert_ne!(once.write(), stamp.once("another").write());
+        assert!(once.same_thing(&stamp) && once.same_prefix(&stamp));
         let mut forged = STANDARD.decode(stamp.write()).unwrap();
         forged[0] ^= 1;
         assert_eq!(Stamp::read(&STANDARD.encode(forged)), None);

@@ -148,9 +148,10 @@ impl Anchor {
         })
     }
 
-    /// Whether `found` is the same call by what nobody else has: its id, or its signature.
+    /// Whether `found` is the same call by what nobody else has: its id where that was drawn at random, or its signature.
     pub(super) fn is_surely(&self, found: &Self) -> bool {
-        self.likeness(found) >= SURE
+        let signed = self.signature.is_some() && self.signature == found.signature;
+        self.likeness(found) >= SURE && (signed || is_random(&self.id))
     }
 
     /// How surely `found` is the same call: 0 not at all, more is better.
@@ -396,6 +397,9 @@ mod tests {
             assert_eq!(best_of(&[other], 3), None, "{other}");
         }
         let surely = |call: &str| whole.is_surely(&anchor(call));
-        assert!(surely(found[0]) && !surely(found[1]) && surely(found[2]));
+        assert!(surely(found[0]) && !surely(found[1]));
+        assert!(!surely(found[2]), "an id that may be counted");
+        let drawn = |name: &str| anchor(&format!(r#"{{"name":"{name}","id":"call_a1b2c3d4"}}"#));
+        assert!(drawn("f").is_surely(&drawn("g")));
     }
 }

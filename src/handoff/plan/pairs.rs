@@ -11,17 +11,18 @@ use crate::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::{Anatomy, Role, View};
 
-/// Whether a pair stands in the very turn that is cut: its place may be in front of text that an agent glued to
+/// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
 /// the sentinel, and that is a place only once the cut is made.
-fn beside_in_cut_turn(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
+fn beside_in_cut_message(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
     let Cut::At { candidate, .. } = what.cut else {
         return false;
     };
     let from = candidate.sentinel.rest;
+    let message = wire.message(&reading.view, candidate.turn);
     what.pairs.iter().any(|p| match &p.place {
         Place::Beside { sibling, .. } => {
             let found = wire.find_call(&reading.view, sibling, from);
-            found.is_some_and(|(turn, ..)| turn == candidate.turn)
+            found.is_some_and(|(turn, ..)| message.contains(&turn))
         }
         Place::Aside => false,
     })
@@ -48,7 +49,7 @@ pub(super) fn put_asides(
     // Results that go would be taken for those that a pair stands beside.
     let mended = matches!(what.cut, Cut::At { .. } | Cut::Behind { .. }) && cut.len() > 1;
     let asides = reading.asides().iter().any(|id| known.contains_key(id));
-    if !asides && !mended && !beside_in_cut_turn(wire, reading, what) {
+    if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
         return None;
     }
     let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));

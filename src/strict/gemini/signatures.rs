@@ -86,9 +86,11 @@ impl Prefix {
         }
     }
 
-    /// The signature of a part of the turn that begins here.
+    /// The signature of a part of the turn that begins here. Two calls never have the same, however alike they are.
     pub(super) fn sign(&self, part: &Value) -> String {
-        self.stamp(part).write()
+        let id = field(part, "functionCall").and_then(|call| call.get("id")?.as_str());
+        let stamp = self.stamp(part);
+        id.map_or(stamp, |id| stamp.once(id)).write()
     }
 
     fn stamp(&self, part: &Value) -> Stamp {

@@ -93,8 +93,9 @@ impl Source for Contents {
 }
 
 /// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
-/// texts are not counted, since agents drop them.
-fn units(all: &[Placed]) -> Vec<(usize, usize)> {
+/// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg behind it, and so is not
+/// joined to that leg's text.
+fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
     let mut units: Vec<(usize, usize)> = Vec::new();
     let mut text = false;
     for (i, p) in all.iter().enumerate() {
@@ -106,7 +107,7 @@ fn units(all: &[Placed]) -> Vec<(usize, usize)> {
             Some(last) if text && is_text => last.1 = i,
             _ => units.push((i, i)),
         }
-        text = is_text;
+        text = is_text && !marked(view, p);
     }
     units
 }
@@ -123,7 +124,7 @@ pub(super) fn put_beside(
     };
     let turns = message(view, turn);
     let all = placed(view, turns.clone());
-    let units = units(&all);
+    let units = units(view, &all);
     let Some(unit) = units
         .iter()
         .position(|&(_, i)| all[i].piece.part.span == sibling.span)

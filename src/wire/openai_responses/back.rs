@@ -92,12 +92,16 @@ pub(super) fn put_by_result(view: &View, turn: usize, pair: &HiddenPair) -> Vec<
     let by_reference = first
         .checked_sub(1)
         .is_some_and(|t| Item::read(&view.body, view.turns[t].span).reference);
-    let back = match (&view.facts.previous, by_reference) {
-        (Some(_), _) => format!("{},", result(pair)),
-        (None, true) => format!("{},{},", pair.call, result(pair)),
-        (None, false) => return Vec::new(),
-    };
-    vec![Edit::insert(view.turns[first].span.start, back)]
+    let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
+    match (&view.facts.previous, first.checked_sub(1)) {
+        (Some(_), _) => vec![back],
+        // The call behind the references, the result in front of the others: several pairs are one batch then.
+        (None, Some(before)) if by_reference => {
+            let call = format!(",{}", pair.call);
+            vec![Edit::insert(view.turns[before].span.end, call), back]
+        }
+        (None, _) => Vec::new(),
+    }
 }
 
 /// Messages right behind reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that

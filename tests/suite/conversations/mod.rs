@@ -504,10 +504,10 @@ fn whatever_happens_the_model_sees_what_it_should(tongue: Tongue) {
     config.max_shrink_iters = 400;
     let checked = TestRunner::new(config).run(&plan::plan(), |mut plan| {
         plan.ways.no_ids &= tongue.traits.drops_ids;
-        if !tongue.traits.same_calls {
+        if plan.ways.no_ids && tongue.traits.drops_call_ids {
             plan.all_different();
         }
-        // Not yet: see `regressions::two_calls_beside_one_that_is_named_by_its_id`.
+        // Not yet: a reference to an item that the proxy put in for an empty answer (`msg_note_0`) reaches upstream.
         plan.ways.references = false;
         run(tongue, &plan).map_err(TestCaseError::fail)
     });

@@ -86,6 +86,7 @@ on! {
     a_pair_follows_its_branch_into_another_session: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
     a_call_without_an_id_is_no_proof_in_another_conversation: gemini_bare GEMINI_BARE, ollama_bare OLLAMA_BARE;
+    a_counted_id_is_no_proof_in_another_conversation: openai_chat CHAT, ollama OLLAMA;
 }
 
 /// A call of the agent's own.
@@ -325,9 +326,8 @@ async fn a_call_without_an_id_is_no_proof_in_another_conversation(side: Side) {
 }
 
 /// Servers that count their calls give the same ids in every conversation.
-#[tokio::test]
-async fn a_counted_id_is_no_proof_in_another_conversation() {
-    stays_in_its_session(CHAT, |reply| {
+async fn a_counted_id_is_no_proof_in_another_conversation(side: Side) {
+    stays_in_its_session(side, |reply| {
         reply.call_as("call_0", "read_file", json!({"path": "x"}))
     })
     .await;

@@ -49,7 +49,7 @@ pub const ANTHROPIC: Tongue = Tongue {
         counts_parts: false,
         gap: "\n\n",
         drops_ids: true,
-        same_calls: true,
+        drops_call_ids: false,
         blocks: true,
         one_string: false,
     },

@@ -44,7 +44,7 @@ pub const CHAT: Tongue = Tongue {
         counts_parts: false,
         gap: "\n\n",
         drops_ids: true,
-        same_calls: true,
+        drops_call_ids: false,
         blocks: false,
         one_string: false,
     },

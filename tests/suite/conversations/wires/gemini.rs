@@ -38,8 +38,7 @@ pub const GEMINI: Tongue = Tongue {
         counts_parts: false,
         gap: "\n\n",
         drops_ids: true,
-        // Not yet: see `regressions::a_pair_stays_with_its_own_call_where_another_is_alike`.
-        same_calls: false,
+        drops_call_ids: true,
         blocks: false,
         one_string: false,
     },

@@ -69,8 +69,8 @@ pub struct Traits {
     pub gap: &'static str,
     /// Agents that do not send ids back are among those that are tried.
     pub drops_ids: bool,
-    /// So are calls that are alike but for their ids.
-    pub same_calls: bool,
+    /// The ids that they drop are those of calls: what is alike but for them is then the same call.
+    pub drops_call_ids: bool,
     /// Blocks that are the wire's own: hidden thinking, a server's tools.
     pub blocks: bool,
     /// A preamble comes in one string with the first thing said.

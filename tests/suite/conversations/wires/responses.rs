@@ -43,7 +43,7 @@ pub const RESPONSES: Tongue = Tongue {
         counts_parts: true,
         gap: "\n\n",
         drops_ids: true,
-        same_calls: true,
+        drops_call_ids: false,
         blocks: false,
         one_string: false,
     },
