@@ -11,6 +11,9 @@ const VALUE: usize = 512;
 /// Bytes between a name and its value.
 const BETWEEN: usize = 24;
 
+/// Texts of a list that are looked at.
+const LISTED: usize = 16;
+
 /// The names that were met.
 #[derive(Default)]
 pub(super) struct Names {
@@ -25,6 +28,8 @@ struct Value {
     start: usize,
     end: usize,
     spelled: Spelled,
+    /// Whether it is one of a list.
+    listed: bool,
 }
 
 impl Names {
@@ -44,6 +49,7 @@ impl Names {
         let behind = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
         super::worked(before + behind);
         let (start, end) = (at - before, at + behind);
+        let end = end + second_word(&bytes[start..], end - start);
         self.name = end;
         if !may_be_assigned(bytes, start, end) {
             return;
@@ -59,17 +65,42 @@ impl Names {
         {
             return;
         }
-        let Some(value) = value(bytes, start, from) else {
-            return;
-        };
-        super::worked(value.end - value.start);
+        let mut next = value(bytes, start, from);
+        for _ in 0..LISTED {
+            let Some(value) = next else { return };
+            super::worked(value.end - value.start);
+            self.value(text, from, telling, &value, found);
+            next = (value.listed)
+                .then(|| behind_comma(bytes, value.end))
+                .flatten()
+                .and_then(|at| self::value(bytes, start, at));
+            next = next.map(|next| Value { listed: true, ..next });
+        }
+    }
+
+    /// A value behind the operator that ends at `from`.
+    fn value(&mut self, text: &str, from: usize, telling: Telling, value: &Value, found: &mut Vec<Found>) {
+        let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
+        let simple = matches!(telling, Telling::Password | Telling::Secret | Telling::Phrase);
+        let yaml = simple && !value.spelled.quoted && value.spelled.plain && bytes[from - 1] == b':';
+        let words = if yaml {
+            words_end(bytes, value.start)
+        } else {
+            value.end
+        };
         let judged = match schemed(inside) {
             Some(at) => values::is_token(&inside[at..]).then_some(at),
-            None => is_secret(inside, telling, value.spelled).then_some(0),
+            None => {
+                let phrase = telling == Telling::Phrase && values::is_phrase(&bytes[value.start..words]);
+                (phrase || is_secret(inside, telling, value.spelled)).then_some(0)
+            }
         };
         if let Some(at) = judged {
-            let to = whole(bytes, &value);
+            let mut to = whole(bytes, value).max(words);
+            while !text.is_char_boundary(to) {
+                to += 1;
+            }
             found.push(Found {
                 range: value.start + at..to,
                 kind: kind(telling),
@@ -120,7 +151,7 @@ impl Names {
 
 fn kind(telling: Telling) -> &'static str {
     match telling {
-        Telling::Password => "password",
+        Telling::Password | Telling::Phrase => "password",
         Telling::Secret => "secret",
         Telling::Token => "token",
         Telling::Authorization => "credential",
@@ -258,7 +289,8 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
     if let [b'f' | b'b' | b'r' | b'u' | b'@', b'"' | b'\'', ..] = rest.get(at..).unwrap_or_default() {
         at += 1;
     }
-    let start = from + at;
+    let listed = in_list(rest, at);
+    let start = from + listed.unwrap_or(at);
     let escapes = bytes
         .get(start..)?
         .iter()
@@ -284,7 +316,59 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
         plain: markup || is_plain(bytes, name, from, start + len),
         next: bytes.get(start + len).copied().filter(|_| !markup),
     };
-    Some(Value { start, end, spelled })
+    Some(Value {
+        start,
+        end,
+        spelled,
+        listed: listed.is_some(),
+    })
+}
+
+/// Where the first text of a list begins, if a list of texts is at `at`.
+fn in_list(rest: &[u8], at: usize) -> Option<usize> {
+    let inside = rest.get(at..)?.strip_prefix(b"[")?;
+    let blanks = inside.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    let quote = inside[blanks..].iter().find(|b| **b != b'\\');
+    matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(at + 1 + blanks)
+}
+
+/// Where the next text of a list begins, behind one that ends at `end`.
+fn behind_comma(bytes: &[u8], end: usize) -> Option<usize> {
+    let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
+    let quotes = rest.iter().take_while(|b| b"\\\"'`".contains(b)).count();
+    let comma = rest.get(quotes..)?.strip_prefix(b",")?;
+    let blanks = comma.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    let quote = comma[blanks..].iter().find(|b| **b != b'\\');
+    matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(end + quotes + 1 + blanks)
+}
+
+/// The length of ` phrase` behind `seed`: a name of two words.
+fn second_word(bytes: &[u8], name: usize) -> usize {
+    const WORD: &[u8] = b" phrase";
+    let seed = bytes[..name].eq_ignore_ascii_case(b"seed");
+    let second = bytes.get(name..name + WORD.len());
+    match second {
+        Some(word) if seed && word.eq_ignore_ascii_case(WORD) => WORD.len(),
+        _ => 0,
+    }
+}
+
+/// The end of the words from `start` on: the line's, a comment's beginning, or the next name's.
+fn words_end(bytes: &[u8], start: usize) -> usize {
+    let window = &bytes[start..bytes.len().min(start + VALUE)];
+    let stops = |b: &u8| b"\"'`,;&()<>|\\[]{}\r\n".contains(b);
+    let len = window.iter().position(stops).unwrap_or(window.len());
+    super::worked(len);
+    let mut end = start;
+    for word in window[..len].split_inclusive(u8::is_ascii_whitespace) {
+        let bare = word.trim_ascii();
+        if bare.starts_with(b"#") || end > start && bare.iter().any(|b| matches!(b, b':' | b'=')) {
+            break;
+        }
+        end += word.len();
+    }
+    let blanks = bytes[start..end].iter().rev();
+    end - blanks.take_while(|b| b.is_ascii_whitespace()).count()
 }
 
 /// Whether this is `NAME=value`, or `name: value` on a line of its own.

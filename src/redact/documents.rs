@@ -29,6 +29,9 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
             if let Some(edit) = searched(redactor, inner, all) {
                 edits.push((span, edit));
             }
+            if let Some(number) = members.number(text, span) {
+                edits.push((number, json::quote(&mark("password"))));
+            }
             continue;
         }
         let secret = telling.and_then(|telling| {
@@ -66,7 +69,7 @@ enum Said {
 impl Said {
     fn kind(self) -> &'static str {
         match self {
-            Self::Name(Telling::Password) => "password",
+            Self::Name(Telling::Password | Telling::Phrase) => "password",
             Self::Name(_) | Self::Header => "credential",
         }
     }
@@ -96,6 +99,8 @@ struct Members {
     depth: usize,
     /// The last name was `headers`.
     opens: bool,
+    /// Inside of a list of texts that are the last name's value.
+    listed: bool,
 }
 
 impl Members {
@@ -103,12 +108,19 @@ impl Members {
     fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Said> {
         for b in &text[at..span.start] {
             match b {
-                b'{' if self.depth > 0 || std::mem::take(&mut self.opens) => self.depth += 1,
+                b'{' => {
+                    let opened = std::mem::take(&mut self.opens);
+                    self.depth += usize::from(self.depth > 0 || opened);
+                    self.clear();
+                }
                 b'}' => {
                     self.depth = self.depth.saturating_sub(1);
                     self.named = None;
+                    self.clear();
                 }
-                b',' | b'[' => (self.said, self.is_value, self.opens) = (None, false, false),
+                b'[' => (self.listed, self.opens) = (self.said.is_some(), false),
+                b',' if self.listed => {}
+                b',' | b']' => self.clear(),
                 _ => {}
             }
         }
@@ -122,12 +134,39 @@ impl Members {
         if std::mem::take(&mut self.is_name) && (hidden || scan::any(inner)) {
             self.named = names::member(&json::unescape(inner)).map(Said::Name);
         }
-        let said = self.said.take();
+        let said = if self.listed { self.said } else { self.said.take() };
+        self.opens = false;
         let value = std::mem::take(&mut self.is_value).then_some(self.named).flatten();
         said.or(value)
     }
 
+    /// The last name has its value.
+    fn clear(&mut self) {
+        (self.said, self.is_value, self.opens, self.listed) = (None, false, false, false);
+    }
+
+    /// A number behind the name at `span`, if it is a password.
+    fn number(&self, text: &[u8], span: Span) -> Option<Span> {
+        /// Shorter ones are counts.
+        const LEAST: usize = 6;
+        /// Longer ones are not looked at.
+        const MOST: usize = 64;
+        if !matches!(
+            self.said,
+            Some(Said::Name(Telling::Password | Telling::Secret | Telling::Phrase))
+        ) {
+            return None;
+        }
+        let start = json::blank(text, json::blank(text, span.end) + 1);
+        let digits = text.get(start..)?.iter().take(MOST);
+        let digits = digits.take_while(|b| b.is_ascii_digit()).count();
+        let behind = text.get(start + digits);
+        let whole = behind.is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'}'));
+        (digits >= LEAST && whole).then(|| Span::new(start, start + digits))
+    }
+
     fn name(&mut self, raw: &[u8], hidden: bool) {
+        self.listed = false;
         let is = |word: &str| raw.eq_ignore_ascii_case(word.as_bytes());
         self.opens = is("headers") || is("http_headers") || is("extra_headers");
         self.is_name = is("name") || is("key");
@@ -135,7 +174,11 @@ impl Members {
         let name = (hidden || scan::any(raw) || self.depth > 0).then(|| json::unescape(raw));
         self.said = name.and_then(|name| {
             let header = self.depth > 0 && !names::is_plain_header(&name);
-            let told = names::member(&name).map(Said::Name);
+            let told = names::member(&name).map(|telling| match telling {
+                // Whatever it is, it goes to a server as a credential.
+                Telling::Authorization => Said::Header,
+                other => Said::Name(other),
+            });
             if header { Some(Said::Header) } else { told }
         });
     }

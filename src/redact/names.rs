@@ -7,6 +7,8 @@ pub(super) enum Telling {
     Password,
     /// A secret, however simple.
     Secret,
+    /// A secret of several words.
+    Phrase,
     /// A token or a key with a purpose.
     Token,
     /// A scheme and a credential.
@@ -207,6 +209,11 @@ const PLAIN_HEADERS: &[&str] = &[
     "range",
     "via",
     // In a schema of a header list.
+    "required",
+    "enum",
+    "const",
+    "examples",
+    "pattern",
     "type",
     "description",
     "title",
@@ -235,6 +242,9 @@ pub(super) fn is_plain_header(name: &str) -> bool {
 pub(super) fn member(name: &str) -> Option<Telling> {
     let header_key = name.len() > 4 && name.to_ascii_lowercase().ends_with("-key");
     match telling(name) {
+        Some(Telling::Token) if name.to_ascii_lowercase().starts_with("authorization") => {
+            Some(Telling::Authorization)
+        }
         Some(Telling::Key) if header_key && !harmless_key(&words(name)) => Some(Telling::Token),
         other => other,
     }
@@ -257,22 +267,18 @@ pub(super) fn telling(name: &str) -> Option<Telling> {
     let ends = |all: &[&str]| all.iter().any(|end| last.ends_with(end));
     let is = |all: &[&str]| all.contains(&last.as_str());
     let before = words.len().checked_sub(2).map_or("", |i| words[i].as_str());
-    if ends(&[
-        "password",
-        "passwd",
-        "passphrase",
-        "passwort",
-        "passcode",
-        "pwd",
-        "userpass",
-    ]) || is(&["pass", "pw", "psw", "pgpass"])
+    if ends(&["password", "passwd", "passwort", "passcode", "pwd", "userpass"])
+        || is(&["pass", "pw", "psw", "pgpass"])
     {
         return Some(Telling::Password);
     }
-    if ends(&["secret"])
-        || is(&["mnemonic", "creds", "credential", "credentials"])
-        || before == "seed" && last == "phrase"
+    if ends(&["passphrase"])
+        || is(&["mnemonic"])
+        || matches!(before, "seed" | "pass" | "recovery") && last == "phrase"
     {
+        return Some(Telling::Phrase);
+    }
+    if ends(&["secret"]) || is(&["creds", "credential", "credentials"]) {
         return Some(Telling::Secret);
     }
     if ends(&["authorization"]) {
@@ -355,6 +361,10 @@ mod tests {
             ("dbPassword", Telling::Password),
             ("DB_PASS", Telling::Password),
             ("client_secret", Telling::Secret),
+            ("passphrase", Telling::Phrase),
+            ("SSH_KEY_PASSPHRASE", Telling::Phrase),
+            ("walletMnemonic", Telling::Phrase),
+            ("seed_phrase", Telling::Phrase),
             ("AWS_SECRET_ACCESS_KEY", Telling::Token),
             ("apiKey", Telling::Token),
             ("APIKey", Telling::Token),

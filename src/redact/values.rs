@@ -77,7 +77,6 @@ const STANDINS: &[&str] = &[
     "example",
     "insert",
     "replace",
-    "<",
     "changeme-",
 ];
 
@@ -109,7 +108,7 @@ pub(super) fn is_template(value: &[u8]) -> bool {
             .iter()
             .all(|b| b.is_ascii_alphanumeric() || b"_{}().:-$".contains(b));
     same || variable
-        || matches!(first, b'<' | b'{' | b'[')
+        || is_bracketed(value)
         || value.starts_with(b"%(")
         || value.starts_with(b"%s")
         || value.starts_with(b"%{")
@@ -118,13 +117,26 @@ pub(super) fn is_template(value: &[u8]) -> bool {
         || memchr::memmem::find(value, b"{{").is_some()
 }
 
+/// Begins with a bracket that is closed.
+fn is_bracketed(value: &[u8]) -> bool {
+    let close = match value.first() {
+        Some(b'<') => b'>',
+        Some(b'{') => b'}',
+        Some(b'[') => b']',
+        _ => return false,
+    };
+    memchr::memchr(close, value).is_some()
+}
+
 fn lower(value: &[u8]) -> String {
     String::from_utf8_lossy(value).to_ascii_lowercase()
 }
 
 fn is_standin(value: &[u8]) -> bool {
     let lower = lower(value);
-    STANDINS.iter().any(|part| lower.contains(part))
+    // `<key>`, `sk-<key>`; a bracket alone is a password's.
+    let angle = lower.find('<').is_some_and(|at| lower[at..].contains('>'));
+    angle || STANDINS.iter().any(|part| lower.contains(part))
 }
 
 fn has(value: &[u8], kind: fn(&u8) -> bool) -> bool {
@@ -229,7 +241,8 @@ pub(super) fn is_secret(value: &[u8], telling: Telling, spelled: Spelled) -> boo
         return false;
     }
     match telling {
-        Telling::Password | Telling::Secret => is_password(value, spelled),
+        Telling::Phrase if has(value, u8::is_ascii_whitespace) => is_phrase(value),
+        Telling::Password | Telling::Secret | Telling::Phrase => is_password(value, spelled),
         Telling::Token | Telling::Authorization | Telling::Cookie => is_token(value),
         Telling::Key => is_key(value),
     }
@@ -244,11 +257,8 @@ fn is_password(value: &[u8], spelled: Spelled) -> bool {
     let letters = value
         .iter()
         .all(|b| b.is_ascii_alphabetic() || b"_-.:/".contains(b));
-    let says = ["pass", "secret", "pwd", "token", "credential"]
-        .iter()
-        .any(|word| lower.contains(word));
     if WORDS.contains(&lower.as_str())
-        || letters && says
+        || letters && says_what(&lower)
         || value.iter().all(u8::is_ascii_digit) && value.len() < 6
     {
         return false;
@@ -261,6 +271,36 @@ fn is_password(value: &[u8], spelled: Spelled) -> bool {
         (false, true) => true,
         (false, false) => spelled.plain || !is_identifier(value) && has(value, u8::is_ascii_digit),
     }
+}
+
+/// Words that open something, and no sentence about them.
+pub(super) fn is_phrase(value: &[u8]) -> bool {
+    /// Words of the shortest.
+    const LEAST: usize = 3;
+    let words = || {
+        value
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty())
+    };
+    let word = |word: &[u8]| {
+        word.iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_!".contains(b))
+    };
+    words().count() >= LEAST && words().all(word) && !says_what(&lower(value)) && !is_standin(value)
+}
+
+/// Whether a text names what would stand there.
+fn says_what(lower: &str) -> bool {
+    let names = [
+        "pass",
+        "secret",
+        "pwd",
+        "token",
+        "credential",
+        "phrase",
+        "mnemonic",
+    ];
+    names.iter().any(|word| lower.contains(word))
 }
 
 /// Behind a name that says no more than that it is a key.
@@ -289,6 +329,10 @@ pub(super) fn is_secret_member(value: &[u8], telling: Telling) -> bool {
                 || super::assign::schemed(value).is_some()
         }
         Telling::Cookie => value.contains(&b'=') || is_token(value),
+        Telling::Password | Telling::Secret | Telling::Phrase if has(value, u8::is_ascii_whitespace) => {
+            value.len() >= 8 && !is_place(value) && !is_standin(value)
+        }
+        Telling::Password | Telling::Secret | Telling::Phrase => is_password(value, spelled),
         _ => is_secret(value, telling, spelled),
     }
 }

@@ -2,6 +2,7 @@
 
 mod harmless;
 mod linear;
+mod ordinary;
 mod shapes;
 
 use std::cell::Cell;
