@@ -13,6 +13,9 @@ const FILES: [&str; 2] = [include_str!("own.tsv"), include_str!("gitleaks.tsv")]
 /// Bytes behind a keyword that a rule looks at. The longest bounded match of any but certificates in base64.
 const AHEAD: usize = 2048;
 
+/// The same for rules that begin before their keyword: these are searched for, so all of it is read at each hit.
+const AHEAD_OF_SEARCH: usize = 256;
+
 /// A credential's format.
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -70,8 +73,10 @@ impl Rule {
             return None;
         }
         let from = keyword.saturating_sub(self.back);
-        let to = bytes.len().min(keyword + AHEAD);
-        super::worked(self.back + 64);
+        let ahead = if self.back == 0 { AHEAD } else { AHEAD_OF_SEARCH };
+        let to = bytes.len().min(keyword + ahead);
+        // The most that the expression reads.
+        super::worked(to - from);
         let groups = self.regex()?.captures(&bytes[from..to])?;
         let whole = groups.get(0)?;
         // The secret is the longest part that the rule names, or all.
