@@ -213,7 +213,7 @@ pub struct Journal {
 pub struct Limits {
     /// Decompressed request body.
     pub body_bytes: usize,
-    /// All request bodies under way together, decompressed and as they came.
+    /// All request bodies under way together, decompressed and as they came, and the answers that are read whole.
     pub bodies_bytes: usize,
     /// Least bytes a second of a request body; 0: any at all.
     pub body_rate: usize,

@@ -1,4 +1,4 @@
-//! Memory of all request bodies together, bounded by `limits.bodies_bytes`.
+//! Memory of all request bodies, and of answers that are read whole, together: bounded by `limits.bodies_bytes`.
 //!
 //! A body grows while it is read and while it is decoded, and waits where the bound is reached. Bodies that are half read
 //! could wait for each other for ever, so a part of the bound is set aside, large enough for any one body. Whoever waits

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt};
 use http::HeaderMap;
 use http_body_util::BodyExt;
@@ -14,7 +14,10 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{ReaderStream, StreamReader};
 
+use super::budget::{Budget, Hold};
+use super::buffers;
 use super::coding::Coding;
+use super::fault::Fault;
 use crate::journal::Gather;
 
 /// How a response body failed.
@@ -127,23 +130,64 @@ impl UpstreamBody {
         Some(frame.map(|f| f.into_data().unwrap_or_default()))
     }
 
-    /// All of it, if that is not more than `limit`. A body of one piece is not copied.
-    pub async fn whole(mut self, limit: usize) -> Result<Bytes, StreamFault> {
-        let mut all = BytesMut::new();
-        let mut first = None;
+    /// All of it, if that is not more than `limit`. A body of one piece is neither copied nor counted; what is put
+    /// together counts into `budget` until the last slice of it is gone.
+    pub(super) async fn whole(mut self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+        let mut all = Gathering::new(limit, budget);
         while let Some(piece) = self.next().await.transpose()? {
-            if all.len() + first.as_ref().map_or(0, Bytes::len) + piece.len() > limit {
-                return Err(StreamFault::TooLong(limit));
-            }
-            match first.take() {
-                None if all.is_empty() => first = Some(piece),
-                held => {
-                    all.extend_from_slice(&held.unwrap_or_default());
-                    all.extend_from_slice(&piece);
-                }
+            all.push(piece).await?;
+        }
+        Ok(all.done())
+    }
+}
+
+/// A body that is put together, within a limit of its own and the bound of all bodies.
+pub(super) struct Gathering {
+    limit: usize,
+    hold: Hold,
+    /// The only piece so far.
+    first: Option<Bytes>,
+    all: Vec<u8>,
+}
+
+impl Gathering {
+    pub(super) fn new(limit: usize, budget: &Budget) -> Self {
+        Self {
+            limit,
+            hold: budget.hold(),
+            first: None,
+            all: Vec::new(),
+        }
+    }
+
+    /// Adds a piece, and waits for room where it must: the fault is [`Code::BODIES_FULL`] where none comes.
+    ///
+    /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
+    pub(super) async fn push(&mut self, piece: Bytes) -> Result<(), Fault> {
+        let held = self.all.len() + self.first.as_ref().map_or(0, Bytes::len);
+        if held + piece.len() > self.limit {
+            return Err(StreamFault::TooLong(self.limit).into());
+        }
+        if held == 0 {
+            self.first = Some(piece);
+            return Ok(());
+        }
+        self.hold.grow_to(held + piece.len()).await?;
+        self.all.extend_from_slice(&self.first.take().unwrap_or_default());
+        self.all.extend_from_slice(&piece);
+        Ok(())
+    }
+
+    /// All of it.
+    pub(super) fn done(mut self) -> Bytes {
+        match self.first {
+            Some(only) => only,
+            None if self.all.is_empty() => Bytes::new(),
+            None => {
+                self.hold.settle(self.all.len());
+                buffers::share(self.all, self.hold)
             }
         }
-        Ok(first.unwrap_or_else(|| all.freeze()))
     }
 }
 

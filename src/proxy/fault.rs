@@ -77,7 +77,7 @@ codes! {
     /// Too many exchanges under way.
     OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.exchanges in the config";
     /// No room for the body.
-    BODIES_FULL = "bodies_full", 503, true, Us, "the request bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
+    BODIES_FULL = "bodies_full", 503, true, Us, "the bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
     /// The connection was refused or the network is not there.
     UNREACHABLE = "upstream_unreachable", 502, true, Upstream, "upstream cannot be reached; check its base_url in the config and the network";
     /// The host name does not resolve.

@@ -1,12 +1,13 @@
 //! Responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and what hangs below): the agent knows a
 //! response of several legs by its first leg's id, upstream keeps the last one under another.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use memchr::memmem;
 
-use super::download::StreamFault;
+use super::budget::Budget;
+use super::download::Gathering;
 use super::fault::{Code, Fault};
 use super::out::OutBody;
 use super::pace::Paced;
@@ -45,7 +46,7 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Resp
     {
         return Response::from_parts(parts, body);
     }
-    match collected(body, limit).await {
+    match collected(body, limit, &app.bodies).await {
         Ok(all) => {
             let text = renamed(&all, &mapped.upstream, &mapped.shown);
             let mut out = Response::new(OutBody::whole(text));
@@ -53,20 +54,16 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Resp
             *out.headers_mut() = headers::back(&parts.headers, true);
             out
         }
-        Err(fault) => ctx.refuse(fault.into()),
+        Err(fault) => ctx.refuse(fault),
     }
 }
 
-async fn collected(mut body: OutBody, limit: usize) -> Result<Bytes, StreamFault> {
-    let mut all = BytesMut::new();
+async fn collected(mut body: OutBody, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+    let mut all = Gathering::new(limit, budget);
     while let Some(frame) = body.frame().await.transpose()? {
-        let piece = frame.into_data().unwrap_or_default();
-        if all.len() + piece.len() > limit {
-            return Err(StreamFault::TooLong(limit));
-        }
-        all.extend_from_slice(&piece);
+        all.push(frame.into_data().unwrap_or_default()).await?;
     }
-    Ok(all.freeze())
+    Ok(all.done())
 }
 
 async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {

@@ -315,12 +315,15 @@ impl Exchange {
     async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
         let (parts, body) = response.into_parts();
         let read = match self.readable(&parts, body) {
-            Ok(body) => body.whole(self.app.config.limits.body_bytes).await,
+            Ok(body) => {
+                body.whole(self.app.config.limits.body_bytes, &self.app.bodies)
+                    .await
+            }
             Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
         };
         let text = match read {
             Ok(text) => text,
-            Err(fault) => return self.ctx.refuse(fault.into()),
+            Err(fault) => return self.ctx.refuse(fault),
         };
         let tooled = !self.prepared.tooled;
         let may = self.prepared.active.is_none()

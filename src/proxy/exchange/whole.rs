@@ -99,8 +99,8 @@ impl Exchange {
 }
 
 async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
-    let limit = exchange.app.config.limits.body_bytes;
-    body.whole(limit).await.map_err(Fault::from)
+    let app = &exchange.app;
+    body.whole(app.config.limits.body_bytes, &app.bodies).await
 }
 
 /// The legs of one reply.

@@ -64,6 +64,31 @@ async fn bombs_together_take_no_more_than_the_bound() {
 }
 
 #[tokio::test]
+async fn answers_in_one_piece_are_within_the_bound() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n";
+    let begun = format!("{head}{}", " ".repeat(900_000));
+    let upstream = Script::start(vec![Act::Hang(begun.into())]).await;
+    let mut config = config(&upstream.url);
+    config.limits.body_bytes = 1 << 20;
+    config.limits.bodies_bytes = 4 << 20;
+    let proxy = Proxy::start(config);
+    let free = proxy.app.bodies.free();
+    let request = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
+    let answers = join_all((0..5).map(|_| proxy.post("/v1/messages", "", request)));
+    let (answers, held) = tokio::join!(answers, async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        proxy.app.bodies.free()
+    });
+    assert!(held.0 < 1 << 20 && !held.1, "{held:?} of {free:?}");
+    let told = answers
+        .iter()
+        .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
+        .count();
+    assert!((1..5).contains(&told), "{answers:?}");
+    all_free(&proxy, free).await;
+}
+
+#[tokio::test]
 async fn a_body_for_which_there_is_no_room_is_a_503_with_a_time() {
     let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
     let mut config = config(&upstream.url);

@@ -254,12 +254,18 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
     let upstream = Script::start(vec![Act::Answer(chunks.into())]).await;
     let proxy = Proxy::start(config(&upstream.url));
     let place = proxy.app.upstreams.get("openai").unwrap();
-    for (limit, read) in [(5, Ok(Bytes::from("abcde"))), (4, Err(StreamFault::TooLong(4)))] {
+    for (limit, read) in [
+        (5, Ok(Bytes::from("abcde"))),
+        (4, Err(StreamFault::TooLong(4).into())),
+    ] {
         let rope = RopeBody::new(["{", "", "\"a\":1", "}"].map(Bytes::from));
         let sent = place
             .send(&http::Method::POST, "/v1/responses", http::HeaderMap::new(), rope)
             .await;
-        assert_eq!(sent.unwrap().into_body().whole(limit).await, read);
+        assert_eq!(
+            sent.unwrap().into_body().whole(limit, &proxy.app.bodies).await,
+            read
+        );
     }
     let (head, body) = upstream.received().remove(0);
     assert!(head.contains("content-length: 7\r\n"), "{head}");
