@@ -252,6 +252,13 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
             .headers_mut()
             .insert(HeaderName::from_static("x-baton-exchange"), id);
     }
+    // Known by the meter, so that an answer which failed before its first byte, and was replaced, has it, too.
+    let pinned = meter.read(|e| e.pinned.clone()).flatten();
+    if let Some(id) = pinned.and_then(|id| HeaderValue::try_from(id).ok()) {
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static("x-baton-handoff"), id);
+    }
     if let Some(why) = meter.read(|e| e.untooled).flatten() {
         response.headers_mut().insert(
             HeaderName::from_static("x-baton-untooled"),

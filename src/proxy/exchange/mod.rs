@@ -20,7 +20,7 @@ mod whole;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 
 use self::answer::Exchange;
 use super::body::Collected;
@@ -41,18 +41,11 @@ pub async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Respons
     if let Some(why) = exchange.prepared.unresolved {
         return exchange.unresolved_handoff(why);
     }
-    let pinned = exchange.pinned_id();
-    let mut response = match exchange.repeated() {
+    match exchange.repeated() {
         // In a box, like all that is rare: what is awaited here is as large as its largest branch.
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
         None => exchange.begin().await,
-    };
-    if let Some(id) = pinned.and_then(|id| HeaderValue::try_from(id).ok()) {
-        response
-            .headers_mut()
-            .insert(HeaderName::from_static("x-baton-handoff"), id);
     }
-    response
 }
 
 /// Sends the collected body on as it came and relays the answer.
