@@ -163,20 +163,7 @@ pub trait Wire: Send + Sync + 'static {
     /// The call that a hidden pair names as its sibling: its turn at or behind offset `from`, what that is
     /// made of, and which part it is.
     fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-        if sibling.is_empty() {
-            return None;
-        }
-        let region = view.body.get(from..)?;
-        // What a turn's first hit does not tell, no other one in it does.
-        let mut seen = None;
-        memmem::find_iter(region, &format!("\"{sibling}\"")).find_map(|hit| {
-            let turn = view
-                .turn_at(from + hit)
-                .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
-            let anatomy = self.anatomy(view, turn);
-            let part = anatomy.call(&view.body, sibling)?;
-            Some((turn, anatomy, part))
-        })
+        find_by_id(self, view, sibling, from)
     }
 
     /// The sibling by a name that holds while what stands before the call is edited, where its own does not.
@@ -318,6 +305,29 @@ pub trait Wire: Send + Sync + 'static {
     fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
         reply
     }
+}
+
+/// The call of this id at or behind offset `from`, as [`Wire::find_call`] tells it.
+fn find_by_id<W: Wire + ?Sized>(
+    wire: &W,
+    view: &View,
+    id: &str,
+    from: usize,
+) -> Option<(usize, Anatomy, usize)> {
+    if id.is_empty() {
+        return None;
+    }
+    let region = view.body.get(from..)?;
+    // What a turn's first hit does not tell, no other one in it does.
+    let mut seen = None;
+    memmem::find_iter(region, &format!("\"{id}\"")).find_map(|hit| {
+        let turn = view
+            .turn_at(from + hit)
+            .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
+        let anatomy = wire.anatomy(view, turn);
+        let part = anatomy.call(&view.body, id)?;
+        Some((turn, anatomy, part))
+    })
 }
 
 /// Whether a reply in one piece is an error, or tells of one: all APIs have it in a member of the same name, which

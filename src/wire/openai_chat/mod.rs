@@ -46,6 +46,15 @@ impl Wire for OpenaiChat {
         message::bound(view)
     }
 
+    /// Calls are a list of their own, behind all that is said, also where agents write that member first: from within a
+    /// message's text on, all of its calls count.
+    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+        let from = view
+            .turn_at(from)
+            .map_or(from, |turn| view.turns[turn].span.start);
+        super::find_by_id(self, view, sibling, from)
+    }
+
     fn tool(&self, view: &View, description: &str) -> Option<Edit> {
         request::tool(view, description)
     }
