@@ -105,6 +105,8 @@ pub enum Answer {
     NothingToHandOff,
     /// The prompt was over the limit.
     TooLong,
+    /// The turn was cut off behind the call: out of room, or by a filter.
+    CutOff,
 }
 
 impl Answer {
@@ -123,6 +125,9 @@ impl Answer {
             }
             Self::TooLong => {
                 "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one."
+            }
+            Self::CutOff => {
+                "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done."
             }
         }
     }

@@ -35,7 +35,7 @@ pub enum Verdict {
         /// Why, in the model's words.
         reason: Option<String>,
     },
-    /// The agent has calls of its own to answer: ours are remembered, and the response ends as it did.
+    /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
     Mixed(Vec<Refused>),
     /// The call is answered with an error, and the model asked again.
     AskAgain(Refused),
@@ -67,7 +67,10 @@ pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
         };
     }
     if !report.stop.natural() {
-        return Verdict::End(Ending::Own);
+        return match cut_off(report) {
+            none if none.is_empty() => Verdict::End(Ending::Own),
+            all => Verdict::Mixed(all),
+        };
     }
     if !report.calls.is_empty() {
         return Verdict::Mixed(mixed(report, now));
@@ -93,6 +96,23 @@ fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
         })
     });
     refused.map_or(Verdict::End(Ending::WithoutCall), Verdict::AskAgain)
+}
+
+/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
+/// them, and what it thought in front of them is bound to them. None of them takes effect.
+fn cut_off(report: &LegReport) -> Vec<Refused> {
+    if !matches!(report.stop, Stop::Truncated | Stop::Refused) {
+        return Vec::new();
+    }
+    let last = report.calls.last().map(|(_, at)| *at);
+    let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
+    before
+        .map(|call| Refused {
+            call: call.clone(),
+            answer: Answer::CutOff,
+            pending: None,
+        })
+        .collect()
 }
 
 /// Every hidden call of a mixed batch is answered; the last good one is pending.

@@ -64,17 +64,22 @@ pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: u
         .find(|call| call.id == begun.id)
 }
 
-/// Where the text of an output item, looking like ours, is broken up. Its parts are one text: agents join them.
-pub(super) fn breaks(text: &[u8], item: Span) -> Vec<Edit> {
+/// The texts of an output item that is a message: the index of each part, and its literal.
+pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
     if json::get_string(text, item, "type").is_none_or(|t| t != "message") {
         return Vec::new();
     }
     let content = json::get(text, item, "content").unwrap_or_default();
-    let mut breaker = Breaker::default();
-    json::elements(text, content)
-        .into_iter()
-        .filter_map(|part| part_text(text, part))
-        .flat_map(|said| break_edits(text, said, &mut breaker))
+    let parts = (0..).zip(json::elements(text, content));
+    parts
+        .filter_map(|(n, part)| Some((n, part_text(text, part)?)))
+        .collect()
+}
+
+/// Where the texts of an output item, looking like ours, are broken up.
+pub(super) fn breaks(text: &[u8], item: Span, breaker: &mut Breaker) -> Vec<Edit> {
+    let said = texts(text, item).into_iter();
+    said.flat_map(|(_, literal)| break_edits(text, literal, breaker))
         .collect()
 }
 
@@ -94,9 +99,8 @@ pub(super) fn break_edits(text: &[u8], literal: Span, breaker: &mut Breaker) -> 
         .collect()
 }
 
-/// An output item as the agent sees it.
-pub(super) fn shown(text: &[u8], item: Span) -> String {
-    let edits = breaks(text, item);
+/// An output item as the agent sees it: with the edits that break up what looks like ours.
+pub(super) fn shown(text: &[u8], item: Span, edits: Vec<Edit>) -> String {
     if edits.is_empty() {
         return raw(text, item);
     }
@@ -113,6 +117,8 @@ pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
 /// Takes the items under `output` into a report, and returns those that the agent sees.
 pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport, watch: Watch) -> Vec<String> {
     let mut seen = Vec::new();
+    // All texts are one: agents join them.
+    let mut breaker = Breaker::default();
     for item in output(text, response) {
         if watch.hide && is_ours(text, item) {
             report
@@ -124,8 +130,9 @@ pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport, w
             report.calls.push((id, report.parts));
         }
         report.parts += 1;
-        report.broken_up += breaks(text, item).len();
-        seen.push(shown(text, item));
+        let edits = breaks(text, item, &mut breaker);
+        report.broken_up += edits.len();
+        seen.push(shown(text, item, edits));
     }
     seen
 }

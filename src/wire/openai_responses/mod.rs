@@ -17,8 +17,8 @@ mod usage;
 use bytes::Bytes;
 
 use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Role, Said, Shape, Spoken, Unread,
-    View, Watch, Wire, WireId,
+    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Role, Said, Shape, Spoken, Turn,
+    Unread, View, Watch, Wire, WireId,
 };
 use crate::handoff::record::HiddenPair;
 use crate::json::Span;
@@ -61,6 +61,14 @@ impl Wire for OpenaiResponses {
         let here = &view.turns[turn];
         let refers = || item::Item::read(&view.body, here.span).reference;
         here.role == Role::Assistant || here.role == Role::Other && refers()
+    }
+
+    /// The model's items that stand together.
+    fn message(&self, view: &View, turn: usize) -> std::ops::Range<usize> {
+        let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
+        let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
+        let behind = view.turns[turn + 1..].iter().take_while(|t| models(t));
+        turn - before.count()..turn + 1 + behind.count()
     }
 
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {

@@ -7,6 +7,9 @@ use crate::json;
 
 use super::item::{ASIDE_ITEM, SENTINEL_ITEM};
 
+/// How much of a response's id goes into the id of an item of ours: the API takes 64 bytes.
+const ID_BYTES: usize = 48;
+
 /// An item of our own, a message.
 pub(super) struct OwnMessage {
     id: String,
@@ -15,11 +18,16 @@ pub(super) struct OwnMessage {
 }
 
 impl OwnMessage {
-    /// A sentinel or aside is known by its item's id, too. `phase`: the model's messages have one.
-    pub(super) fn new(text: &str, place: usize, phase: bool) -> Self {
+    /// A sentinel or aside is known by its item's id, too; any other text by the upstream `response` that it is said
+    /// behind, since two items of one id are refused. `phase`: the model's messages have one.
+    pub(super) fn new(text: &str, response: &str, phase: bool) -> Self {
         let id = match mark(text) {
             Some((prefix, id)) => format!("{prefix}{}", id.simple()),
-            None => format!("msg_note_{place}"),
+            None => {
+                let own = response.trim_start_matches("resp_").chars();
+                let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
+                format!("msg_note_{}", own.collect::<String>())
+            }
         };
         Self {
             id,

@@ -37,7 +37,7 @@ pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes
     identity.take(&first.body, echo::whole(&first.body));
     let (mut all, mut phase) = (Vec::new(), false);
     let mut items: Vec<String> = opening
-        .map(|text| OwnMessage::new(text, 0, phase).done())
+        .map(|text| OwnMessage::new(text, "", phase).done())
         .into_iter()
         .collect();
     for leg in legs {
@@ -52,7 +52,7 @@ pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes
         let mut again = LegReport::default();
         items.extend(echo::take_output(&leg.body, response, &mut again, watch));
         if let Some(text) = &leg.then {
-            items.push(OwnMessage::new(text, items.len(), phase).done());
+            items.push(OwnMessage::new(text, &leg.report.id, phase).done());
         }
         all.extend(usage::of(&leg.body, response));
     }

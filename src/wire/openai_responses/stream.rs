@@ -64,7 +64,7 @@ pub(super) struct Stream {
 struct Text {
     /// Upstream's index of the item and of the part.
     key: (u64, u64),
-    /// What was seen before it: the parts of an item are one text, since agents join them.
+    /// What was seen before it: the parts of all items of a leg are one text, since agents join them.
     before: Breaker,
     /// What was seen with it.
     now: Breaker,
@@ -164,7 +164,7 @@ impl Dialect for Stream {
 
     fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         let index = self.items.len();
-        let message = OwnMessage::new(text, index, self.phase);
+        let message = OwnMessage::new(text, &self.report.id, self.phase);
         for (event, members) in message.events(index) {
             self.own_event(event, &members, out);
         }
@@ -258,8 +258,8 @@ impl Stream {
             self.report.calls.push((id, self.report.parts));
         }
         let shown = self.slot(index);
-        self.items[shown] = echo::shown(data, item);
-        let edits = echo::breaks(data, item);
+        let edits = echo::breaks(data, item, &mut self.so_far());
+        self.items[shown] = echo::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
 
@@ -285,8 +285,8 @@ impl Stream {
             return;
         }
         let shown = self.slot(index);
-        self.items[shown] = echo::shown(data, item);
-        let edits = echo::breaks(data, item);
+        let edits = self.item_breaks(index, data, item);
+        self.items[shown] = echo::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
 
@@ -357,12 +357,32 @@ impl Stream {
         echo::break_edits(data, literal, &mut self.text(key).now)
     }
 
-    /// The text of a part; a new one goes on from the item's last.
+    /// What was seen with the last text.
+    fn so_far(&self) -> Breaker {
+        self.texts.last().map_or_else(Breaker::default, |text| text.now)
+    }
+
+    /// Where the texts of a finished item are broken up.
+    fn item_breaks(&mut self, index: u64, data: &[u8], item: Span) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        for (part, literal) in echo::texts(data, item) {
+            let streamed = self.texts.iter().any(|text| text.key == (index, part));
+            let text = self.text((index, part));
+            text.now = text.before;
+            let broken = echo::break_edits(data, literal, &mut text.now);
+            if !streamed {
+                self.report.broken_up += broken.len();
+            }
+            edits.extend(broken);
+        }
+        edits
+    }
+
+    /// The text of a part; a new one goes on from the last.
     fn text(&mut self, key: (u64, u64)) -> &mut Text {
         let known = self.texts.iter().position(|text| text.key == key);
         let i = known.unwrap_or_else(|| {
-            let earlier = self.texts.iter().rev().find(|text| text.key.0 == key.0);
-            let before = earlier.map_or_else(Breaker::default, |text| text.now);
+            let before = self.so_far();
             self.texts.push(Text {
                 key,
                 before,

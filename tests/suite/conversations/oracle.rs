@@ -302,9 +302,7 @@ impl Exchange {
     }
 
     fn show(&mut self, blocks: &[Value]) {
-        let apart = self.agent.tongue.traits.apart;
-        self.shown
-            .extend(scrubbed(blocks, apart).into_iter().map(Shown::Block));
+        self.shown.extend(scrubbed(blocks).into_iter().map(Shown::Block));
     }
 
     fn leg(&mut self, reply: &Reply) -> Option<Outcome> {
@@ -328,7 +326,7 @@ impl Exchange {
             return self.end(stop);
         }
         if !natural {
-            return self.without_call(visible, stop);
+            return self.cut_off(reply, visible, stop);
         }
         if calls {
             return self.mixed(reply, &hidden, &visible);
@@ -372,6 +370,24 @@ impl Exchange {
             Some(_) if traits.thought_is_content => false,
             Some(_) => self.shown.is_empty() && visible.iter().all(is_thinking),
         }
+    }
+
+    /// A turn that was cut off: calls of ours are dropped but for those in front of one of the agent's, which are answered.
+    fn cut_off(&mut self, reply: &Reply, visible: Vec<Value>, stop: &str) -> Option<Outcome> {
+        let theirs = |p: &Part| block(p)["type"] == "tool_use" && !is_hidden(p);
+        let last = reply.parts.iter().rposition(theirs).unwrap_or_default();
+        let answered: Vec<&Part> = reply.parts[..last].iter().filter(|p| is_hidden(p)).collect();
+        if answered.is_empty() {
+            return self.without_call(visible, stop);
+        }
+        self.show(&visible);
+        let said = reply.parts.iter().enumerate();
+        let said = said.filter(|(at, p)| *at < last || !is_hidden(p));
+        self.view.say(said.map(|(_, p)| block(p)).collect());
+        self.view.paired = true;
+        let answers = answered.into_iter().map(|call| result(call, Answer::CutOff));
+        self.view.owed.extend(answers);
+        self.end(stop)
     }
 
     fn mixed(&mut self, reply: &Reply, hidden: &[&Part], visible: &[Value]) -> Option<Outcome> {

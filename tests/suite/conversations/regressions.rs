@@ -133,6 +133,70 @@ fn pairs_are_found_without_ids_where_two_conversations_open_alike() {
     holds_with(ways, vec![pair, says, fires, plain(1), plain(1)]);
 }
 
+/// An agent that writes `tool_calls` in front of `content`: the calls stand behind the sentinel all the same.
+#[test]
+fn a_pair_in_the_cut_message_is_found_where_calls_are_written_in_front_of_the_text() {
+    let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
+    let fires = leg(&[Piece::Think, Piece::Good(0)], End::Natural);
+    let ways = Ways {
+        no_thoughts: true,
+        ..Ways::default()
+    };
+    for stream in [true, false] {
+        let legs = vec![fires.clone(), mixed.clone()];
+        holds_with(ways, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
+    }
+}
+
+/// Reasoning is bound to the call behind it, and Gemini's signature stands on the first call: a call of ours in front of
+/// the agent's own stays where the turn was cut off, and does nothing.
+#[test]
+fn a_call_in_front_of_the_agents_own_stays_in_a_turn_that_was_cut_off() {
+    for stream in [true, false] {
+        for hidden in [&[Piece::Good(0)][..], &[Piece::Broken, Piece::Good(0)]] {
+            let pieces = [&[Piece::Think], hidden, &[Piece::Call, Piece::Good(1)]].concat();
+            let cut_off = turn(0, stream, vec![leg(&pieces, End::MaxTokens)]);
+            holds(vec![cut_off, plain(0), plain(0)]);
+        }
+    }
+}
+
+/// Agents that keep an answer as one text join its items, with nothing between (goose).
+#[test]
+fn a_mark_over_two_texts_of_an_answer_is_broken_up() {
+    for stream in [true, false] {
+        let halves = [Piece::Text(5), Piece::Think, Piece::Text(6)];
+        let quoting = turn(0, stream, vec![leg(&halves, End::Natural)]);
+        holds(vec![quoting, plain(0), plain(0)]);
+        let with_call = [Piece::Text(5), Piece::Think, Piece::Text(6), Piece::Call];
+        let quoting = turn(0, stream, vec![leg(&with_call, End::Natural)]);
+        holds(vec![quoting, plain(0), plain(0)]);
+    }
+}
+
+/// An error of ours in place of an answer that failed before its first byte names the handoff, as every answer to a pinned
+/// request does.
+#[test]
+fn an_answer_that_fails_at_once_names_the_handoff_that_it_was_pinned_to() {
+    let says = leg(&[Piece::Text(0)], End::Natural);
+    let fires = vec![leg(&[Piece::Good(0)], End::Natural), says.clone()];
+    let cut = LegPlan {
+        trouble: Some(Trouble::Cut(0)),
+        ..says.clone()
+    };
+    let fails = turn(0, false, vec![cut, says]);
+    holds(vec![plain(0), turn(0, true, fires), fails, plain(0)]);
+}
+
+/// What stands in for a dropped call is an item of its own each time: two of one id are refused.
+#[test]
+fn two_dropped_calls_are_two_items() {
+    for stream in [true, false] {
+        let bare = || turn(0, stream, vec![leg(&[Piece::Good(0)], End::MaxTokens)]);
+        holds(vec![bare(), bare(), plain(0)]);
+    }
+}
+
 /// Upstream's own call is named by its item's id alone: ours come one after the other, each with its result.
 #[test]
 fn two_calls_beside_one_that_is_named_by_its_id() {

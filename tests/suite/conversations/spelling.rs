@@ -36,17 +36,13 @@ pub fn result(call: &Part, answer: Answer) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": answer.text()})
 }
 
-/// Blocks as they are shown. What looks like a sentinel is broken up over all texts of a message, unless they stand
-/// `apart`.
-pub fn scrubbed(blocks: &[Value], apart: bool) -> Vec<Value> {
+/// Blocks as they are shown. What looks like a sentinel is broken up over all texts of a message.
+pub fn scrubbed(blocks: &[Value]) -> Vec<Value> {
     let mut before = String::new();
     let mut out = Vec::new();
     for block in blocks {
         let mut block = block.clone();
         if block["type"] == "text" {
-            if apart {
-                before.clear();
-            }
             let seen = scrub(&before).len();
             before.push_str(block["text"].as_str().unwrap());
             block["text"] = scrub(&before)[seen..].into();
