@@ -86,8 +86,8 @@ fn of_two_keys_that_overlap_nothing_stays() {
 fn what_only_looks_like_it_stays() {
     for text in [
         // A value called `headers` opens nothing in the next event.
-        "data: {\"headers\":\"x\"}\n\ndata: {\"a\":\"text\"}\n\n",
-        r#"{"headers":"x","b":{"a":"text"}}"#,
+        "data: {\"max_tokens\":1,\"headers\":\"x\"}\n\ndata: {\"a\":\"text\"}\n\n",
+        r#"{"max_tokens":1,"headers":"x","b":{"a":"text"}}"#,
         r#"{"pass":120,"password":null,"token":1234567}"#,
         r#"{"required":["password","token"],"a":["authorization","secret"]}"#,
         r#"{"password":"<your password>","secret":"[none]","token":"{{ token }}"}"#,
