@@ -107,7 +107,7 @@ pub struct App {
     clients: Keyring,
     guard: Guard,
     exchanges: Arc<Semaphore>,
-    /// Knows the config's keys; paths are shown without them.
+    /// Knows the config's keys and patterns; what is told, in events and logs, is told without them.
     redactor: Redactor,
 }
 
@@ -119,7 +119,7 @@ impl App {
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        let redactor = Redactor::default().knowing(secrets);
+        let redactor = Redactor::lazy(&config.journal.redact).knowing(secrets);
         let clients = Keyring::new(&config.clients);
         let guard = Guard::new(&config.server);
         let tool = match &config.handoff.description {

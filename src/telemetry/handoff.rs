@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::handoff::record::Handoff;
+use crate::redact::Redactor;
 
 /// What is told of a handoff when it is written: to the log at once, to viewers, and to the counters with its exchange.
 /// The names are API.
@@ -16,7 +17,7 @@ pub struct HandoffEvent {
     pub conversation: String,
     /// Who began it.
     pub origin: &'static str,
-    /// Why, where that was said.
+    /// Why, where that was said; without credentials.
     pub reason: Option<String>,
     /// The wire.
     pub wire: &'static str,
@@ -33,16 +34,23 @@ pub struct HandoffEvent {
 }
 
 impl HandoffEvent {
-    /// Of a handoff that was written in `exchange`; sizes in bytes.
-    pub fn of(handoff: &Handoff, exchange: &str, before_bytes: u64, after_bytes: u64) -> Self {
+    /// Of a handoff that was written in `exchange`, with the sizes of the request before and after it in bytes. The model's
+    /// and the agent's texts in it are redacted: it goes to the log and to viewers.
+    pub fn of(
+        handoff: &Handoff,
+        exchange: &str,
+        (before_bytes, after_bytes): (u64, u64),
+        redactor: &Redactor,
+    ) -> Self {
+        let clean = |text: &Option<String>| text.as_deref().map(|text| redactor.text(text).into_owned());
         Self {
             id: handoff.id.to_string(),
             exchange: exchange.to_owned(),
             conversation: handoff.conversation.clone(),
             origin: handoff.origin.name(),
-            reason: handoff.reason.clone(),
+            reason: clean(&handoff.reason),
             wire: handoff.wire.name(),
-            model: handoff.model.clone(),
+            model: clean(&handoff.model),
             at_ms: handoff.created_ms,
             prompt_bytes: handoff.prompt.len() as u64,
             before_bytes,

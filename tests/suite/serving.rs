@@ -1,13 +1,13 @@
 //! What `baton serve` says to the person who started it, and what others can know of it.
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 
 use baton_proxy::strict::{Options, Reply, Seen, Strict};
 use http_body_util::BodyExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::program::{Program, config_for};
@@ -79,10 +79,22 @@ async fn the_greeting_ends_with_the_line_to_paste_and_the_log_is_short() {
 
 #[tokio::test]
 async fn a_handoff_is_an_event_of_its_own() {
+    let key = format!("sk-ant-{}{}AA", "api03-", "aB3_".repeat(23) + "x");
+    let reason = format!("hunter2, then {key}");
+    let model = move |seen: &Seen| match model(seen) {
+        fired if fired == handoff() => {
+            Reply::text("").call("session_handoff", json!({"prompt": PROMPT, "reason": reason}))
+        }
+        other => other,
+    };
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
-    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
-    let program = Program::start(&config, &state);
+    let redact = "journal.redact = ['hunter[0-9]']";
+    let (config, state) = (
+        config_for(&provider, dir.path(), redact),
+        dir.path().join("state"),
+    );
+    let mut program = Program::start_logging(&config, &state);
     let events = format!("{}/api/events", program.admin).parse().unwrap();
     let mut events = client().get(events).await.unwrap().into_body();
     events.frame().await.unwrap().unwrap();
@@ -105,7 +117,10 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&event["origin"], &latest["origin"]),
         (&"model".into(), &"model".into())
     );
-    assert_eq!(event["reason"], "done");
+    // Whoever reads logs or watches need not be allowed to read what the model says.
+    let told = event["reason"].as_str().unwrap();
+    assert!(told.starts_with("[redacted:custom], then [redacted:"), "{told}");
+    assert!(!event.to_string().contains("sk-ant-"), "{event}");
     assert_eq!(event["prompt_bytes"], PROMPT.len());
     let sizes: Vec<_> = provider.requests().iter().map(|seen| seen.raw.len()).collect();
     assert_eq!(
@@ -129,6 +144,21 @@ async fn a_handoff_is_an_event_of_its_own() {
         sizes[1]
     );
     assert!(metrics.contains(counted) && metrics.contains(&after), "{metrics}");
+    signal(&program, "-TERM");
+    program.child.wait().unwrap();
+    let mut log = String::new();
+    program
+        .child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    assert!(
+        log.contains(" by model ") && log.contains("[redacted:custom]"),
+        "{log}"
+    );
+    assert!(!log.contains("hunter2") && !log.contains("sk-ant-"), "{log}");
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ impl Exchange {
         let before = self.ctx.meter.read(|e| e.sent_bytes.last().copied());
         let before = before.flatten().unwrap_or_default();
         let after = splice::len(&self.fresh(&handoff.head).rope) as u64;
-        let event = HandoffEvent::of(handoff, &self.ctx.id, before, after);
+        let event = HandoffEvent::of(handoff, &self.ctx.id, (before, after), &self.app.redactor);
         match self.app.config.log.json {
             true => event.log(),
             false => event.log_line(),
