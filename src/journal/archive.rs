@@ -44,7 +44,7 @@ pub(super) struct Archive {
     last: (i64, i64),
     /// Exchanges that are over, and whose row does not say so yet.
     unended: Vec<String>,
-    /// Exchanges whose beginning could not be read.
+    /// Exchanges whose beginning was lost: what is written of them later is not whole.
     odd: HashSet<Arc<str>>,
 }
 
@@ -95,7 +95,9 @@ impl Archive {
 
     /// Ends rows that lost their end, inside a transaction.
     fn end_lost(&mut self) -> rusqlite::Result<()> {
-        for id in std::mem::take(&mut self.unended) {
+        // They are let go when the transaction is committed.
+        for i in 0..self.unended.len() {
+            let id = self.unended[i].clone();
             self.last.1 += 1;
             let ended = self.last.1;
             if let Some(open) = self.change(&id) {
@@ -111,10 +113,16 @@ impl Archive {
         Ok(())
     }
 
-    /// The ends of these will not come. Bounded like what waits for it, since there may be no transaction for long.
+    /// The ends of these will not come.
+    ///
+    /// They are under way no longer, so that their rows may go where room is needed. Called between transactions, where
+    /// all that is known of them is written.
     pub(super) fn lose_ends(&mut self, ids: Vec<String>) {
-        let room = MOST_LOST_ENDS.saturating_sub(self.unended.len());
-        self.unended.extend(ids.into_iter().take(room));
+        for id in ids {
+            self.open.remove(id.as_str());
+            // Also of those that are not known: their beginning may still wait in the queue.
+            self.unend(id);
+        }
     }
 
     /// Ends that are still to be written.
@@ -123,11 +131,26 @@ impl Archive {
         self.unended.len()
     }
 
-    /// Leaves a note out: there is no room for it.
+    /// Has the row be ended with the next transaction. Bounded, since there may be no transaction for long: a row beyond it
+    /// looks open until it is the oldest and goes.
+    fn unend(&mut self, id: String) {
+        if self.unended.len() < MOST_LOST_ENDS {
+            self.unended.push(id);
+        }
+    }
+
+    /// Leaves a note out: there is no room for it, or its transaction has failed already.
     pub(super) fn skip(&mut self, note: &Note) {
         match note {
-            Note::End { event, .. } => self.lose_ends(vec![event.id.clone()]),
-            Note::Begin(_) | Note::Flush(_) => {}
+            Note::End { event, .. } => {
+                self.odd.remove(event.id.as_str());
+                // Without a row there is nothing to end.
+                if self.open.remove(event.id.as_str()).is_some() || self.forgot {
+                    self.unend(event.id.clone());
+                }
+            }
+            Note::Begin(begun) => self.is_odd(Some(begun.id.as_str().into())),
+            Note::Flush(_) => {}
             Note::Sent { id, .. }
             | Note::Answered { id, .. }
             | Note::Received { id, .. }
@@ -140,7 +163,7 @@ impl Archive {
         }
     }
 
-    /// A note of this exchange could not be read.
+    /// A note of this exchange could not be read, or was left out.
     pub(super) fn is_odd(&mut self, id: Option<Arc<str>>) {
         let Some(id) = id else { return };
         match self.open.get_mut(&id) {
@@ -202,6 +225,7 @@ impl Archive {
         }
         self.pool.settle(&self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
+        self.unended.clear();
         Ok(())
     }
 
@@ -223,7 +247,13 @@ impl Archive {
     }
 
     fn lose_open(&mut self) {
-        self.open.clear();
+        for (id, open) in std::mem::take(&mut self.open) {
+            match open.slip.ended {
+                Some(_) => self.unend(id.to_string()),
+                // Its row may have gone with the transaction.
+                None => self.is_odd(Some(id)),
+            }
+        }
         self.changed.clear();
         self.forgot = true;
     }

@@ -221,6 +221,8 @@ impl Keeper {
                 open.waiting.push(done);
             } else if open.written.is_ok() {
                 open.written = self.write(note, state);
+            } else {
+                self.archive.skip(&note);
             }
             open.bytes += ROW + self.archive.pool.take_fresh();
             self.load.done(weight);
@@ -321,12 +323,16 @@ impl Keeper {
     fn write(&mut self, note: Note, state: &mut State) -> rusqlite::Result<()> {
         let id = note.exchange();
         let write = AssertUnwindSafe(|| self.archive.write(note));
-        catch_unwind(write).unwrap_or_else(|_| {
+        let written = catch_unwind(write).unwrap_or_else(|_| {
             state.is_odd();
             self.load.lost(1);
-            self.archive.is_odd(id);
+            self.archive.is_odd(id.clone());
             Ok(())
-        })
+        });
+        if written.is_err() {
+            self.archive.is_odd(id);
+        }
+        written
     }
 
     fn roll_back(&mut self) {

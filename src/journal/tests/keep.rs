@@ -258,6 +258,128 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     );
 }
 
+/// Words that nobody has said before, and that hardly pack: about `bytes` of them.
+fn noise(n: u32, bytes: usize) -> Bytes {
+    let words = (0..bytes as u64 / 17).map(|i| {
+        let n = (u64::from(n) << 32 | i) + 1;
+        format!(
+            "{:016x}",
+            n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+                .wrapping_mul(n | 1)
+        )
+    });
+    let text = words.collect::<Vec<_>>().join(" ");
+    json!({"model": "m", "messages": [said("user", &text)]})
+        .to_string()
+        .into()
+}
+
+#[test]
+fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Settings {
+        max_bytes: 1 << 20,
+        ..settings()
+    };
+    let tap = start(&small, dir.path(), &[]).unwrap();
+    // Large ones, then smaller ones, until not even a small one finds room. None of them ends meanwhile.
+    let mut under_way = 0;
+    for bytes in [200_000, 50_000, 1_500] {
+        let before = tap.dropped();
+        while tap.dropped() == before {
+            assert!(under_way < 2_000);
+            for _ in 0..if bytes > 10_000 { 1 } else { 8 } {
+                let received = noise(under_way, bytes);
+                let recording = tap.exchange(&id(under_way));
+                recording.begin(|| begun(&id(under_way), "c", &received));
+                under_way += 1;
+            }
+            assert!(tap.flush(LONG));
+        }
+    }
+    for n in 0..under_way {
+        tap.end(&over(&id(n), "c", 1, &[]));
+    }
+    assert!(tap.flush(LONG));
+    for n in 10_000..10_100 {
+        let received = noise(n, 300);
+        note(
+            &tap,
+            n,
+            &received,
+            from_ref(&received),
+            &[],
+            &Bytes::from_static(b"{}"),
+        );
+        assert!(tap.flush(LONG));
+    }
+    let query = query(dir.path());
+    let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
+    assert!(!row.open && !row.partial, "{row:?}");
+    // Of those that ended without room none is under way for ever.
+    for n in 0..under_way {
+        assert!(query.row(&id(n)).unwrap().is_none_or(|row| !row.open), "{n}");
+    }
+}
+
+#[test]
+fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Settings {
+        max_bytes: 1 << 20,
+        ..settings()
+    };
+    let tap = start(&small, dir.path(), &[]).unwrap();
+    let received = noise(1, 600_000);
+    let id = note(
+        &tap,
+        1,
+        &received,
+        from_ref(&received),
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    assert!(
+        query
+            .body(&id, Side::Received)
+            .unwrap()
+            .is_none_or(|body| body.is_empty())
+    );
+    assert!(query.row(&id).unwrap().unwrap().partial);
+}
+
+#[test]
+fn what_a_rolled_back_transaction_took_along_is_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let one = body(&[said("user", "y")]);
+    let begin = |n| note::Note::Begin(Box::new(begun(&id(n), "c", &one)));
+    let end = |n| note::Note::End {
+        event: Box::new(over(&id(n), "c", one.len(), &[])),
+        partial: false,
+    };
+    archive.begin_writing().unwrap();
+    archive.write(begin(1)).unwrap();
+    archive.settle().unwrap();
+    // The first one's end and the second one's beginning are lost.
+    archive.begin_writing().unwrap();
+    archive.write(end(1)).unwrap();
+    archive.write(begin(2)).unwrap();
+    archive.conn.execute_batch("ROLLBACK").unwrap();
+    archive.rolled_back();
+    archive.begin_writing().unwrap();
+    archive.write(end(2)).unwrap();
+    archive.settle().unwrap();
+    for n in [1, 2] {
+        let row = query(dir.path()).row(&id(n)).unwrap().unwrap();
+        assert!(!row.open && row.partial, "{row:?}");
+    }
+}
+
 #[test]
 fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
