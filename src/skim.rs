@@ -72,9 +72,12 @@ impl Skim {
         Some(span.end)
     }
 
-    /// How often `STEM` stands in the body, as far as somebody has looked.
-    pub fn stem_count(&self) -> usize {
-        self.stems.as_ref().map_or(0, Vec::len)
+    /// How often `STEM` stands in `text`, which is counted here where it was not read ahead.
+    pub fn stem_count(&self, text: &[u8]) -> usize {
+        match &self.stems {
+            Some(stems) => stems.len(),
+            None => memchr::memmem::find_iter(text, STEM).count(),
+        }
     }
 
     /// How many objects and arrays `text` has: exactly where it was read ahead, else every `{` in it, also in strings.

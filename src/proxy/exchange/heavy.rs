@@ -17,7 +17,7 @@ const CONTAINER: usize = 512;
 
 /// How much work a request is, in ordinary bytes.
 pub(super) fn weight(text: &[u8], skim: &Skim) -> usize {
-    let marks = skim.stem_count().saturating_mul(MARK);
+    let marks = skim.stem_count(text).saturating_mul(MARK);
     let containers = skim.container_count(text).saturating_mul(CONTAINER);
     text.len().saturating_add(marks).saturating_add(containers)
 }
@@ -41,6 +41,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::handoff::sentinel::STEM;
     use crate::skim::Skimmer;
 
     /// The runtime has one thread, and the work ends only when another task has run.
@@ -63,6 +64,13 @@ mod tests {
     #[test]
     fn marks_weigh_more_than_text() {
         assert_eq!(weight(b"[1]", &Skim::default()), 3);
+        // As much whether it came compressed, and so was not looked at, or not.
+        let text = [b" ", STEM, b" "].concat().repeat(9);
+        let mut skimmer = Skimmer::default();
+        skimmer.read(&text);
+        let seen = weight(&text, &skimmer.done(&text));
+        assert_eq!(seen, text.len() + 9 * MARK);
+        assert_eq!(weight(&text, &Skim::default()), seen);
     }
 
     fn read_ahead(text: &str) -> Skim {
