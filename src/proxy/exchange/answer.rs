@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http::{Response, StatusCode, header, response::Parts};
 
+use super::legs::{self, Tries};
 use super::prepare::{Prepared, body_hash};
 use super::whole::Asked;
-use super::{is_model_call, legs, shaped, stream, whole};
+use super::{is_model_call, shaped, stream, whole};
 use crate::config::Mode;
 use crate::handoff::plan::{Cut, Rewritten};
 use crate::handoff::record::{Handoff, HandoffId};
@@ -485,8 +486,13 @@ impl Exchange {
     }
 
     /// Sends a leg until it is answered well or may not be tried any more.
-    pub(super) async fn persist(&self, leg: &Rewritten, streamed: bool) -> Option<(Parts, UpstreamBody)> {
-        legs::persist(self, leg, streamed).await
+    pub(super) async fn persist(
+        &self,
+        leg: &Rewritten,
+        streamed: bool,
+        tries: &mut Tries,
+    ) -> Option<(Parts, UpstreamBody)> {
+        legs::persist(self, leg, streamed, tries).await
     }
 }
 

@@ -16,14 +16,51 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// and the agent's next request goes on.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with an
+/// error under a status of success.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tries {
+    failed: u32,
+    retries: u32,
+}
+
+impl Tries {
+    /// Of a leg that may be tried again so often.
+    pub(super) fn new(retries: u32) -> Self {
+        Self { failed: 0, retries }
+    }
+
+    /// Tries that failed.
+    pub(super) fn failed(self) -> u32 {
+        self.failed
+    }
+
+    /// Another one failed, and upstream may have asked for a pause. Returns the pause before the next one, if there is to be
+    /// one.
+    fn fail(&mut self, asked: Option<Duration>) -> Option<Duration> {
+        let pause = asked.unwrap_or_else(|| backoff(self.failed));
+        self.failed += 1;
+        (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)
+    }
+}
+
+/// A try of a leg failed: the pause before the next one, which is noted; `None` where it was the last.
+pub(super) fn retry(exchange: &Exchange, tries: &mut Tries, asked: Option<Duration>) -> Option<Duration> {
+    let pause = tries.fail(asked)?;
+    exchange.ctx.meter.note(|e| e.retries += 1);
+    Some(pause)
+}
+
+/// Sends a leg until it is answered with a status of success, or its tries are used up.
 pub(super) async fn persist(
     exchange: &Exchange,
     leg: &Rewritten,
     streamed: bool,
+    tries: &mut Tries,
 ) -> Option<(Parts, UpstreamBody)> {
-    let tries = exchange.app.config.handoff.retries;
-    for attempt in 0..=tries {
-        let pause = match exchange.send_leg(leg).await {
+    loop {
+        let attempt = tries.failed();
+        let asked = match exchange.send_leg(leg).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
                 return readable(exchange, parts, body, streamed);
@@ -35,7 +72,7 @@ pub(super) async fn persist(
                     status = response.status().as_u16(),
                     "leg refused"
                 );
-                asked_pause(response.headers()).unwrap_or(backoff(attempt))
+                asked_pause(response.headers())
             }
             Ok(response) => {
                 tracing::error!(
@@ -52,20 +89,15 @@ pub(super) async fn persist(
                     code = fault.code.name,
                     "leg not answered"
                 );
-                backoff(attempt)
+                None
             }
         };
-        if attempt == tries || pause > LONGEST_PAUSE {
-            break;
-        }
-        exchange.ctx.meter.note(|e| e.retries += 1);
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(retry(exchange, tries, asked)?).await;
     }
-    None
 }
 
 /// The pause behind a try that failed.
-pub(super) fn backoff(attempt: u32) -> Duration {
+fn backoff(attempt: u32) -> Duration {
     FIRST_PAUSE
         .saturating_mul(2u32.saturating_pow(attempt))
         .min(LONGEST_PAUSE)
@@ -110,6 +142,18 @@ fn asked_pause(headers: &HeaderMap) -> Option<Duration> {
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn tries_are_counted_together_and_pauses_grow() {
+        let mut tries = Tries::new(3);
+        let asked = Some(Duration::ZERO);
+        assert_eq!(tries.fail(None), Some(FIRST_PAUSE));
+        assert_eq!(tries.fail(asked), asked);
+        assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
+        assert_eq!(tries.fail(None), None);
+        assert_eq!(Tries::new(0).fail(None), None);
+        assert_eq!(Tries::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+    }
 
     #[test]
     fn the_pause_is_the_one_asked_for() {

@@ -13,7 +13,7 @@ use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::answer::Exchange;
-use super::legs;
+use super::legs::{self, Tries};
 use super::pieces::Pieces;
 use super::put_by::{PutBy, TakenBack};
 use crate::handoff::plan::{Cut, Rewritten};
@@ -39,8 +39,8 @@ pub(super) struct Driver {
     now: Circumstances,
     /// What the present leg was cut at, and what was appended to it, for asking again.
     base: Base,
-    /// Tries of the present leg that ended in an error before anything of it was shown.
-    early: u32,
+    /// Tries of the present leg.
+    tries: Tries,
     /// The last handoff shown.
     shown: Option<Arc<Handoff>>,
     /// Upstream's id of the first leg: the one that the agent knows.
@@ -70,7 +70,7 @@ enum Next {
     Handoff(Result<Handoff, StoreError>),
     Beside(Result<(), StoreError>),
     Aside(Result<(HiddenPair, Option<String>), StoreError>),
-    Leg(Option<UpstreamBody>),
+    Leg(Option<UpstreamBody>, Tries),
     Close(Ending),
 }
 
@@ -87,6 +87,7 @@ impl Driver {
             .dialect(&exchange.prepared.reading.view, exchange.watch());
         let limit = exchange.app.config.limits.frame_bytes;
         let keep = exchange.tooled;
+        let tries = Tries::new(exchange.app.config.handoff.retries);
         let mut merge = match exchange.framing() {
             Some(framing) => StreamMerge::framed(dialect, framing, limit, keep),
             None => StreamMerge::new(dialect, limit, keep),
@@ -109,7 +110,7 @@ impl Driver {
             out: Pieces::default(),
             now,
             base,
-            early: 0,
+            tries,
             first_id: None,
             said: opening.is_some(),
             shown: opening,
@@ -142,7 +143,7 @@ impl Driver {
         if report.again {
             return self.failed_early();
         }
-        self.early = 0;
+        self.tries = Tries::new(self.exchange.app.config.handoff.retries);
         match verdict {
             Verdict::End(ending) => self.close(ending, &report),
             Verdict::Fire { prompt, reason } => {
@@ -161,12 +162,10 @@ impl Driver {
 
     /// A later leg answered with an error event before anything of it was shown.
     fn failed_early(&mut self) {
-        if self.early >= self.exchange.app.config.handoff.retries {
-            return self.lost();
+        match legs::retry(&self.exchange, &mut self.tries, None) {
+            Some(pause) => self.next_leg(pause),
+            None => self.lost(),
         }
-        self.early += 1;
-        self.exchange.ctx.meter.note(|e| e.retries += 1);
-        self.next_leg(legs::backoff(self.early - 1));
     }
 
     /// The leg is over, and its connection goes back to the pool once the body's own end was read.
@@ -230,11 +229,12 @@ impl Driver {
                 let report = self.merge.report().clone();
                 self.close(Ending::WithoutCall, &report);
             }
-            Next::Leg(Some(body)) => {
+            Next::Leg(Some(body), tries) => {
+                self.tries = tries;
                 self.merge.next_leg();
                 self.phase = Phase::Leg(body);
             }
-            Next::Leg(None) => self.lost(),
+            Next::Leg(None, _) => self.lost(),
             Next::Close(ending) => self.finish(ending),
         }
     }
@@ -265,13 +265,15 @@ impl Driver {
     fn next_leg(&mut self, pause: Duration) {
         let (exchange, base) = (self.exchange.clone(), self.base.clone());
         let behind = self.shown.as_ref().map(|handoff| handoff.id);
+        let mut tries = self.tries;
         self.work(async move {
             // A timer counts whole milliseconds: no pause is not the shortest one.
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
             let leg = exchange.leg(base.head.as_deref(), &base.more, behind);
-            Next::Leg(exchange.persist(&leg, true).await.map(|(_, body)| body))
+            let answered = exchange.persist(&leg, true, &mut tries).await;
+            Next::Leg(answered.map(|(_, body)| body), tries)
         });
     }
 

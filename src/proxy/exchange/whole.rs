@@ -7,14 +7,15 @@ use http::Response;
 use http::response::Parts;
 
 use super::answer::Exchange;
+use super::legs::{self, Tries};
+use super::shaped;
 use super::stream::NOTHING_SAID;
-use super::{legs, shaped};
 use crate::handoff::plan::Rewritten;
 use crate::handoff::record::Handoff;
 use crate::handoff::sentinel;
 use crate::merge::{Circumstances, Refused, Verdict, judge};
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::fault::Fault;
+use crate::proxy::fault::{Code, Fault};
 use crate::proxy::out::OutBody;
 use crate::store::StoreError;
 use crate::telemetry::Outcome;
@@ -210,32 +211,33 @@ impl Course {
     async fn next(&self) -> Option<(Bytes, LegReport)> {
         let shown = self.shown.as_ref().map(|handoff| handoff.id);
         let leg = self.exchange.leg(self.head.as_deref(), &self.more, shown);
-        let retries = self.exchange.app.config.handoff.retries;
-        for attempt in 0..=retries {
-            if attempt > 0 {
-                self.exchange.ctx.meter.note(|e| e.retries += 1);
-                tokio::time::sleep(legs::backoff(attempt - 1)).await;
+        let mut tries = Tries::new(self.exchange.app.config.handoff.retries);
+        loop {
+            if let Some(answered) = self.once(&leg, &mut tries).await? {
+                return Some(answered);
             }
-            match self.once(&leg).await? {
-                Some(answered) => return Some(answered),
-                None => tracing::warn!(
-                    exchange = self.exchange.ctx.id,
-                    attempt,
-                    "leg answered with an error under a status of success"
-                ),
-            }
+            tracing::warn!(
+                exchange = self.exchange.ctx.id,
+                attempt = tries.failed(),
+                "leg broke off, or was answered with an error under a status of success"
+            );
+            tokio::time::sleep(legs::retry(&self.exchange, &mut tries, None)?).await;
         }
-        None
     }
 
-    /// One try of a leg; `Some(None)`: upstream told an error in the body, and may be asked again.
-    async fn once(&self, leg: &Rewritten) -> Option<Option<(Bytes, LegReport)>> {
-        let (_, body) = self.exchange.persist(leg, false).await?;
+    /// One answer to a leg; `Some(None)`: upstream told an error in the body or broke off, and may be asked again, since
+    /// nothing of the leg was shown.
+    async fn once(&self, leg: &Rewritten, tries: &mut Tries) -> Option<Option<(Bytes, LegReport)>> {
+        let (_, body) = self.exchange.persist(leg, false, tries).await?;
         let id = &self.exchange.ctx.id;
         let body = match collect(&self.exchange, body).await {
             Ok(body) => body,
+            Err(fault) if [Code::CLOSED.name, Code::SILENT.name].contains(&fault.code.name) => {
+                tracing::warn!(exchange = id, fault = fault.message(), "leg broke off");
+                return Some(None);
+            }
             Err(fault) => {
-                tracing::error!(exchange = id, fault = fault.message(), "leg broke off");
+                tracing::error!(exchange = id, fault = fault.message(), "leg cannot be read");
                 return None;
             }
         };

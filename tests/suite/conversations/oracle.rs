@@ -237,7 +237,11 @@ pub fn replay(
                 })
             }
             Some(_) if i == 0 => Some(x.broken(Ended::Status(502))),
-            Some(_) => Some(x.lost()),
+            // Of an answer in one piece nothing was shown.
+            Some(_) => {
+                tries += 1;
+                (tries > retries).then(|| x.lost())
+            }
             None => {
                 tries = 0;
                 x.leg(reply)

@@ -53,6 +53,52 @@ async fn a_later_legs_error_under_a_status_of_success_is_tried_again() {
     }
 }
 
+/// A later leg in one piece that breaks off is asked for again: nothing of it was shown.
+#[tokio::test]
+async fn a_later_leg_in_one_piece_that_breaks_off_is_tried_again() {
+    for side in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+        let cut = fresh().fault(Fault::CutAfterBytes(20));
+        let stage = Stage::new(side, [handoff(), cut, fresh()]).await;
+        let said = stage.ask(&stage.history(), false).await;
+        assert!(said.text.ends_with("Fresh."), "{}", said.text);
+        let event = stage.baton.events(1).await.pop().unwrap();
+        assert_eq!((event.retries, event.outcome), (1, Outcome::Complete));
+    }
+}
+
+/// A leg's tries are counted together, whatever each of them fails with.
+#[tokio::test]
+async fn refusals_and_errors_in_the_body_are_counted_together() {
+    for stream in [false, true] {
+        let told = match stream {
+            true => Fault::ErrorEvent {
+                events: 0,
+                kind: "overloaded_error".into(),
+                message: "busy".into(),
+            },
+            false => Fault::Raw {
+                status: 200,
+                content_type: "application/json".to_owned(),
+                body: r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#.into(),
+            },
+        };
+        let refused = || Reply::status(529, "busy").retry_after(0);
+        let busy = || [refused(), Reply::text("").fault(told.clone())];
+        let replies = [handoff()].into_iter().chain((0..4).flat_map(|_| busy()));
+        let once = |config: &mut baton_proxy::config::Config| config.handoff.retries = 2;
+        let stage = Stage::with(ANTHROPIC, replies, memory(), once).await;
+        let heard = stage.send(&stage.history(), stream).await;
+        assert_eq!((heard.status, heard.broken), (200, false), "{}", heard.text());
+        let event = stage.baton.events(1).await.pop().unwrap();
+        // The leg that was handed off in, and three tries of the one behind it.
+        assert_eq!(
+            (stage.provider.generations().len(), event.retries),
+            (4, 2),
+            "{stream}"
+        );
+    }
+}
+
 /// A summary in the middle of a turn ends by itself, and is no place for a handoff that waits for the turn's end.
 #[tokio::test]
 async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
