@@ -223,13 +223,6 @@ pub struct Anatomy {
 }
 
 impl Anatomy {
-    /// The part whose text holds this offset.
-    pub fn text_at(&self, offset: usize) -> Option<usize> {
-        self.parts
-            .iter()
-            .position(|p| p.kind == PartKind::Text && p.text.is_some_and(|t| t.holds(offset)))
-    }
-
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
         self.with_id(PartKind::Call, text, id)
