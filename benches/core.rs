@@ -9,14 +9,16 @@ mod history;
 #[path = "support/wires.rs"]
 mod wires;
 
-use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
-use baton_proxy::handoff::record::LOCAL;
-use baton_proxy::handoff::sentinel::{self, SealKey};
-use baton_proxy::handoff::tool;
-use baton_proxy::json;
+use baton_proxy::mark::seal::SealKey;
+use baton_proxy::mark::sentinel;
+use baton_proxy::record::LOCAL;
+use baton_proxy::record::WireId;
+use baton_proxy::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use baton_proxy::text::json;
+use baton_proxy::tools;
 use baton_proxy::wire::anthropic::Anthropic;
 use baton_proxy::wire::sse::Framer;
-use baton_proxy::wire::{Call, Wire, WireId};
+use baton_proxy::wire::{Call, Wire};
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
@@ -64,7 +66,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     });
     let what = Rewrite {
         cut,
-        tool: Some(tool::description()),
+        tool: Some(tools::description()),
         pairs: &[],
         more: &[],
         previous: None,
@@ -140,7 +142,7 @@ mod hostile {
         let found = reading.candidates(&Anthropic);
         let what = Rewrite {
             cut: Cut::None,
-            tool: Some(tool::description()),
+            tool: Some(tools::description()),
             pairs: &[],
             more: &[],
             previous: None,

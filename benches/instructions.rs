@@ -10,11 +10,12 @@ mod wires;
 
 use std::hint::black_box;
 
-use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
-use baton_proxy::handoff::record::LOCAL;
-use baton_proxy::handoff::sentinel::{self, SealKey};
-use baton_proxy::handoff::tool;
-use baton_proxy::json;
+use baton_proxy::mark::seal::SealKey;
+use baton_proxy::mark::sentinel;
+use baton_proxy::record::LOCAL;
+use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::text::json;
+use baton_proxy::tools;
 use baton_proxy::wire::Call;
 use baton_proxy::wire::anthropic::Anthropic;
 use bytes::Bytes;
@@ -113,7 +114,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         });
         let what = Rewrite {
             cut,
-            tool: Some(tool::description()),
+            tool: Some(tools::description()),
             pairs: &[],
             more: &[],
             previous: None,

@@ -6,12 +6,15 @@
 
 use std::error::Error;
 
-use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
-use baton_proxy::handoff::record::LOCAL;
-use baton_proxy::handoff::sentinel::{self, SealKey};
-use baton_proxy::handoff::{preamble, tool};
-use baton_proxy::splice;
-use baton_proxy::wire::{Call, Wire, WireId, wire};
+use baton_proxy::mark::seal::SealKey;
+use baton_proxy::mark::sentinel;
+use baton_proxy::record::LOCAL;
+use baton_proxy::record::WireId;
+use baton_proxy::rewrite::preamble;
+use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::text::splice;
+use baton_proxy::tools;
+use baton_proxy::wire::{Call, Wire, wire};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -60,7 +63,7 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
                 prompt: Some(&prompt),
                 head: &head,
             },
-            tool: Some(tool::description()),
+            tool: Some(tools::description()),
             pairs: &[],
             more: &[],
             previous: None,

@@ -1,19 +1,18 @@
 //! baton: an HTTP proxy in front of LLM provider APIs that lets the model hand its session over to
 //! a fresh context.
 //!
-//! The library has two halves. The pure core (`json`, `wire`, `handoff`, `merge`, `redact`) takes bytes and `now`
-//! and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by default)
-//! owns sockets, files, clocks and the terminal.
+//! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `rewrite`, `course`, `redact`)
+//! takes bytes and `now` and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by
+//! default) owns sockets, files, clocks and the terminal. No two rooms import each other (`.ci/circles`).
 
-pub mod handoff;
-pub mod json;
+pub mod course;
 pub mod limits;
-pub mod merge;
+pub mod mark;
+pub mod record;
 pub mod redact;
-mod scan;
-pub mod skim;
-pub mod splice;
-mod steps;
+pub mod rewrite;
+pub mod text;
+pub mod tools;
 pub mod wire;
 
 #[cfg(feature = "proxy")]
@@ -21,9 +20,13 @@ mod access;
 #[cfg(feature = "proxy")]
 pub mod admin;
 #[cfg(feature = "proxy")]
+pub mod app;
+#[cfg(feature = "proxy")]
 pub mod cli;
 #[cfg(feature = "proxy")]
 pub mod config;
+#[cfg(feature = "proxy")]
+pub mod exchange;
 #[cfg(feature = "proxy")]
 pub mod journal;
 #[cfg(feature = "proxy")]

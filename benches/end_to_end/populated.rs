@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use baton_proxy::handoff::record::{Conversation, Handoff, Origin};
+use baton_proxy::record::WireId;
+use baton_proxy::record::{Conversation, Handoff, Origin};
 use baton_proxy::store::Store;
 use baton_proxy::store::sqlite::SqliteStore;
-use baton_proxy::wire::WireId;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tempfile::TempDir;

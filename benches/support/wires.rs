@@ -1,7 +1,8 @@
 //! Streams of text as each wire's providers send them: an opening, then a piece of text in each frame.
 
-use baton_proxy::merge::StreamMerge;
-use baton_proxy::wire::{self, Call, Watch, Wire, WireId};
+use baton_proxy::course::StreamMerge;
+use baton_proxy::record::WireId;
+use baton_proxy::wire::{self, Call, Watch, Wire};
 use bytes::Bytes;
 
 use crate::history::{self, Seeded};

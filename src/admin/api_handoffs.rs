@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Inspector;
 use super::api::{Asked, Told, Unanswered, shown};
-use crate::handoff::record::{Handoff, telling_line};
+use crate::record::{Handoff, telling_line};
 use crate::store::{HandoffFilter, StoreError};
 
 /// Generations of a lineage that are followed.

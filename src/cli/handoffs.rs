@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
 use crate::config::{Config, StoreKind};
-use crate::handoff::record::{Handoff, telling_line};
+use crate::record::{Handoff, telling_line};
 use crate::store::{self, HandoffFilter, SharedStore, StoreError};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
@@ -294,8 +294,8 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handoff::record::Origin;
-    use crate::wire::WireId;
+    use crate::record::Origin;
+    use crate::record::WireId;
 
     fn handoff(id: &str) -> Handoff {
         Handoff {

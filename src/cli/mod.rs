@@ -15,7 +15,6 @@ mod running;
 mod serve;
 mod show;
 mod status;
-mod wiring;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

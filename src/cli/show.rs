@@ -300,8 +300,8 @@ fn tokens(t: LegTokens) -> String {
     )
 }
 
-fn why(why: crate::handoff::plan::Why) -> &'static str {
-    use crate::handoff::plan::Why;
+fn why(why: crate::rewrite::Why) -> &'static str {
+    use crate::rewrite::Why;
     match why {
         Why::Cut => "carry-over",
         Why::Preamble => "preamble",

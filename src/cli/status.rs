@@ -9,8 +9,8 @@ use super::log::{open, unread};
 use super::output::{Out, age, first_line, short, size};
 use super::running::{self, Found, Process};
 use crate::config::StoreKind;
-use crate::handoff::record::Handoff;
 use crate::journal::{Filter, Row, Totals};
+use crate::record::Handoff;
 use crate::store::{self, HandoffFilter};
 
 /// What there is. The names are API.

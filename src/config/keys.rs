@@ -12,7 +12,7 @@ use super::{
     Admin, Client, Config, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Server, StoreKind,
     Telemetry, Transcript, Upstream,
 };
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// One key of a section that fills a `T`.
 pub(super) struct Key<T: 'static> {

@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// A config that has passed every check.
 #[derive(Debug, Clone)]

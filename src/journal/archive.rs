@@ -17,10 +17,11 @@ use super::pool::{Listed, Pool, Seen, Text, Written};
 use super::row::{Event, unsent_tokens};
 use super::slip::{LegSlip, Slip, call_name, stop_name};
 use super::tap::MOST_LOST_ENDS;
+use crate::record::WireId;
 use crate::redact::Redactor;
-use crate::splice;
 use crate::telemetry::ExchangeEvent;
-use crate::wire::{self, Call, Stop, Usage, Wire, WireId};
+use crate::text::splice;
+use crate::wire::{self, Call, Stop, Usage, Wire};
 
 /// Exchanges under way that are remembered. More of them than the proxy takes at once means that ends were lost.
 const MOST_OPEN: usize = 8192;

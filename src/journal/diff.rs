@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::handoff::plan::Why;
-use crate::wire::TOOL_NAME;
+use crate::rewrite::Why;
+use crate::tools::TOOL_NAME;
 
 /// A message as far as a comparison cares.
 #[derive(Debug, Clone)]

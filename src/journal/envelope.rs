@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use super::diff::State;
 use super::exchange::{EnvelopeChange, Message};
 use super::gist::{self, ShownPart};
-use crate::handoff::plan::Why;
-use crate::json::{self, Span};
-use crate::wire;
+use crate::rewrite::Why;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 
 /// Members that hold a system prompt, by wire: Anthropic, Responses, Gemini in both of its spellings.
 const SYSTEM: [&str; 4] = [
@@ -192,7 +192,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Messag
             }
             _ => {
                 row.state = State::New;
-                row.why = (entry.name == wire::TOOL_NAME).then_some(Why::Tool);
+                row.why = (entry.name == TOOL_NAME).then_some(Why::Tool);
             }
         }
     }
@@ -298,8 +298,8 @@ fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
         json::elements(received, old).len(),
         json::elements(sent, new).len(),
     );
-    if after == before + 1 && memchr::memmem::find(new.of(sent), wire::TOOL_NAME.as_bytes()).is_some() {
-        return format!("{} added ({before} → {after})", wire::TOOL_NAME);
+    if after == before + 1 && memchr::memmem::find(new.of(sent), TOOL_NAME.as_bytes()).is_some() {
+        return format!("{} added ({before} → {after})", TOOL_NAME);
     }
     format!("changed ({} → {} bytes)", old.len(), new.len())
 }

@@ -12,7 +12,7 @@ use super::query::Query;
 use super::reasons;
 use super::row::Row;
 use super::schema::JournalError;
-use crate::handoff::plan::{Change, Why};
+use crate::rewrite::{Change, Why};
 
 /// An exchange in full, bodies left out: those are asked for one by one.
 #[derive(Debug, Serialize)]

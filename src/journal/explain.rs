@@ -5,8 +5,8 @@ use super::diff::State;
 use super::exchange::{Exchange, Leg, Message};
 use super::row::LegChange;
 use super::units::{plural, size};
-use crate::handoff::plan::Why;
-use crate::handoff::untooled::Untooled;
+use crate::rewrite::Why;
+use crate::rewrite::untooled::Untooled;
 
 /// The sentences, in the order in which things happened.
 pub(super) fn notes(exchange: &Exchange) -> Vec<String> {

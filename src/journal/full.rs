@@ -7,7 +7,8 @@ use super::envelope;
 use super::gist::{self, ShownPart};
 use super::query::{Query, Side};
 use super::schema::JournalError;
-use crate::wire::{self, WireId};
+use crate::record::WireId;
+use crate::wire;
 
 /// One message in full.
 #[derive(Debug, Serialize)]

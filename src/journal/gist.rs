@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 use crate::wire::{Facts, Part, PartKind, Role, Turn, View, Wire};
 
 /// Characters of a first line that are kept.

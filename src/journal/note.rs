@@ -5,10 +5,11 @@ use std::sync::{Arc, mpsc};
 use bytes::Bytes;
 use http::HeaderMap;
 
-use crate::handoff::plan::Change;
-use crate::json::Span;
+use crate::record::WireId;
+use crate::rewrite::Change;
 use crate::telemetry::ExchangeEvent;
-use crate::wire::{Call, Stop, Turn, Usage, WireId};
+use crate::text::Span;
+use crate::wire::{Call, Stop, Turn, Usage};
 
 /// One thing that happened in an exchange.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Where a request body is cut into pieces, so that what two bodies share is the same piece. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 use crate::wire::Turn;
 
 /// An envelope's member under this size stays with its neighbours: a piece of its own costs about a hundred bytes.

@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 use super::fast::{Fast, Key};
 use super::gist::{Gist, gist};
 use super::pieces::{self, Regions};
-use crate::json::Span;
 use crate::redact::Redactor;
-use crate::splice;
+use crate::text::Span;
+use crate::text::splice;
 use crate::wire::{Role, Turn, Wire};
 
 /// Bytes of a piece's hash: 128 bits of SHA-256, so that two pieces never meet by chance.

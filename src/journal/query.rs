@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::pool::unpack;
 use super::row::{Event, LegChange, LegTokens, Row};
 use super::schema::{self, JournalError};
-use crate::handoff::plan::Change;
+use crate::rewrite::Change;
 
 /// Exchanges of one list.
 const MOST_ROWS: usize = 10_000;

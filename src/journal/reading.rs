@@ -10,7 +10,7 @@ use regex::bytes::Regex;
 use serde_json::Value;
 
 use super::reply::{Kind, Reply};
-use crate::json;
+use crate::text::json;
 
 /// Members that stand in every message and that nobody reads.
 const UNREAD: [&str; 14] = [

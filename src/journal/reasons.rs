@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::{Fate, Item, State};
-use crate::handoff::plan::Why;
+use crate::rewrite::Why;
 
 /// Names the carry-over prompt, the preamble in front of it, what asks the model again, and edited lists of tools.
 pub(super) fn name(sent: &[Item], whys: &[Why], fates: &mut [Fate]) {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::handoff::plan::{Change, Why};
-use crate::handoff::record::HandoffId;
 use crate::limits::BYTES_PER_TOKEN;
+use crate::record::HandoffId;
+use crate::rewrite::{Change, Why};
 use crate::telemetry::{ExchangeEvent, Tokens};
 use crate::wire::Call;
 
@@ -61,7 +61,7 @@ pub struct Event {
     pub streamed: bool,
     /// Whether the tool was offered.
     pub tooled: bool,
-    /// Why not: a name of [`crate::handoff::untooled`].
+    /// Why not: a name of [`crate::rewrite::untooled`].
     pub untooled: Option<String>,
     /// The handoff that it was pinned to.
     pub pinned: Option<String>,

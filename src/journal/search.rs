@@ -16,7 +16,7 @@ use super::pool::unpack;
 use super::query::Query;
 use super::reading;
 use super::schema::JournalError;
-use crate::json;
+use crate::text::json;
 
 /// Bytes of text that one search reads.
 const READ: usize = 512 << 20;

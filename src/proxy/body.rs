@@ -12,7 +12,8 @@ use super::decode::decode;
 use super::fault::{Code, Fault};
 use super::pace::{Paced, Stopped};
 use super::upload::RopeBody;
-use crate::skim::{Skim, Skimmer};
+use crate::mark::sentinel::STEM;
+use crate::text::prescan::{Prescan, Prescanner};
 
 /// A refused body is read on for a while and thrown away, since an agent that is still writing would see a
 /// reset connection instead of the answer. Not more than this …
@@ -32,7 +33,7 @@ pub struct Collected {
     /// could not be undone, so that only `raw` can be sent.
     pub text: Option<Bytes>,
     /// What was seen of the text on the way.
-    pub skim: Skim,
+    pub prescan: Prescan,
 }
 
 impl Collected {
@@ -57,9 +58,9 @@ pub(super) async fn collect(
         return Err(too_large(limit));
     }
     let coding = Coding::of(headers);
-    let mut skimmer = (coding == Coding::Identity).then(Skimmer::default);
+    let mut prescanner = (coding == Coding::Identity).then(|| Prescanner::seeking(STEM));
     let mut hold = budget.hold();
-    let gathered = gather(&mut body, declared as usize, limit, &mut skimmer, &mut hold).await;
+    let gathered = gather(&mut body, declared as usize, limit, &mut prescanner, &mut hold).await;
     let raw = match gathered {
         Ok(raw) => raw,
         Err(fault) => {
@@ -70,7 +71,7 @@ pub(super) async fn collect(
             return Err(fault);
         }
     };
-    let skim = skimmer.map(|s| s.done(&raw)).unwrap_or_default();
+    let prescan = prescanner.map(|s| s.done(&raw)).unwrap_or_default();
     let coding = coding.looked_at(&raw);
     let for_text = hold.another();
     let raw = match raw {
@@ -87,7 +88,7 @@ pub(super) async fn collect(
         Coding::Opaque => None,
         _ => Box::pin(decode(raw.clone(), coding, limit, for_text)).await?,
     };
-    Ok(Collected { raw, text, skim })
+    Ok(Collected { raw, text, prescan })
 }
 
 pub(super) fn too_large(limit: usize) -> Fault {
@@ -113,23 +114,23 @@ impl std::ops::Deref for Gathered {
     }
 }
 
-/// All bytes in one piece. A body of one frame is neither copied nor skimmed: it is read as soon as it is there.
+/// All bytes in one piece. A body of one frame is neither copied nor prescanned: it is read as soon as it is there.
 async fn gather(
     body: &mut Paced,
     declared: usize,
     limit: usize,
-    skimmer: &mut Option<Skimmer>,
+    prescanner: &mut Option<Prescanner>,
     hold: &mut Hold,
 ) -> Result<Gathered, Fault> {
     let Some(first) = next(body).await? else {
-        *skimmer = None;
+        *prescanner = None;
         return Ok(Gathered::Frame(Bytes::new()));
     };
     if first.len() > limit {
         return Err(too_large(limit));
     }
     let Some(second) = next(body).await? else {
-        *skimmer = None;
+        *prescanner = None;
         return Ok(Gathered::Frame(first));
     };
     hold.grow_to(first.len() + second.len()).await?;
@@ -149,8 +150,8 @@ async fn gather(
         }
         all.extend_from_slice(&bytes);
         drop(bytes);
-        if let Some(skimmer) = skimmer {
-            skimmer.read(&all);
+        if let Some(prescanner) = prescanner {
+            prescanner.read(&all);
         }
         piece = next(body).await?;
     }

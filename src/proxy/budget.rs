@@ -23,14 +23,14 @@ const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_0
 
 /// What is left of the bound.
 #[derive(Clone)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     common: Arc<Semaphore>,
     /// Whose one permit stands for the part that is set aside.
     aside: Arc<Semaphore>,
 }
 
 /// What one text takes of the bound, given back when it is dropped.
-pub(super) struct Hold {
+pub(crate) struct Hold {
     budget: Budget,
     common: Option<OwnedSemaphorePermit>,
     /// All texts of one request share it.

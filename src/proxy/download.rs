@@ -81,7 +81,7 @@ impl UpstreamBody {
     }
 
     /// The same, copying what comes into `copy`.
-    pub(super) fn copied(self, copy: Gather) -> Self {
+    pub(crate) fn copied(self, copy: Gather) -> Self {
         Self {
             copy: Some(Box::new(copy)),
             ..self
@@ -132,7 +132,7 @@ impl UpstreamBody {
 
     /// All of it, if that is not more than `limit`. A body of one piece is neither copied nor counted; what is put
     /// together counts into `budget` until the last slice of it is gone.
-    pub(super) async fn whole(mut self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+    pub(crate) async fn whole(mut self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
         let mut all = Gathering::new(limit, budget);
         while let Some(piece) = self.next().await.transpose()? {
             all.push(piece).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::download::StreamFault;
 use super::out::OutBody;
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

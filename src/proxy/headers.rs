@@ -3,8 +3,9 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
+use crate::access::clients::CREDENTIALS;
 use crate::config::Upstream;
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// Meant for one connection only (RFC 9110 section 7.6.1), besides what `Connection` names.
 const HOP_BY_HOP: &[&str] = &[
@@ -32,9 +33,6 @@ const PER_ATTEMPT: &[&str] = &[
     "x-client-request-id",
     "x-stainless-retry-count",
 ];
-
-/// Headers that may carry a credential of the agent.
-pub(super) const CREDENTIALS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
 
 /// True of the bytes that upstream sent, and of no others.
 const BOUND_TO_BODY: &[&str] = &[

@@ -1,5 +1,5 @@
 //! The rim of the proxy: sockets, bodies, headers, upstreams. It knows HTTP and which paths carry transcripts;
-//! what is in them is read in `exchange` alone, with the pure rooms.
+//! what is in them is read by the handler it is given (`exchange`), with the pure rooms.
 //!
 //! ```text
 //! server ─► handle ─► route, admit ─► body ─► exchange ─► upstream
@@ -9,13 +9,11 @@
 pub mod body;
 mod budget;
 mod buffers;
-mod clients;
 pub mod coding;
 mod connect;
 mod decode;
 pub mod descriptors;
 pub mod download;
-pub mod exchange;
 pub mod fault;
 mod guard;
 pub mod headers;
@@ -24,13 +22,13 @@ mod members;
 pub mod meter;
 pub mod out;
 mod pace;
-mod packed;
+pub(crate) mod packed;
 mod reads;
 pub mod relay;
 pub mod route;
 mod sealed;
 pub mod server;
-mod shelf;
+pub(crate) mod shelf;
 mod stored;
 mod target;
 mod untaken;
@@ -43,7 +41,9 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -52,8 +52,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, h
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
+use self::body::Collected;
 use self::budget::Budget;
-use self::clients::{Keyring, Known};
 use self::coding::Coding;
 use self::fault::{Code, Fault};
 use self::guard::Guard;
@@ -66,23 +66,30 @@ use self::route::{Call, Route};
 use self::sealed::Sealed;
 use self::shelf::Shelf;
 use self::upstream::{Place, Upstreams};
+use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
-use crate::handoff::sentinel::SealKey;
-use crate::handoff::tool;
-use crate::handoff::untooled::Untooled;
 use crate::journal::{Gather, Recording, Tap};
-use crate::json;
+use crate::mark::seal::SealKey;
+use crate::record::WireId;
 use crate::redact::Redactor;
+use crate::rewrite::untooled::Untooled;
 use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Outcome;
-use crate::wire::WireId;
+use crate::text::json;
+use crate::tools;
 
 /// Seconds after which an agent may come back when too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
 
 /// Conversations kept in memory in front of the store: each takes about a kilobyte.
 const LIVE_CONVERSATIONS: usize = 16_384;
+
+/// An exchange under way.
+pub type Answering = Pin<Box<dyn Future<Output = Response<OutBody>> + Send>>;
+
+/// Answers a request whose transcript is read: `exchange::handle`, given by who puts the rooms together.
+pub type Handler = fn(Arc<App>, RequestContext, Collected) -> Answering;
 
 /// What all exchanges share.
 pub struct App {
@@ -100,31 +107,39 @@ pub struct App {
     pub events: EventHook,
     /// Gets a copy of what goes by.
     pub journal: Tap,
+    /// Answers what carries a transcript.
+    handler: Handler,
     /// Where requests are put by while their answers stream.
-    shelf: Shelf,
+    pub(crate) shelf: Shelf,
     /// Memory of the requests that are under way.
-    bodies: Budget,
+    pub(crate) bodies: Budget,
     clients: Keyring,
     guard: Guard,
     exchanges: Arc<Semaphore>,
     /// Knows the config's keys and patterns; what is told, in events and logs, is told without them.
-    redactor: Redactor,
+    pub(crate) redactor: Redactor,
 }
 
 impl App {
     /// Prepares clients for all upstreams; opens no connection.
-    pub fn new(config: Config, store: SharedStore, seal: SealKey, events: EventHook) -> io::Result<Self> {
+    pub fn new(
+        config: Config,
+        store: SharedStore,
+        seal: SealKey,
+        events: EventHook,
+        handler: Handler,
+    ) -> io::Result<Self> {
         let upstreams = Upstreams::new(&config)?;
         let exchanges = Arc::new(Semaphore::new(
             config.limits.exchanges.min(Semaphore::MAX_PERMITS),
         ));
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         let redactor = Redactor::lazy(&config.journal.redact).knowing(secrets);
-        let clients = Keyring::new(&config.clients);
+        let clients = Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal())));
         let guard = Guard::new(&config.server);
         let tool = match &config.handoff.description {
             Some(own) => json::quote(own),
-            None => tool::description().to_owned(),
+            None => tools::description().to_owned(),
         };
         let shelf = Shelf::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
@@ -138,6 +153,7 @@ impl App {
             seal,
             events,
             journal: Tap::off(),
+            handler,
             shelf,
             clients,
             guard,
@@ -293,7 +309,7 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Paced) -> Response<Out
         Ok(body) => {
             ctx.meter
                 .request_read(body.text.as_ref().unwrap_or(&body.raw).len() as u64);
-            exchange::run(app, ctx, body).await
+            (app.handler)(app, ctx, body).await
         }
         Err(fault) => ctx.refuse(fault),
     }

@@ -68,7 +68,7 @@ impl OutBody {
 
     /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped. A server
     /// takes one piece more than the connection has room for, so the last byte of a whole body is a piece by itself.
-    pub(super) fn when_handed_over(self, then: impl FnOnce() + Send + 'static) -> Self {
+    pub(crate) fn when_handed_over(self, then: impl FnOnce() + Send + 'static) -> Self {
         Self {
             handed_over: Some(Box::new(then)),
             ..self

@@ -6,14 +6,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Headers in one piece of memory.
 #[derive(Default)]
-pub(super) struct Packed {
+pub(crate) struct Packed {
     /// Name, line feed, value, line feed: neither may hold one.
     text: Bytes,
     count: usize,
 }
 
 impl Packed {
-    pub(super) fn new(headers: &HeaderMap) -> Self {
+    pub(crate) fn new(headers: &HeaderMap) -> Self {
         let rows = || headers.iter().map(|(n, v)| [n.as_str().as_bytes(), v.as_bytes()]);
         let room = rows().flatten().map(|part| part.len() + 1).sum();
         let mut text = Vec::with_capacity(room);
@@ -28,7 +28,7 @@ impl Packed {
     }
 
     /// The headers as a map again; its values share one piece of memory.
-    pub(super) fn map(&self) -> HeaderMap {
+    pub(crate) fn map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.count);
         let mut ends = memchr::memchr_iter(b'\n', &self.text);
         let mut at = 0;

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::uri::PathAndQuery;
 
 use crate::config::Upstream;
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// What a request asks of its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -36,7 +36,7 @@ use super::untaken::Streams;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
 use crate::config::{Config, Limits};
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// A handshake that takes longer is nobody's.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);

@@ -23,7 +23,7 @@ const COPIED_BELOW: usize = 16 << 10;
 
 /// Where texts are put by. Clones share it.
 #[derive(Clone)]
-pub(super) struct Shelf(Arc<Shared>);
+pub(crate) struct Shelf(Arc<Shared>);
 
 struct Shared {
     dir: PathBuf,
@@ -47,7 +47,7 @@ struct Sheet(Mutex<File>);
 
 /// A text that was put by. Clones share it.
 #[derive(Clone)]
-pub(super) struct Shelved(Arc<Slot>);
+pub(crate) struct Shelved(Arc<Slot>);
 
 struct Slot {
     shelf: Arc<Shared>,
@@ -61,7 +61,7 @@ enum Text {
 
 impl Shelf {
     /// A shelf that holds up to `budget` bytes in memory, and the rest in files in `dir`.
-    pub(super) fn new(dir: PathBuf, budget: usize) -> Self {
+    pub(crate) fn new(dir: PathBuf, budget: usize) -> Self {
         Self(Arc::new(Shared {
             dir,
             budget,
@@ -72,7 +72,7 @@ impl Shelf {
     }
 
     /// Puts a text by. Must be called inside a runtime; does not wait.
-    pub(super) fn put(&self, text: Bytes) -> Shelved {
+    pub(crate) fn put(&self, text: Bytes) -> Shelved {
         let (shelf, len) = (&self.0, text.len());
         let text = if len < COPIED_BELOW {
             Bytes::copy_from_slice(&text)
@@ -92,7 +92,7 @@ impl Shelf {
 
     /// Bytes of texts in memory.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.0.held.load(Relaxed)
     }
 }
@@ -100,12 +100,12 @@ impl Shelf {
 impl Shelved {
     /// The text, if it is in memory.
     #[cfg(test)]
-    pub(super) fn here(&self) -> Option<Bytes> {
+    pub(crate) fn here(&self) -> Option<Bytes> {
         self.0.here()
     }
 
     /// The text, read back where it was written to a file.
-    pub(super) async fn text(&self) -> io::Result<Bytes> {
+    pub(crate) async fn text(&self) -> io::Result<Bytes> {
         let (sheet, at, len) = match &*lock(&self.0.text) {
             Text::Here(text) => return Ok(text.clone()),
             Text::Away { sheet, at, len } => (Arc::clone(sheet), *at, *len),

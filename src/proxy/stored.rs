@@ -12,8 +12,8 @@ use super::fault::{Code, Fault};
 use super::out::OutBody;
 use super::pace::Paced;
 use super::{App, RequestContext, headers, relay};
+use crate::record::WireId;
 use crate::store::StoreError;
-use crate::wire::WireId;
 
 /// A target with upstream's own id in it, and both ids.
 struct Mapped {

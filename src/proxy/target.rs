@@ -1,6 +1,8 @@
 //! What may stand in the path of a request. It is appended to an upstream's base URL, whose own path may be a border
 //! (`https://gateway/team-a`): nothing in it may lead out of that, however upstream reads it.
 
+use crate::access::percent;
+
 /// More rounds of percent-coding than any server undoes.
 const ROUNDS: usize = 4;
 
@@ -28,7 +30,7 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
         if seen.split(|b| SEPARATORS.contains(b)).any(is_dots) {
             return Some("there is a segment `.` or `..` in it");
         }
-        let decoded = percent_decoded(&seen);
+        let decoded = percent::decoded(&seen);
         if decoded == seen {
             return None;
         }
@@ -41,24 +43,6 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
 fn is_dots(segment: &[u8]) -> bool {
     let name = segment.split(|b| *b == b';').next().unwrap_or(segment);
     matches!(name, b"." | b"..")
-}
-
-/// With every `%XX` undone, once.
-pub(super) fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        match (first, behind) {
-            (b'%', [high, low, tail @ ..]) if digit(*high).is_some() && digit(*low).is_some() => {
-                out.push(digit(*high).unwrap_or(0) << 4 | digit(*low).unwrap_or(0));
-                rest = tail;
-            }
-            _ => out.push(first),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -118,7 +102,7 @@ mod tests {
 
     #[test]
     fn decoding_undoes_what_is_coded_and_no_more() {
-        assert_eq!(percent_decoded(b"a%2Fb%2fc%zz%4"), b"a/b/c%zz%4");
-        assert_eq!(percent_decoded(b"%252e"), b"%2e");
+        assert_eq!(percent::decoded(b"a%2Fb%2fc%zz%4"), b"a/b/c%zz%4");
+        assert_eq!(percent::decoded(b"%252e"), b"%2e");
     }
 }

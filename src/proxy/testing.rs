@@ -107,8 +107,9 @@ impl Proxy {
             App::new(
                 config,
                 Arc::new(crate::store::memory::MemoryStore::default()),
-                crate::handoff::sentinel::SealKey::new(*b"test"),
+                crate::mark::seal::SealKey::new(*b"test"),
                 Arc::new(move |e| sink.lock().unwrap().push(e)),
+                crate::exchange::handle,
             )
             .unwrap(),
         );

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::names::{self, Telling};
 use super::{Found, Redactor, mark, places, replaced, scan, values};
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 
 /// How a letter is spelled where JSON is to hide it: only so can a keyword stand in a text and not in its bytes.
 const SPELLED_OUT: &[u8] = br"\u00";

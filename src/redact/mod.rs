@@ -31,7 +31,7 @@ use std::ops::Range;
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 
-use crate::json;
+use crate::text::json;
 
 /// Texts shorter than the shortest credential are not searched.
 const SHORTEST: usize = 8;

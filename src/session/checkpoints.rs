@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::TOUCH_AFTER_MS;
-use crate::handoff::record::{HandoffId, HiddenPair};
+use crate::record::{HandoffId, HiddenPair};
 
 /// Checkpoints kept for one key; the least recently used goes first. Branches, and conversations that share the
 /// key, have one each.

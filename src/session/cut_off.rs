@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::TOUCH_AFTER_MS;
-use crate::handoff::record::{Conversation, CutPoint, HandoffId};
+use crate::record::{Conversation, CutPoint, HandoffId};
 
 /// So many are listed for one key; the oldest goes first. Each takes a person who stops an answer behind its handoff.
 const KEPT: usize = 32;

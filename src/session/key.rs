@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// Headers by which agents name their session. The first row of which a request has any is taken, with all
 /// of the row that it has: subagents share their parent's session id and differ in the second header alone.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::checkpoints::{Checkpoints, Unknown};
 use super::cut_off::{self, CutOff};
 use super::repeats::{AnswerId, Repeats};
-use crate::handoff::record::{Conversation, CutPoint, HandoffId, HiddenPair, Place};
+use crate::record::{Conversation, CutPoint, HandoffId, HiddenPair, Place};
 
 /// A conversation in use. The record here is never behind the store's.
 pub struct Live {

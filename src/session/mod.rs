@@ -25,7 +25,7 @@ pub use self::key::conversation_key;
 pub use self::live::Live;
 use self::live::{Change, State};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 use crate::store::{SharedStore, StoreError};
 
 /// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-use crate::handoff::record::HandoffId;
+use crate::record::HandoffId;
 
 /// How long a broken answer may be asked for again and go on behind its handoff: agents retry within
 /// seconds, a person who comes back later means a new turn.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
-use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
 /// Everything in maps behind one lock, which is held for look-ups alone.
 #[derive(Debug, Default)]

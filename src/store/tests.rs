@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
-use crate::handoff::record::{self, CutPoint, Origin, Place};
-use crate::wire::WireId;
+use crate::record::WireId;
+use crate::record::{self, CutPoint, Origin, Place};
 
 /// A handoff with every field filled.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {

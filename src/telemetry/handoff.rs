@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::handoff::record::Handoff;
+use crate::record::Handoff;
 use crate::redact::Redactor;
 
 /// What is told of a handoff when it is written: to the log at once, to viewers, and to the counters with its exchange.

@@ -1,7 +1,7 @@
 //! Log lines for people: short, and of one shape. All fields are in the log of format `json`.
 
 use super::{ExchangeEvent, HandoffEvent, Outcome};
-use crate::handoff::untooled::Untooled;
+use crate::rewrite::untooled::Untooled;
 
 /// Most characters of a line, with the time and the level in front of it: two lines of a terminal.
 #[cfg(test)]

@@ -14,8 +14,8 @@ use prometheus_client::registry::Registry;
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
 use super::{ExchangeEvent, HandoffEvent};
-use crate::handoff::record::Origin;
-use crate::wire::WireId;
+use crate::record::Origin;
+use crate::record::WireId;
 
 /// Buckets as the OpenTelemetry GenAI conventions advise for token counts.
 const TOKEN_BUCKETS: [f64; 14] = [

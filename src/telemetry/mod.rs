@@ -20,8 +20,9 @@ pub use setup::start;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::handoff::untooled::Untooled;
-use crate::wire::{Stop, WireId};
+use crate::record::WireId;
+use crate::rewrite::untooled::Untooled;
+use crate::wire::Stop;
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

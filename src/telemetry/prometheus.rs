@@ -42,8 +42,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::record::WireId;
     use crate::telemetry::{ExchangeEvent, Metrics, Tokens};
-    use crate::wire::WireId;
 
     fn counted() -> String {
         let metrics = Metrics::new();

@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::{Outcome, Tokens};
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// One of something for each wire, and one for what has none.
 pub(super) struct PerWire<T>([OnceLock<T>; 6]);

@@ -8,13 +8,11 @@
 
 use std::collections::HashMap;
 
-use crate::json::{self, Span};
+use crate::record::FINGERPRINT as VERSION;
+use crate::text::{Span, json};
 
 /// Depth at which arguments are hashed as they are spelled: deeper ones are nobody's.
 const DEPTH: u32 = 32;
-
-/// What every anchor of this version begins with.
-const VERSION: &str = "~2.";
 
 /// What a call can be known by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,14 +77,6 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
     let name = call.name.map_or(0, |n| digest(text, n, 0));
     let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
     mix(name, arguments)
-}
-
-/// What a pair beside this sibling is looked up by.
-pub(crate) fn sibling_key(sibling: &str) -> &str {
-    match sibling.split_once(';') {
-        Some((key, _)) if key.starts_with(VERSION) => key,
-        _ => sibling,
-    }
 }
 
 impl Anchor {
@@ -281,6 +271,7 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::sibling_key;
 
     fn anchor_at(call: &str, place: Place) -> Anchor {
         let text = call.as_bytes();

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::TOOL_NAME;
 use super::anchor::{self, Anchor, Anchors, Place, Traits};
 use super::view::{Role, View};
-use crate::json::{self, Span};
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 
 /// Names a call by its distance from the transcript's end, calls of ours not counted: it holds while texts and
 /// results before the call are edited.

@@ -8,13 +8,12 @@
 
 use bytes::Bytes;
 use memchr::memmem;
-use serde::{Deserialize, Serialize};
 
-use crate::handoff::record::HiddenPair;
-use crate::handoff::sentinel;
-use crate::json::{self, Span};
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::mark::sentinel;
+use crate::record::{HiddenPair, WireId};
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 
 mod anchor;
 mod anchored;
@@ -31,55 +30,12 @@ pub mod sse;
 pub mod view;
 mod walk;
 
-pub(crate) use anchor::sibling_key;
 pub use anchored::CallMemo;
 pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
 pub use said::{Said, Shape};
 pub use spelling::Pass;
 pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
-
-/// One provider API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WireId {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions and its many compatible servers.
-    OpenaiChat,
-    /// OpenAI Responses.
-    OpenaiResponses,
-    /// Gemini generateContent.
-    Gemini,
-    /// Ollama `/api/chat`.
-    Ollama,
-}
-
-impl WireId {
-    /// The name used in configs, logs, metrics and records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenaiChat => "openai_chat",
-            Self::OpenaiResponses => "openai_responses",
-            Self::Gemini => "gemini",
-            Self::Ollama => "ollama",
-        }
-    }
-
-    /// The wire of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        [
-            Self::Anthropic,
-            Self::OpenaiChat,
-            Self::OpenaiResponses,
-            Self::Gemini,
-            Self::Ollama,
-        ]
-        .into_iter()
-        .find(|w| w.name() == name)
-    }
-}
 
 /// What a request asks for, as far as a rewrite cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,20 +73,17 @@ pub const WIRES: &[&dyn Wire] = &[
     &ollama::Ollama,
 ];
 
-/// Name of the tool.
-pub const TOOL_NAME: &str = "session_handoff";
-
 /// What differs from API to API in a request, a stream and a reply. All of it is pure.
 pub trait Wire: Send + Sync + 'static {
     /// Which one it is.
     fn id(&self) -> WireId;
 
-    /// Indexes a request body of which `skim` is known.
-    fn read_skimmed(&self, body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread>;
+    /// Indexes a request body of which `prescan` is known.
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread>;
 
     /// Indexes a request body.
     fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
-        self.read_skimmed(body, call, &Skim::default())
+        self.read_prescanned(body, call, &Prescan::default())
     }
 
     /// What a turn is made of.

@@ -7,9 +7,9 @@
 
 use memchr::memchr2;
 
-use crate::json::Span;
-use crate::scan;
-use crate::splice::Edit;
+use crate::text::Span;
+use crate::text::scan;
+use crate::text::splice::Edit;
 
 /// Holes of one spelling, at most; frames with more are read one by one.
 const HOLES: usize = 4;

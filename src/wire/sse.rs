@@ -10,8 +10,8 @@ use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
 use super::framing::{Framing, Scanner};
-use crate::json::Span;
-use crate::splice::{self, Edit};
+use crate::text::Span;
+use crate::text::splice::{self, Edit};
 
 /// Whole frames in one buffer, one behind the other.
 #[derive(Debug, Clone, Default)]

@@ -4,9 +4,8 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
-use crate::handoff::untooled::Untooled;
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
 
 /// An agent's request, indexed.
 #[derive(Debug, Clone)]
@@ -171,46 +170,6 @@ pub struct OwnItem {
     pub aside: bool,
     /// Nothing but a reference, which means nothing to upstream.
     pub reference: bool,
-}
-
-/// Tools beyond which no provider is known to accept one more.
-const MOST_TOOLS: usize = 127;
-
-impl View {
-    /// Whether this request, taken alone, is one of an agent's loop and may get the tool.
-    pub fn eligible(&self) -> bool {
-        self.unfit_for_tool().is_none()
-    }
-
-    /// Whether the tool could be added at all.
-    pub fn has_room_for_tool(&self) -> bool {
-        self.no_room_for_tool().is_none()
-    }
-
-    /// Why this request, taken alone, should not get the tool.
-    pub fn unfit_for_tool(&self) -> Option<Untooled> {
-        let f = &self.facts;
-        let full = self.tools.is_some_and(|t| t.count >= MOST_TOOLS);
-        self.no_room_for_tool()
-            .or(full.then_some(Untooled::TooManyTools))
-            .or((f.choice != Choice::Auto).then_some(Untooled::ToolChoice))
-            .or(f.structured.then_some(Untooled::StructuredOutput))
-            .or(f.cramped.then_some(Untooled::SmallOutput))
-            .or(f.summary.then_some(Untooled::Summary))
-    }
-
-    /// Why the tool cannot be added at all.
-    pub fn no_room_for_tool(&self) -> Option<Untooled> {
-        match self.tools {
-            Some(tools) if tools.taken => Some(Untooled::NameTaken),
-            Some(tools) if tools.client => match &self.facts {
-                facts if facts.held => Some(Untooled::ProviderHeld),
-                facts if facts.many => Some(Untooled::ManyChoices),
-                _ => None,
-            },
-            _ => Some(Untooled::NoClientTools),
-        }
-    }
 }
 
 /// What a turn is made of.

@@ -3,13 +3,15 @@
 use bytes::Bytes;
 
 use super::view::{Facts, Role, Tools, Turn, View};
-use super::{Call, TOOL_NAME, Unread};
-use crate::json::{self, Malformed, Span, Walk};
-use crate::skim::Skim;
+use super::{Call, Unread};
+use crate::text::Span;
+use crate::text::json::{self, Malformed, Walk};
+use crate::text::prescan::Prescan;
+use crate::tools::TOOL_NAME;
 
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
 pub(super) fn view(
-    (bytes, skim): (&Bytes, &Skim),
+    (bytes, prescan): (&Bytes, &Prescan),
     call: Call,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
@@ -28,10 +30,10 @@ pub(super) fn view(
     };
     body(text, keys, |key, at| {
         if key == b"messages" {
-            view.list = Span::new(at, messages((text, skim), at, &role, &mut view.turns)?);
+            view.list = Span::new(at, messages((text, prescan), at, &role, &mut view.turns)?);
             return Ok(view.list.end);
         }
-        let end = skim.value_end(text, at)?;
+        let end = prescan.value_end(text, at)?;
         member(text, key, Span::new(at, end), &mut view.facts, &mut view.tools);
         Ok(end)
     })?;
@@ -78,24 +80,24 @@ pub(super) fn body(
 
 /// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
 fn messages(
-    (text, skim): (&[u8], &Skim),
+    (text, prescan): (&[u8], &Prescan),
     at: usize,
     role: impl Fn(&[u8]) -> Role,
     turns: &mut Vec<Turn>,
 ) -> Walk {
     if text.get(at) != Some(&b'[') {
-        return skim.value_end(text, at);
+        return prescan.value_end(text, at);
     }
     json::array(text, at, |at| {
         if text.get(at) != Some(&b'{') {
-            return skim.value_end(text, at);
+            return prescan.value_end(text, at);
         }
         let mut turn = Turn {
             span: Span::new(at, at),
             role: Role::Other,
         };
         turn.span.end = json::object(text, at, |key, at| {
-            let end = skim.value_end(text, at)?;
+            let end = prescan.value_end(text, at)?;
             if key.of(text) == b"role" {
                 turn.role = role(&text[at..end]);
             }

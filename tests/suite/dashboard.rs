@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use baton_proxy::record::WireId;
 use baton_proxy::telemetry::{ExchangeEvent, Metrics, Tokens};
-use baton_proxy::wire::WireId;
 use serde_json::Value;
 
 /// Labels that Prometheus itself puts on what it scrapes.

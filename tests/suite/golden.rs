@@ -3,13 +3,16 @@
 
 use std::path::PathBuf;
 
-use baton_proxy::handoff::plan::{Cut, Reading, Rewrite, rewrite};
-use baton_proxy::handoff::record::{Answer, HiddenPair, LOCAL};
-use baton_proxy::handoff::sentinel::{self, SealKey};
-use baton_proxy::handoff::{preamble, tool};
-use baton_proxy::merge::{Circumstances, StreamMerge, Verdict, place_beside};
-use baton_proxy::splice;
-use baton_proxy::wire::{Call, Ending, Framing, Leg, Watch, Wire, WireId};
+use baton_proxy::course::{Circumstances, StreamMerge, Verdict, place_beside};
+use baton_proxy::mark::seal::SealKey;
+use baton_proxy::mark::sentinel;
+use baton_proxy::record::WireId;
+use baton_proxy::record::{Answer, HiddenPair, LOCAL};
+use baton_proxy::rewrite::preamble;
+use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::text::splice;
+use baton_proxy::tools;
+use baton_proxy::wire::{Call, Ending, Framing, Leg, Watch, Wire};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -70,7 +73,7 @@ fn shown(wire: &dyn Wire) -> String {
 fn plain<'a>() -> Rewrite<'a> {
     Rewrite {
         cut: Cut::None,
-        tool: Some(tool::description()),
+        tool: Some(tools::description()),
         pairs: &[],
         more: &[],
         previous: None,
@@ -196,7 +199,7 @@ fn reply_merges(f: &Folder) {
         ..Circumstances::default()
     };
     assert!(matches!(
-        baton_proxy::merge::judge(&report, &now),
+        baton_proxy::course::judge(&report, &now),
         Verdict::Fire { .. }
     ));
     let second = f.bytes("04_leg2.json");

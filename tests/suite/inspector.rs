@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use baton_proxy::handoff::plan::Why;
 use baton_proxy::journal::{self, Exchange, Filter, Query, Row, Side as Body, State, Tap};
+use baton_proxy::record::WireId;
+use baton_proxy::rewrite::Why;
 use baton_proxy::strict::{Fault, Reply};
-use baton_proxy::wire::{Watch, WireId};
+use baton_proxy::wire::Watch;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

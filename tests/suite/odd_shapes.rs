@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
-use baton_proxy::handoff::plan::Reading;
-use baton_proxy::merge::StreamMerge;
-use baton_proxy::wire::{self, Call, Ending, Leg, Spoken, Watch, Wire, WireId};
+use baton_proxy::course::StreamMerge;
+use baton_proxy::record::WireId;
+use baton_proxy::rewrite::Reading;
+use baton_proxy::wire::{self, Call, Ending, Leg, Spoken, Watch, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -202,7 +203,8 @@ fn streams_stay_json(wire: &dyn Wire) {
 macro_rules! on_every_wire {
     ($($wire:ident $id:ident),*) => {
         $(mod $wire {
-            use baton_proxy::wire::{WireId, wire};
+            use baton_proxy::record::WireId;
+            use baton_proxy::wire::wire;
 
             #[test]
             fn replies_stay_json() {

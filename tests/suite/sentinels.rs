@@ -2,8 +2,8 @@
 //! without a readable one comes to.
 
 use baton_proxy::config::{Client, Config, Secret, Transcript};
-use baton_proxy::handoff::record::Handoff;
-use baton_proxy::handoff::sentinel::SealKey;
+use baton_proxy::mark::seal::SealKey;
+use baton_proxy::record::Handoff;
 use baton_proxy::store::HandoffFilter;
 use baton_proxy::strict::Reply;
 use pretty_assertions::assert_eq;

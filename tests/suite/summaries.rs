@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use baton_proxy::config::{Config, Transcript};
-use baton_proxy::handoff::summary;
-use baton_proxy::splice::{self, Edit};
+use baton_proxy::rewrite::flattened;
 use baton_proxy::strict::Reply;
+use baton_proxy::text::splice::{self, Edit};
 use baton_proxy::wire::{Call, WIRES};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -30,7 +30,7 @@ fn recorded_requests_are_cut() {
         let wire = WIRES.iter().find(|w| w.id().name() == of("wire")).unwrap();
         let body = Bytes::from(text("agent.json"));
         let view = wire.read(&body, Call::Generate).unwrap();
-        let flat = summary::find(&view).unwrap_or_else(|| panic!("{} is not recognised", folder.display()));
+        let flat = flattened::find(&view).unwrap_or_else(|| panic!("{} is not recognised", folder.display()));
         let last = flat.sentinels().pop().unwrap();
         assert_eq!(last.id.to_string(), of("handoff"), "{}", folder.display());
         let (span, with) = flat.cut(&last, of("prompt"));

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use baton_proxy::config::{Config, Inject};
-use baton_proxy::handoff::untooled::Untooled;
+use baton_proxy::rewrite::untooled::Untooled;
 use baton_proxy::strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

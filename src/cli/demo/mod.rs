@@ -21,7 +21,8 @@ use self::wardrobe::{Dress, WARDROBE};
 use super::args::DemoArgs;
 use super::exit::{Exit, Failure};
 use super::output::Out;
-use crate::wire::{WireId, wire};
+use crate::record::WireId;
+use crate::wire::wire;
 
 pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), Failure> {
     let script = script::Script {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::strict::{Model, Reply, Role, Seen, Turn};
-use crate::wire::TOOL_NAME;
+use crate::tools::TOOL_NAME;
 
 /// How long the story is.
 #[derive(Debug, Clone, Copy)]

@@ -14,8 +14,9 @@ use super::wardrobe::Dress;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::first_line;
 use crate::config::{Config, Environment, Flags};
-use crate::handoff::sentinel::SealKey;
+use crate::exchange;
 use crate::limits::BYTES_PER_TOKEN;
+use crate::mark::seal::SealKey;
 use crate::proxy::{App, server};
 use crate::store::memory::MemoryStore;
 use crate::store::{HandoffFilter, SharedStore};
@@ -106,7 +107,13 @@ pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story,
     let address = bound.addr();
     let store: SharedStore = Arc::new(MemoryStore::default());
     let seal = SealKey::new(*b"a key for the time of a demo");
-    let app = Arc::new(App::new(config, Arc::clone(&store), seal, Arc::new(|_| ()))?);
+    let app = Arc::new(App::new(
+        config,
+        Arc::clone(&store),
+        seal,
+        Arc::new(|_| ()),
+        exchange::handle,
+    )?);
     let (stop, stopped) = oneshot::channel::<()>();
     let proxy = tokio::spawn(bound.run(app, async {
         let _ = stopped.await;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::script::{PREAMBLE, SYSTEM, Script, TOOLS, wish};
-use crate::wire::WireId;
+use crate::record::WireId;
 
 /// One row.
 pub(super) struct Dress {

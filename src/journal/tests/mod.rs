@@ -11,9 +11,10 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::handoff::plan::{Change, Why};
+use crate::record::WireId;
+use crate::rewrite::{Change, Why};
 use crate::telemetry::{ExchangeEvent, Outcome};
-use crate::wire::{Call, Stop, Usage, WireId};
+use crate::wire::{Call, Stop, Usage};
 
 const LONG: Duration = Duration::from_secs(20);
 

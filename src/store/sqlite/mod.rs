@@ -30,7 +30,7 @@ use self::lane::{Lane, Promise};
 use self::rows::{TouchedPair, TouchedPoint};
 use self::writer::{Flush, Writer, to_disk};
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
-use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";

@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Origin};
+use crate::record::WireId;
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Origin};
 use crate::store::{HandoffFilter, foreign};
-use crate::wire::WireId;
 
 /// Columns of a handoff but its head, in the order that `read_handoff` takes them.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \

@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::super::{ExchangeEvent, Outcome, Tokens, metrics, shortened};
-use crate::handoff::untooled::Untooled;
-use crate::wire::WireId;
+use crate::record::WireId;
+use crate::rewrite::untooled::Untooled;
 
 /// The span of an exchange, and one for each leg.
 pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::json;
+use crate::text::json;
 use crate::wire::{Said, Shape, sse};
 
 pub(super) fn compose(said: &Said<'_>, shape: Shape) -> Bytes {

@@ -5,13 +5,14 @@ use bytes::Bytes;
 use super::request;
 use super::stream::stop;
 use super::usage::{self, Counters};
-use crate::handoff::breaker::Breaker;
-use crate::handoff::record::HiddenPair;
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::mark::escape::Escaper;
+use crate::record::HiddenPair;
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::view;
-use crate::wire::{Ending, Leg, Spoken, TOOL_NAME, Watch, sse};
+use crate::wire::{Ending, Leg, Spoken, Watch, sse};
 
 pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
@@ -28,7 +29,7 @@ pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     };
     // Whatever else stands in its place, nothing can be put into it.
     let content = content.filter(|c| text[c.start] == b'[')?;
-    let mut breaker = Breaker::default();
+    let mut breaker = Escaper::default();
     for [kind, id, name, input, said] in
         json::pick_each(text, content, ["type", "id", "name", "input", "text"])
     {
@@ -76,7 +77,7 @@ fn visible(leg: &Leg) -> Vec<String> {
     let hides = !leg.report.hidden.is_empty();
     let whole = Span::new(json::blank(body, 0), body.len());
     let content = json::get(body, whole, "content").unwrap_or_default();
-    let mut breaker = Breaker::default();
+    let mut breaker = Escaper::default();
     json::elements(body, content)
         .into_iter()
         .filter(|b| !(hides && hidden(body, *b)))
@@ -89,7 +90,7 @@ fn hidden(text: &[u8], block: Span) -> bool {
 }
 
 /// Where a block's text is broken up, by offset. All texts of a message are one: agents join them.
-fn breaks(text: &[u8], block: Span, breaker: &mut Breaker) -> Vec<Edit> {
+fn breaks(text: &[u8], block: Span, breaker: &mut Escaper) -> Vec<Edit> {
     let is_text = json::get_string(text, block, "type").is_some_and(|t| t == "text");
     let Some(literal) = json::get(text, block, "text").filter(|l| is_text && l.len() >= 2) else {
         return Vec::new();
@@ -99,7 +100,7 @@ fn breaks(text: &[u8], block: Span, breaker: &mut Breaker) -> Vec<Edit> {
     found.map(|at| Edit::insert(inside.start + at, r"\\")).collect()
 }
 
-fn broken(text: &[u8], block: Span, breaker: &mut Breaker) -> String {
+fn broken(text: &[u8], block: Span, breaker: &mut Escaper) -> String {
     view::edited_part(text, block, &breaks(text, block, breaker))
 }
 

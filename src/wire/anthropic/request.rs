@@ -3,14 +3,16 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::tool::SCHEMA;
-use crate::json::{self, Malformed, Span};
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::record::{HiddenPair, Place};
+use crate::text::Span;
+use crate::text::json::{self, Malformed};
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+use crate::tools::SCHEMA;
+use crate::tools::TOOL_NAME;
 use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Call, HiddenCall, TOOL_NAME, Unread};
+use crate::wire::{Call, HiddenCall, Unread};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -38,8 +40,8 @@ const KEYS: [&str; 9] = [
     "thread",
 ];
 
-pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
-    walk::view((body, skim), call, &KEYS, role, read_member)
+pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+    walk::view((body, prescan), call, &KEYS, role, read_member)
 }
 
 fn role(literal: &[u8]) -> Role {
@@ -297,10 +299,10 @@ pub(super) fn put_aside(
     };
     let before = Span::new(
         inside.start,
-        crate::handoff::sentinel::before_gap(text, inside.start, mark.start),
+        crate::mark::sentinel::before_gap(text, inside.start, mark.start),
     );
     let after = Span::new(
-        crate::handoff::sentinel::behind_gap(text, mark.end, inside.end),
+        crate::mark::sentinel::behind_gap(text, mark.end, inside.end),
         inside.end,
     );
     // The block, or for string content a block made of it, up to its text and behind it.

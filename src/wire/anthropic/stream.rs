@@ -3,12 +3,13 @@
 use bytes::Bytes;
 
 use super::usage::{self, Counters};
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, TOOL_NAME, Watch, error_in, sse};
+use crate::wire::{Ending, Watch, error_in, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {
@@ -21,7 +22,7 @@ pub(super) struct Stream {
     block: Block,
     /// Index of the next block the agent sees.
     next: usize,
-    breaker: Breaker,
+    breaker: Escaper,
     hold: bool,
     /// The leg's `message_delta` as it came, and its data.
     delta: Option<(Bytes, Vec<u8>)>,
@@ -135,7 +136,7 @@ impl Dialect for Stream {
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.block = Block::None;
-        self.breaker = Breaker::default();
+        self.breaker = Escaper::default();
         self.delta = None;
         self.stop = None;
         self.spelling.forget();
@@ -197,7 +198,7 @@ impl Stream {
             spent: Vec::new(),
             block: Block::None,
             next: 0,
-            breaker: Breaker::default(),
+            breaker: Escaper::default(),
             hold: false,
             delta: None,
             stop: None,

@@ -1,6 +1,6 @@
 //! Anthropic's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
 
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 
 /// The four counters that make up a context.

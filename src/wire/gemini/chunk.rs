@@ -1,9 +1,9 @@
 //! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
 
 use super::part::{self, Piece};
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::leg::Stop;
 use crate::wire::spelling::Hole;
 use crate::wire::view::{self, PartKind};
@@ -183,7 +183,7 @@ fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
 
 /// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
 /// put them in front of the calls between.
-pub(super) fn breaks(data: &[u8], piece: &Piece, breaker: &mut Breaker) -> Vec<Edit> {
+pub(super) fn breaks(data: &[u8], piece: &Piece, breaker: &mut Escaper) -> Vec<Edit> {
     let Some(inside) = piece.part.text else {
         return Vec::new();
     };

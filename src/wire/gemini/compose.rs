@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::request::{in_envelope, text_part};
-use crate::json;
+use crate::text::json;
 use crate::wire::{Framing, Said, Shape, View};
 
 pub(super) fn compose(view: &View, said: &Said<'_>, shape: Shape) -> Bytes {

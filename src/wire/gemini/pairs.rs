@@ -5,13 +5,14 @@ use memchr::memmem;
 
 use super::part::Piece;
 use super::request::pieces;
-use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::sentinel::{self, MarkKind};
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::sentinel::{self, MarkKind};
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::HiddenCall;
 use crate::wire::anchored::{Call, Source, message};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
-use crate::wire::{HiddenCall, TOOL_NAME};
 
 /// Stands for a signature that is lost; the API's own word for it.
 pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";

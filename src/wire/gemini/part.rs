@@ -1,7 +1,7 @@
 //! Parts: what a request's contents and a reply's candidate are made of; and proto-JSON's two spellings.
 
-use crate::json::{self, Span};
-use crate::wire::TOOL_NAME;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 use crate::wire::anchor::Traits;
 use crate::wire::view::{Part, PartKind};
 

@@ -7,10 +7,10 @@ use super::pairs;
 use super::request::text_part;
 use super::run;
 use super::usage::{self, Counters};
-use crate::handoff::breaker::Breaker;
-use crate::handoff::record::HiddenPair;
-use crate::json;
-use crate::splice::{self, Edit};
+use crate::mark::escape::Escaper;
+use crate::record::HiddenPair;
+use crate::text::json;
+use crate::text::splice::{self, Edit};
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
@@ -35,7 +35,7 @@ pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport
         ..LegReport::default()
     };
     let mut anchors = Anchors::default();
-    let mut breaker = Breaker::default();
+    let mut breaker = Escaper::default();
     let mut in_text = false;
     for piece in chunk.pieces(text) {
         report.broken_up += chunk::breaks(text, &piece, &mut breaker).len();
@@ -71,7 +71,7 @@ fn counters(text: &[u8], chunk: &Chunk) -> Counters {
 fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
     let body: &[u8] = &leg.body;
     let hides = !leg.report.hidden.is_empty();
-    let mut breaker = Breaker::default();
+    let mut breaker = Escaper::default();
     let pieces = chunk.pieces(body);
     let visible = pieces.iter().filter(|p| !(hides && p.is_ours(body)));
     visible

@@ -4,12 +4,13 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::part::{self, Piece};
-use crate::handoff::tool;
-use crate::json::{self, Span};
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools;
+use crate::tools::TOOL_NAME;
 use crate::wire::view::{Anatomy, Choice, Facts, PartKind, Role, Tools, Turn, View};
-use crate::wire::{Call, TOOL_NAME, Unread};
+use crate::wire::{Call, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -28,7 +29,7 @@ const KEYS: [&str; 7] = [
 /// Envelopes that hold a request: of countTokens, and of Code Assist.
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
-pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
     let text: &[u8] = body;
     let start = json::blank(text, 0);
     if text.get(start) != Some(&b'{') {
@@ -36,7 +37,7 @@ pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread
             json::whole(text).map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape)
         );
     }
-    let (whole, end) = members(text, start, skim)?;
+    let (whole, end) = members(text, start, prescan)?;
     if json::blank(text, end) != text.len() {
         return Err(Unread::NotJson(end));
     }
@@ -82,10 +83,10 @@ fn request(text: &[u8], whole: Members) -> Result<Members, Unread> {
     Ok(json::members(text, inside))
 }
 
-fn members(text: &[u8], at: usize, skim: &Skim) -> Result<(Members, usize), Unread> {
+fn members(text: &[u8], at: usize, prescan: &Prescan) -> Result<(Members, usize), Unread> {
     let mut all = Vec::new();
     let end = json::object(text, at, |key, at| {
-        let end = skim.value_end(text, at)?;
+        let end = prescan.value_end(text, at)?;
         all.push((key, Span::new(at, end)));
         Ok(end)
     })
@@ -261,9 +262,9 @@ pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
     let tools = view.tools?;
     let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
     let (key, schema) = match (tools.old_style, snake) {
-        (true, _) => ("parameters", tool::OPENAPI_SCHEMA),
-        (false, true) => ("parameters_json_schema", tool::SCHEMA),
-        (false, false) => ("parametersJsonSchema", tool::SCHEMA),
+        (true, _) => ("parameters", tools::OPENAPI_SCHEMA),
+        (false, true) => ("parameters_json_schema", tools::SCHEMA),
+        (false, false) => ("parametersJsonSchema", tools::SCHEMA),
     };
     Some(tools.with(
         format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#),

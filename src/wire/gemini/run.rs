@@ -4,7 +4,7 @@
 use super::chunk::raw;
 use super::pairs::{self, LOST_SIGNATURE};
 use super::part::{self, Piece};
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 
 /// Whose arguments are streaming.

@@ -1,8 +1,8 @@
 //! What a stream remembers of its chunks: which parts are ours, and what every chunk says alike.
 
 use super::chunk::{Chunk, raw};
-use crate::json::Span;
-use crate::splice::Edit;
+use crate::text::Span;
+use crate::text::splice::Edit;
 use crate::wire::view;
 
 /// What every chunk of one response says alike.

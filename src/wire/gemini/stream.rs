@@ -8,9 +8,9 @@ use super::request::text_part;
 use super::run::{self, Run, Streamed};
 use super::seen::{Identity, Seen};
 use super::usage::{self, Counters};
-use crate::handoff::breaker::Breaker;
-use crate::json::Span;
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::Span;
+use crate::text::splice::Edit;
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::spelling::{Pass, Spelling};
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     run: Run,
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
-    breaker: Breaker,
+    breaker: Escaper,
     hold: bool,
     end: Option<End>,
     opening: Option<String>,
@@ -149,7 +149,7 @@ impl Dialect for Stream {
         self.run = Run::None;
         self.in_text = false;
         self.spoke = false;
-        self.breaker = Breaker::default();
+        self.breaker = Escaper::default();
         self.end = None;
         self.spelling.forget();
     }
@@ -200,7 +200,7 @@ impl Stream {
             anchors: Anchors::default(),
             run: Run::None,
             in_text: false,
-            breaker: Breaker::default(),
+            breaker: Escaper::default(),
             hold: false,
             end: None,
             opening: None,
@@ -224,7 +224,7 @@ impl Stream {
             self.report.usage = self.counters.usage();
         }
         let id = chunk.get(data, "responseId");
-        if let Some(id) = id.and_then(|i| crate::json::string(data, i)) {
+        if let Some(id) = id.and_then(|i| crate::text::json::string(data, i)) {
             self.report.id = id.into_owned();
         }
         self.identity.learn(data, chunk);

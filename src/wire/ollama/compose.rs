@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::json;
+use crate::text::json;
 use crate::wire::said::rfc3339;
 use crate::wire::{Said, Shape};
 

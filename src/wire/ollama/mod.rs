@@ -16,12 +16,13 @@ use bytes::Bytes;
 use self::pairs::Messages;
 use super::{
     Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
-    Wire, WireId,
+    Wire,
 };
-use crate::handoff::record::HiddenPair;
-use crate::json::Span;
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::record::HiddenPair;
+use crate::record::WireId;
+use crate::text::Span;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
 use crate::wire::{Ending, anchored};
 
 /// The wire.
@@ -32,8 +33,8 @@ impl Wire for Ollama {
         WireId::Ollama
     }
 
-    fn read_skimmed(&self, body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
-        request::read(body, call, skim)
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+        request::read(body, call, prescan)
     }
 
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {

@@ -1,13 +1,14 @@
 //! Hidden calls and their results in Ollama's messages.
 
 use super::request::{anatomy, traits};
-use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::sentinel;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::sentinel;
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::HiddenCall;
 use crate::wire::anchored::{Call, Source};
 use crate::wire::view::{self, Anatomy, Part, PartKind, View};
-use crate::wire::{HiddenCall, TOOL_NAME};
 
 /// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
 /// object become an empty one: the API takes no other.

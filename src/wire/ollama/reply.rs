@@ -6,10 +6,10 @@ use super::pairs;
 use super::request::{is_ours, traits};
 use super::stream::{Line, hidden};
 use super::usage;
-use crate::handoff::breaker::{self, Breaker};
-use crate::handoff::record::HiddenPair;
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::mark::escape::{self, Escaper};
+use crate::record::HiddenPair;
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
@@ -24,7 +24,7 @@ pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport
         usage: usage::of(text, line.root),
         broken_up: line
             .content
-            .map_or(0, |c| Breaker::default().follow(c.inner().of(text)).len()),
+            .map_or(0, |c| Escaper::default().follow(c.inner().of(text)).len()),
         ended: true,
         ..LegReport::default()
     };
@@ -65,7 +65,7 @@ impl Said {
         let text: &[u8] = &leg.body;
         let hides = !leg.report.hidden.is_empty();
         let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
-        self.content.push_str(&breaker::break_up(&string(line.content)));
+        self.content.push_str(&escape::break_up(&string(line.content)));
         self.thinking.push_str(&string(line.thinking));
         let visible = calls(text, line)
             .into_iter()

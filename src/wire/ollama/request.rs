@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 
-use crate::handoff::tool::SCHEMA;
-use crate::json::{self, Span};
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::SCHEMA;
+use crate::tools::TOOL_NAME;
 use crate::wire::anchor::Traits;
 use crate::wire::view::{Anatomy, Facts, Part, PartKind, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Call, TOOL_NAME, Unread};
+use crate::wire::{Call, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -17,7 +18,7 @@ const LEAST_ROOM: u64 = 1024;
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
-pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
     let text: &[u8] = body;
     let mut view = View {
         body: body.clone(),
@@ -31,7 +32,7 @@ pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread
         },
     };
     walk::body(text, &KEYS, |key, at| {
-        let end = skim.value_end(text, at)?;
+        let end = prescan.value_end(text, at)?;
         member(text, key, Span::new(at, end), &mut view);
         Ok(end)
     })?;

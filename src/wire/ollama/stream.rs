@@ -4,9 +4,9 @@ use bytes::Bytes;
 
 use super::request::{is_ours, traits};
 use super::usage;
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::anchor::{Anchors, Place};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
@@ -27,7 +27,7 @@ pub(super) struct Stream {
     /// Output tokens of earlier legs.
     spent: u64,
     anchors: Anchors,
-    breaker: Breaker,
+    breaker: Escaper,
     hold: bool,
     end: Option<End>,
     opening: Option<String>,
@@ -207,7 +207,7 @@ impl Dialect for Stream {
         self.spoke = false;
         self.said = false;
         self.anchors = Anchors::default();
-        self.breaker = Breaker::default();
+        self.breaker = Escaper::default();
         self.end = None;
         self.spelling.forget();
     }
@@ -262,7 +262,7 @@ impl Stream {
             report: LegReport::default(),
             spent: 0,
             anchors: Anchors::default(),
-            breaker: Breaker::default(),
+            breaker: Escaper::default(),
             hold: false,
             end: None,
             opening: None,

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Ollama;
-use crate::handoff::plan::{Cut, Reading, Rewrite, rewrite};
-use crate::handoff::record::{Answer, HiddenPair, Place};
-use crate::handoff::sentinel;
-use crate::merge::{Circumstances, StreamMerge, Verdict};
-use crate::splice;
-use crate::wire::{Call, Ending, Stop, Watch, Wire, WireId};
+use crate::course::{Circumstances, StreamMerge, Verdict};
+use crate::mark::sentinel;
+use crate::record::WireId;
+use crate::record::{Answer, HiddenPair, Place};
+use crate::rewrite::untooled;
+use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
+use crate::text::splice;
+use crate::wire::{Call, Ending, Stop, Watch, Wire};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
@@ -87,7 +89,7 @@ fn facts_come_from_the_body() {
         let read = reading(&format!(
             r#"{{"model":"m","messages":[{{"role":"user","content":"go"}}],"tools":[{{"type":"function","function":{{"name":"f"}}}}]{rest}}}"#
         ));
-        (read.view.eligible(), read.view.facts.stream)
+        (untooled::unfit(&read.view).is_none(), read.view.facts.stream)
     };
     assert_eq!(facts(""), (true, true));
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Ollama's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
 
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 
 const INPUT: &str = "prompt_eval_count";

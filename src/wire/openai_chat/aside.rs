@@ -1,9 +1,9 @@
 //! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
 
-use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::sentinel;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::sentinel;
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::view::{self, Anatomy, Part, PartKind, View};
 
 /// The result of a hidden call, as a message.

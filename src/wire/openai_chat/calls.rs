@@ -6,10 +6,11 @@
 
 use bytes::Bytes;
 
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::Watch;
 use crate::wire::leg::{HiddenCall, LegReport};
-use crate::wire::{TOOL_NAME, Watch};
 
 /// The calls of one leg, and how many the agent has seen over all legs.
 pub(super) struct Calls {

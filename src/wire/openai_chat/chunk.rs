@@ -1,7 +1,7 @@
 //! One chunk of a chat stream, as spans.
 
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::leg::Stop;
 use crate::wire::spelling::Hole;
 

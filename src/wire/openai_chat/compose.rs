@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::json;
+use crate::text::json;
 use crate::wire::{Said, Shape, View, sse};
 
 pub(super) fn compose(view: &View, said: &Said<'_>, shape: Shape) -> Bytes {

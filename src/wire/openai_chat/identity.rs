@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::chunk::Chunk;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::sse;
 
 /// Top-level members by which a completion is known: leg 1's in every chunk. Others (`obfuscation`, filter

@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
 
 /// Members of an assistant message that a provider has signed or encrypted, and so may have bound to a prefix.

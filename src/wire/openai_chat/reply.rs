@@ -6,11 +6,12 @@ use super::calls::{arguments, extras};
 use super::chunk::{self, stop, without};
 use super::identity::IDENTITY;
 use super::usage::{self, Counters};
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::mark::escape::Escaper;
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 use crate::wire::leg::{HiddenCall, LegReport};
-use crate::wire::{Ending, Leg, TOOL_NAME, Watch};
+use crate::wire::{Ending, Leg, Watch};
 
 pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
     let text: &[u8] = body;
@@ -76,7 +77,7 @@ fn is_ours(text: &[u8], call: Span) -> bool {
 
 /// The edits that break up sentinel-like text in a content.
 fn breaks(text: &[u8], content: Span) -> Vec<Edit> {
-    let mut breaker = Breaker::default();
+    let mut breaker = Escaper::default();
     let literals = chunk::texts(text, content);
     let each = literals.into_iter().flat_map(|inside| {
         let places = breaker.follow(inside.of(text));

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 
-use crate::handoff::tool::SCHEMA;
-use crate::json::{self, Span};
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::SCHEMA;
+use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Call, HiddenCall, TOOL_NAME, Unread};
+use crate::wire::{Call, HiddenCall, Unread};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -47,8 +48,8 @@ const SESSIONS: [&[&str]; 3] = [
     &["metadata", "session_id"],
 ];
 
-pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
-    walk::view((body, skim), call, &KEYS, role, read_member)
+pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+    walk::view((body, prescan), call, &KEYS, role, read_member)
 }
 
 fn role(literal: &[u8]) -> Role {

@@ -6,9 +6,9 @@ use super::calls::{Calls, Fate};
 use super::chunk::{self, Choice, Chunk};
 use super::identity::Identity;
 use super::usage::{self, Counters};
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::View;
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     spoke: bool,
     /// Accumulators glue strings together: a role is shown once.
     role_shown: bool,
-    breaker: Breaker,
+    breaker: Escaper,
     hold: bool,
     ends: Ends,
     /// What is said before anything of upstream's, and whether it was.
@@ -133,7 +133,7 @@ impl Dialect for Stream {
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.calls.next_leg();
-        self.breaker = Breaker::default();
+        self.breaker = Escaper::default();
         self.ends = Ends::default();
         self.spelling.forget();
     }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::aside;
-use crate::handoff::record::HiddenPair;
-use crate::json::{self, Span};
+use crate::record::HiddenPair;
+use crate::text::{Span, json};
 use crate::wire::{Spoken, sse};
 
 /// Members of a reply that are no part of what a model said, or are put in here anew.

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 
 /// One leg's usage: the last one that upstream told.

@@ -1,11 +1,12 @@
 //! Hidden pairs, put back into what the agent sends: each call where it stood, each result behind the group.
 
-use crate::handoff::record::{HiddenPair, Place};
-use crate::handoff::sentinel;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::sentinel;
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::HiddenCall;
 use crate::wire::view::{Anatomy, PartKind, Role, View};
-use crate::wire::{HiddenCall, TOOL_NAME};
 
 use super::item::Item;
 

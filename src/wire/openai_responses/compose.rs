@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::own::OwnMessage;
 use super::reply::as_asked;
-use crate::json;
+use crate::text::json;
 use crate::wire::{Said, Shape, View, sse};
 
 pub(super) fn compose(view: &View, said: &Said<'_>, shape: Shape) -> Bytes {

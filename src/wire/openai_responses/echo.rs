@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::mark::escape::Escaper;
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
 use crate::wire::leg::{LegReport, Stop};
-use crate::wire::{HiddenCall, TOOL_NAME, Watch};
+use crate::wire::{HiddenCall, Watch};
 
 /// Items that wait for the agent's answer, beside those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
@@ -77,7 +78,7 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
 }
 
 /// Where the texts of an output item, looking like ours, are broken up.
-pub(super) fn breaks(text: &[u8], item: Span, breaker: &mut Breaker) -> Vec<Edit> {
+pub(super) fn breaks(text: &[u8], item: Span, breaker: &mut Escaper) -> Vec<Edit> {
     let said = texts(text, item).into_iter();
     said.flat_map(|(_, literal)| break_edits(text, literal, breaker))
         .collect()
@@ -90,7 +91,7 @@ pub(super) fn part_text(text: &[u8], part: Span) -> Option<Span> {
 }
 
 /// Edits that break up a text literal.
-pub(super) fn break_edits(text: &[u8], literal: Span, breaker: &mut Breaker) -> Vec<Edit> {
+pub(super) fn break_edits(text: &[u8], literal: Span, breaker: &mut Escaper) -> Vec<Edit> {
     let inside = literal.inner();
     breaker
         .follow(inside.of(text))
@@ -118,7 +119,7 @@ pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
 pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport, watch: Watch) -> Vec<String> {
     let mut seen = Vec::new();
     // All texts are one: agents join them.
-    let mut breaker = Breaker::default();
+    let mut breaker = Escaper::default();
     for item in output(text, response) {
         if watch.hide && is_ours(text, item) {
             report

@@ -1,8 +1,8 @@
 //! Stream events as spans.
 
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::spelling::Hole;
 
 use super::echo;
@@ -65,7 +65,7 @@ pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
 }
 
 /// Where a whole text is broken up that goes on from what `before` has seen.
-pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Breaker) -> Vec<Edit> {
+pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Escaper) -> Vec<Edit> {
     let literal = literal.filter(|l| l.len() >= 2);
     literal.map_or(Vec::new(), |l| echo::break_edits(data, l, &mut before))
 }

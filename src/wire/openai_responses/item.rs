@@ -3,7 +3,7 @@
 use memchr::memmem;
 use uuid::Uuid;
 
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 use crate::wire::view::{Anatomy, OwnItem, Part, PartKind, Role, View};
 
 /// Item id of a sentinel, up to the handoff's id without dashes.

@@ -18,12 +18,13 @@ use bytes::Bytes;
 
 use super::{
     Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Role, Said, Shape, Spoken, Turn,
-    Unread, View, Watch, Wire, WireId,
+    Unread, View, Watch, Wire,
 };
-use crate::handoff::record::HiddenPair;
-use crate::json::Span;
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::record::HiddenPair;
+use crate::record::WireId;
+use crate::text::Span;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
 
 /// The wire.
 pub struct OpenaiResponses;
@@ -33,8 +34,8 @@ impl Wire for OpenaiResponses {
         WireId::OpenaiResponses
     }
 
-    fn read_skimmed(&self, body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
-        request::read(body, call, skim)
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+        request::read(body, call, prescan)
     }
 
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use crate::handoff::sentinel::{self, MarkKind};
-use crate::json;
+use crate::mark::sentinel::{self, MarkKind};
+use crate::text::json;
 
 use super::item::{ASIDE_ITEM, SENTINEL_ITEM};
 

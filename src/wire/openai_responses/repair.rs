@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::view::{PartKind, Role, Turn, View};
 
 use super::item::Item;

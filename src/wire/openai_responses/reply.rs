@@ -6,9 +6,9 @@ use super::back;
 use super::echo::{self, Identity, Now};
 use super::own::OwnMessage;
 use super::usage;
-use crate::handoff::record::HiddenPair;
-use crate::json::{self, Span};
-use crate::splice;
+use crate::record::HiddenPair;
+use crate::text::splice;
+use crate::text::{Span, json};
 use crate::wire::leg::LegReport;
 use crate::wire::{Ending, Leg, Spoken, View, Watch, sse};
 

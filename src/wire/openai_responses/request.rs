@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 
-use crate::handoff::tool::SCHEMA;
-use crate::json::{self, Span};
-use crate::skim::Skim;
-use crate::splice::Edit;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::SCHEMA;
+use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Call, TOOL_NAME, Unread};
+use crate::wire::{Call, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -60,17 +61,17 @@ struct Found {
     metadata_session: Option<String>,
 }
 
-pub(super) fn read(body: &Bytes, call: Call, skim: &Skim) -> Result<View, Unread> {
+pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
     let text: &[u8] = body;
     let mut found = Found::default();
     found.facts.summary = call == Call::Compact;
     walk::body(text, &KEYS, |key, at| {
         if key == b"input" {
-            let end = read_input((text, skim), at, &mut found)?;
+            let end = read_input((text, prescan), at, &mut found)?;
             found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
             return Ok(end);
         }
-        let end = skim.value_end(text, at)?;
+        let end = prescan.value_end(text, at)?;
         read_member(text, key, Span::new(at, end), &mut found);
         Ok(end)
     })?;
@@ -98,10 +99,10 @@ fn tools_of(top: Option<Tools>, additional: Option<Tools>, taken: bool) -> Optio
     Some(tools)
 }
 
-fn read_input((text, skim): (&[u8], &Skim), at: usize, found: &mut Found) -> json::Walk {
+fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -> json::Walk {
     match text.get(at) {
         Some(b'"') => {
-            let end = skim.value_end(text, at)?;
+            let end = prescan.value_end(text, at)?;
             let span = Span::new(at, end);
             found.turns.push(Turn {
                 span,
@@ -109,18 +110,18 @@ fn read_input((text, skim): (&[u8], &Skim), at: usize, found: &mut Found) -> jso
             });
             Ok(end)
         }
-        Some(b'[') => json::array(text, at, |at| read_item((text, skim), at, found)),
-        _ => skim.value_end(text, at),
+        Some(b'[') => json::array(text, at, |at| read_item((text, prescan), at, found)),
+        _ => prescan.value_end(text, at),
     }
 }
 
-fn read_item((text, skim): (&[u8], &Skim), at: usize, found: &mut Found) -> json::Walk {
+fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -> json::Walk {
     if text.get(at) != Some(&b'{') {
-        return skim.value_end(text, at);
+        return prescan.value_end(text, at);
     }
     let (mut kind, mut role, mut tools) = (&b"message"[..], &b""[..], None);
     let end = json::object(text, at, |key, at| {
-        let end = skim.value_end(text, at)?;
+        let end = prescan.value_end(text, at)?;
         let value = Span::new(at, end);
         match key.of(text) {
             b"type" => kind = value.inner().of(text),

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::echo::{self, Identity, Now};
 use super::event::{Event, broken, event, number};
 use super::own::OwnMessage;
-use crate::handoff::breaker::Breaker;
-use crate::json::{self, Span};
-use crate::splice::Edit;
+use crate::mark::escape::Escaper;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::{Ending, View, Watch, error_in, sse};
@@ -65,9 +65,9 @@ struct Text {
     /// Upstream's index of the item and of the part.
     key: (u64, u64),
     /// What was seen before it: the parts of all items of a leg are one text, since agents join them.
-    before: Breaker,
+    before: Escaper,
     /// What was seen with it.
-    now: Breaker,
+    now: Escaper,
 }
 
 /// An output item of upstream's.
@@ -358,8 +358,8 @@ impl Stream {
     }
 
     /// What was seen with the last text.
-    fn so_far(&self) -> Breaker {
-        self.texts.last().map_or_else(Breaker::default, |text| text.now)
+    fn so_far(&self) -> Escaper {
+        self.texts.last().map_or_else(Escaper::default, |text| text.now)
     }
 
     /// Where the texts of a finished item are broken up.

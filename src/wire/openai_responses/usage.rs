@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 
-use crate::json::{self, Span};
-use crate::splice::{self, Edit};
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 
 /// The usage object under `usage` of a response object, raw.

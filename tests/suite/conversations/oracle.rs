@@ -1,7 +1,7 @@
 //! What must come out, computed from the script alone: a second, slow reading of the design that never looks at a
 //! sentinel. A message is a role and a list of blocks here, whatever the wire.
 
-use baton_proxy::handoff::record::Answer;
+use baton_proxy::record::Answer;
 use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The oracle's blocks, made of what the script says.
 
-use baton_proxy::handoff::record::Answer;
+use baton_proxy::record::Answer;
 use baton_proxy::strict::{Arguments, Part, Reply};
 use serde_json::{Value, json};
 

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_proxy::config::Config;
-use baton_proxy::handoff::sentinel::SealKey;
+use baton_proxy::exchange;
 use baton_proxy::journal::Tap;
+use baton_proxy::mark::seal::SealKey;
 use baton_proxy::proxy::{App, server};
 use baton_proxy::store::SharedStore;
 use baton_proxy::store::memory::MemoryStore;
@@ -149,7 +150,7 @@ impl Baton {
             noted.end(&event);
             sink.lock().unwrap().push(event);
         });
-        let app = App::new(config, store, SealKey::new(key), tap).unwrap();
+        let app = App::new(config, store, SealKey::new(key), tap, exchange::handle).unwrap();
         let app = Arc::new(app.with_journal(journal));
         let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
-use baton_proxy::handoff::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use baton_proxy::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Reply, Seen, Strict};
 use serde_json::{Value, json};

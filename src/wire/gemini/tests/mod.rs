@@ -6,10 +6,11 @@ mod streams;
 use bytes::Bytes;
 
 use super::Gemini;
-use crate::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
-use crate::handoff::record::{Answer, HiddenPair, Place};
-use crate::splice;
-use crate::wire::{Call, Watch, WireId};
+use crate::record::WireId;
+use crate::record::{Answer, HiddenPair, Place};
+use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::text::splice;
+use crate::wire::{Call, Watch};
 
 const WATCH: Watch = Watch {
     hide: true,

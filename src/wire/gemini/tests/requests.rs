@@ -1,5 +1,6 @@
 use super::*;
-use crate::handoff::sentinel;
+use crate::mark::sentinel;
+use crate::rewrite::untooled;
 use crate::wire::anchor;
 use crate::wire::view::{Choice, PartKind, Role};
 use crate::wire::{Unread, Wire};
@@ -20,7 +21,7 @@ fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
         (call.kind, read.view.str(call.id.unwrap())),
         (PartKind::Call, "x".into())
     );
-    assert!(read.view.eligible() && Gemini.bound(&read.view));
+    assert!(untooled::unfit(&read.view).is_none() && Gemini.bound(&read.view));
     let (out, _) = rewritten(body, &[], true);
     assert!(out.contains(r#","parameters_json_schema":{"type":"object""#));
 }
@@ -39,7 +40,7 @@ fn facts_come_from_the_config() {
         let read = reading(&format!(
             r#"{{"contents":[{{"parts":[{{"text":"hi"}}]}}],{tools},{rest}}}"#
         ));
-        (read.view.eligible(), read.view.facts)
+        (untooled::unfit(&read.view).is_none(), read.view.facts)
     };
     assert!(facts(r#""generationConfig":{"responseMimeType":"text/plain","candidateCount":1,"maxOutputTokens":1024}"#).0);
     for (rest, choice) in [
@@ -116,7 +117,7 @@ fn single_objects_are_read_and_not_edited() {
     );
     let read = reading(&alone);
     assert_eq!(read.view.turns.len(), 1);
-    assert!(!read.view.eligible() && !read.view.has_room_for_tool());
+    assert!(untooled::unfit(&read.view).is_some() && untooled::no_room(&read.view).is_some());
     assert_eq!(read.candidates(&Gemini), []);
 
     let part = format!(r#"{{"contents":[{{"role":"model","parts":{{"text":"{mark}\n\nrest"}}}}]}}"#);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::merge::{Circumstances, StreamMerge, Verdict};
+use crate::course::{Circumstances, StreamMerge, Verdict};
 use crate::wire::{Ending, Framing, Stop, Wire};
 use serde_json::{Value, json};
 

@@ -4,7 +4,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::merge::StreamMerge;
+use crate::course::StreamMerge;
+use crate::rewrite::untooled;
 use crate::wire::sse::{self, Framer};
 use crate::wire::{Ending, LegReport};
 
@@ -69,7 +70,7 @@ pub(super) fn machine(request: &str) -> StreamMerge {
         .read(&Bytes::copy_from_slice(request.as_bytes()), Call::Generate)
         .unwrap();
     let watch = Watch {
-        hide: view.has_room_for_tool() || view.facts.wants_usage,
+        hide: untooled::no_room(&view).is_none() || view.facts.wants_usage,
         ..WATCH
     };
     StreamMerge::new(OpenaiChat.dialect(&view, watch), 1 << 20, true)

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::handoff::sentinel;
+use crate::mark::sentinel;
 use crate::wire::{Ending, Leg, Spoken, Stop};
 
 fn body(message: Value, reason: &str) -> Bytes {

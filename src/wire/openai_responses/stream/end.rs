@@ -6,7 +6,7 @@ use super::super::echo::{self, Now};
 use super::super::event::{Event, event};
 use super::super::{own, usage};
 use super::{Slot, Stream};
-use crate::json;
+use crate::text::json;
 use crate::wire::Watch;
 use crate::wire::leg::Stop;
 

@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::handoff::plan::Why;
+use crate::rewrite::Why;
 
 fn kept(items: Value) -> Vec<Value> {
     let mut input = cut(&with_input(items))["input"].as_array().unwrap().clone();

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::OpenaiResponses;
-use crate::handoff::plan::{Cut, Reading, Rewrite, Rewritten, rewrite};
-use crate::handoff::record::{Answer, HiddenPair, Place};
-use crate::splice;
-use crate::wire::{Call, WireId};
+use crate::record::WireId;
+use crate::record::{Answer, HiddenPair, Place};
+use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::text::splice;
+use crate::wire::Call;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const ITEM: &str = "msg_handoff_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";

@@ -1,7 +1,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::handoff::preamble;
+use crate::rewrite::preamble;
+use crate::rewrite::untooled;
 use crate::wire::{Choice, Role, Unread, Wire};
 
 fn read(body: &str) -> Result<crate::wire::View, Unread> {
@@ -137,7 +138,7 @@ fn the_tool_goes_into_the_item_where_codex_keeps_its_tools() {
     assert_eq!(tools.len(), 2);
     assert_eq!(tools[1]["name"], "session_handoff");
     assert_eq!(tools[1]["strict"], false);
-    assert!(reading(&codex()).view.eligible());
+    assert!(untooled::unfit(&reading(&codex()).view).is_none());
 
     let mut empty = codex();
     empty["tools"] = json!([]);
@@ -155,13 +156,13 @@ fn the_tool_goes_into_the_item_where_codex_keeps_its_tools() {
     assert_eq!(done["input"][0]["tools"].as_array().unwrap().len(), 1);
 
     let title = json!({"input": [user("hi")], "tools": []});
-    assert!(!reading(&title).view.eligible());
+    assert!(untooled::unfit(&reading(&title).view).is_some());
     let template = json!({"input": [user("hi")], "prompt": {"id": "pmpt_1"}});
-    assert!(!reading(&template).view.has_room_for_tool());
+    assert!(untooled::no_room(&reading(&template).view).is_some());
     let hosted = json!({"input": [user("hi")], "tools": [{"type": "web_search"}]});
-    assert!(!reading(&hosted).view.eligible());
+    assert!(untooled::unfit(&reading(&hosted).view).is_some());
     let taken = json!({"input": [user("hi")], "tools": [{"type": "function", "name": "session_handoff"}]});
-    assert!(!reading(&taken).view.has_room_for_tool());
+    assert!(untooled::no_room(&reading(&taken).view).is_some());
 }
 
 #[test]

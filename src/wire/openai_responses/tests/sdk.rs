@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::merge::StreamMerge;
+use crate::course::StreamMerge;
 use crate::wire::{Ending, LegReport, Watch, Wire};
 
 pub(super) const WATCH: Watch = Watch {

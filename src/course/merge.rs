@@ -1,0 +1,339 @@
+//! The legs of one streamed response, frame by frame.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::verdict::{Circumstances, Verdict, judge};
+use crate::limits::LEG_LOG;
+use crate::wire::framing::{ArrayWriter, Framing};
+use crate::wire::sse::{Batch, Framer, Oversize};
+use crate::wire::{Dialect, Ending, LegReport, Pass, Spoken};
+
+/// Frames in, what the agent may see out.
+pub struct StreamMerge {
+    framing: Framing,
+    framer: Framer,
+    /// The array that goes out, where that is the framing.
+    array: ArrayWriter,
+    dialect: Box<dyn Dialect>,
+    /// What the present leg streamed, for asking again; `None` once it grew over its limit.
+    /// A copy: slices would hold all that was read with them, and upstream's events are small.
+    log: Option<Vec<u8>>,
+    logged: usize,
+    /// Whether anything was shown that the bytes of an unread frame would contradict.
+    committed: bool,
+    failed: bool,
+    /// What came last was kept back: a hidden call, or the end of a leg.
+    withholding: bool,
+    /// A frame was over the limit: bytes go by unread until the leg's end.
+    blind: bool,
+    frame_limit: usize,
+}
+
+impl StreamMerge {
+    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
+    /// hidden yet. `keep`: what a leg says is kept, so that the model can be asked again.
+    pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
+        let framing = dialect.framing();
+        Self {
+            framing,
+            framer: Framer::of(framing, frame_limit),
+            array: ArrayWriter::default(),
+            dialect,
+            log: keep.then(Vec::new),
+            logged: 0,
+            committed: false,
+            failed: false,
+            withholding: false,
+            blind: false,
+            frame_limit,
+        }
+    }
+
+    /// The same, where upstream frames its stream another way than the wire's usual one.
+    pub fn framed(mut dialect: Box<dyn Dialect>, framing: Framing, frame_limit: usize, keep: bool) -> Self {
+        dialect.frame_as(framing);
+        Self {
+            framing,
+            framer: Framer::of(framing, frame_limit),
+            ..Self::new(dialect, frame_limit, keep)
+        }
+    }
+
+    /// Takes upstream's next bytes; appends what goes to the agent now.
+    pub fn feed(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
+        if self.blind {
+            out.push(chunk);
+            return;
+        }
+        let sent = out.len();
+        let rest = self.unread(chunk, out);
+        if rest.is_empty() {
+            return;
+        }
+        match self.framer.push(rest) {
+            Ok(batch) if batch.frames.is_empty() => {}
+            Ok(batch) => {
+                self.batch(&batch, out);
+                self.withholding = out.len() == sent;
+            }
+            // Behind a hidden call or in a later leg, unread frames would make the message invalid.
+            Err(Oversize(_)) if self.withholding() || self.committed => self.failed = true,
+            Err(Oversize(held)) => {
+                self.blind = true;
+                out.push(held);
+            }
+        }
+    }
+
+    /// Passes on what needs no reading of the frames that `chunk` begins with, and returns the rest: most reads are
+    /// one event or many of a kind, and their frames are not even told apart.
+    fn unread(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) -> Bytes {
+        if !self.framer.is_between_frames() {
+            return chunk;
+        }
+        let mut run = Run::of(&chunk);
+        let mut at = 0;
+        loop {
+            match self.dialect.pass(&chunk[at..], &mut run.made) {
+                Pass::Same(len) => {
+                    run.same(at..at + len, out);
+                    at += len;
+                }
+                Pass::Changed(len) => {
+                    run.changed(out);
+                    at += len;
+                }
+                Pass::Unread => break,
+            }
+        }
+        if at == 0 {
+            return chunk;
+        }
+        run.flush(out);
+        self.dialect.settle();
+        self.remember(chunk.slice(..at));
+        self.withholding = false;
+        chunk.slice(at..)
+    }
+
+    fn batch(&mut self, batch: &Batch, out: &mut Vec<Bytes>) {
+        self.remember(batch.buf.clone());
+        let mut read = Vec::new();
+        if self.framing == Framing::JsonArray {
+            for range in &batch.frames {
+                self.frame(batch.buf.slice(range.clone()), &mut read);
+            }
+            self.elements(read, out);
+        } else {
+            let mut run = Run::of(&batch.buf);
+            for range in &batch.frames {
+                match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
+                    Pass::Same(_) => run.same(range.clone(), out),
+                    Pass::Changed(_) => run.changed(out),
+                    Pass::Unread => {
+                        self.frame(batch.buf.slice(range.clone()), &mut read);
+                        run.read(range, &mut read, out);
+                    }
+                }
+            }
+            run.flush(out);
+            self.dialect.settle();
+        }
+    }
+
+    fn frame(&mut self, raw: Bytes, out: &mut Vec<Bytes>) {
+        let data = self.framing.data(&raw);
+        match self.framing {
+            _ if data.is_empty() => out.push(raw.clone()),
+            Framing::JsonArray => self.dialect.frame(&raw.slice_ref(&data), &data, out),
+            _ => self.dialect.frame(&raw, &data, out),
+        }
+    }
+
+    /// In an array every piece is an element.
+    fn elements(&mut self, pieces: Vec<Bytes>, out: &mut Vec<Bytes>) {
+        for piece in pieces {
+            self.array.element(piece, out);
+        }
+    }
+
+    /// Frames of the dialect's own making.
+    fn show(&mut self, made: Vec<Bytes>, out: &mut Vec<Bytes>) {
+        match self.framing {
+            Framing::JsonArray => self.elements(made, out),
+            _ => out.extend(made),
+        }
+    }
+
+    /// Upstream's stream is over: a last frame without its end counts where its data is whole JSON;
+    /// anything else goes by as it came.
+    pub fn finish_leg(&mut self, out: &mut Vec<Bytes>) {
+        let rest = self.framer.finish();
+        if rest.is_empty() {
+            return;
+        }
+        let data = self.framing.data(&rest);
+        if crate::text::json::whole(&data).is_ok() {
+            let framed = Bytes::from([&rest[..], self.framing.terminator()].concat());
+            let mut passed = Vec::new();
+            self.frame(framed.clone(), &mut passed);
+            self.remember(framed);
+            self.show(passed, out);
+        } else if self.framing != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
+            out.push(rest);
+        }
+    }
+
+    fn remember(&mut self, bytes: Bytes) {
+        self.logged += bytes.len();
+        if self.logged > LEG_LOG {
+            self.log = None;
+        }
+        if let Some(log) = self.log.as_mut().filter(|_| !bytes.is_empty()) {
+            log.extend_from_slice(&bytes);
+        }
+    }
+
+    /// What the present leg has come to.
+    pub fn report(&self) -> &LegReport {
+        self.dialect.report()
+    }
+
+    /// Whether the leg's own last event was seen.
+    pub fn leg_ended(&self) -> bool {
+        self.dialect.report().ended
+    }
+
+    /// Whether the stream cannot be read any further, nor passed on as it is.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether upstream's last frames were kept back, so that the agent hears nothing.
+    pub fn withholding(&self) -> bool {
+        self.withholding || self.dialect.holds_end()
+    }
+
+    /// Terminal frames wait for the verdict even without a hidden call.
+    pub fn hold_ends(&mut self) {
+        self.dialect.hold_ends(true);
+    }
+
+    /// Judges the leg.
+    pub fn judge(&self, now: &Circumstances) -> Verdict {
+        judge(self.dialect.report(), now)
+    }
+
+    /// What the model said in this leg; `None` where it was too much to keep.
+    pub fn spoken(&self) -> Option<Spoken> {
+        let log = self.log.as_ref()?;
+        let mut framer = Framer::of(self.framing, self.frame_limit);
+        let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
+        let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
+        Some(Spoken::Stream(frames.collect()))
+    }
+
+    /// The bytes that follow belong to another leg.
+    pub fn next_leg(&mut self) {
+        self.framer = Framer::of(self.framing, self.frame_limit);
+        self.committed = true;
+        self.log = Some(Vec::new());
+        self.logged = 0;
+        self.blind = false;
+        // Nothing of this leg was shown yet.
+        self.withholding = true;
+        self.dialect.next_leg();
+    }
+
+    /// The response begins with a leg whose sentinel was shown in a response that broke off.
+    pub fn open_with(&mut self, text: String) {
+        self.dialect.open_with(text);
+    }
+
+    /// Assistant text of our own.
+    pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let mut made = Vec::new();
+        self.dialect.say(text, &mut made);
+        self.show(made, out);
+    }
+
+    /// A keep-alive; none where bytes go by unread, since that may be in the middle of a frame.
+    pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
+        if !self.blind {
+            self.dialect.keepalive(out);
+        }
+    }
+
+    /// The response's end.
+    pub fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
+        let mut made = Vec::new();
+        self.dialect.close(ending, &mut made);
+        self.show(made, out);
+        if self.framing == Framing::JsonArray && !self.blind {
+            self.array.end(out);
+        }
+    }
+}
+
+/// Neighbouring frames of one read that go on in one piece: a slice of it as long as none needs a change, else
+/// what is made of them.
+struct Run<'a> {
+    buf: &'a Bytes,
+    same: Range<usize>,
+    made: Vec<u8>,
+}
+
+impl<'a> Run<'a> {
+    fn of(buf: &'a Bytes) -> Self {
+        Self {
+            buf,
+            same: 0..0,
+            made: Vec::new(),
+        }
+    }
+
+    /// A frame goes on as it is.
+    fn same(&mut self, frame: Range<usize>, out: &mut Vec<Bytes>) {
+        if self.same.end != frame.start || !self.made.is_empty() {
+            self.flush(out);
+            self.same.start = frame.start;
+        }
+        self.same.end = frame.end;
+    }
+
+    /// A frame was written anew into `made`.
+    fn changed(&mut self, out: &mut Vec<Bytes>) {
+        self.flush_same(out);
+    }
+
+    /// A frame was read, and became these pieces.
+    fn read(&mut self, frame: &Range<usize>, pieces: &mut Vec<Bytes>, out: &mut Vec<Bytes>) {
+        let raw = &self.buf[frame.clone()];
+        match &pieces[..] {
+            [piece] if piece.as_ptr() == raw.as_ptr() && piece.len() == raw.len() => {
+                pieces.clear();
+                self.same(frame.clone(), out);
+            }
+            _ => {
+                self.flush(out);
+                out.append(pieces);
+            }
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<Bytes>) {
+        self.flush_same(out);
+        if !self.made.is_empty() {
+            out.push(std::mem::take(&mut self.made).into());
+        }
+    }
+
+    fn flush_same(&mut self, out: &mut Vec<Bytes>) {
+        if !self.same.is_empty() {
+            out.push(self.buf.slice(self.same.clone()));
+        }
+        self.same = 0..0;
+    }
+}

@@ -1,0 +1,385 @@
+//! What a leg that has ended came to.
+
+use crate::limits;
+use crate::mark::sentinel;
+use crate::record::{Answer, Place};
+use crate::text::json;
+use crate::wire::{Ending, HiddenCall, LegReport, Stop};
+
+/// What a verdict depends on beside the leg itself.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances {
+    /// Messages in the model's view behind the carry-over prompt.
+    pub messages: usize,
+    /// Legs so far, this one included.
+    pub legs: u32,
+    /// Most legs for one agent request.
+    pub max_chain: u32,
+    /// Refused calls that were answered in this agent request.
+    pub asked: u32,
+    /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
+    pub pending: Option<(String, Option<String>)>,
+    /// Whether no sentinel may stand in the output: it is bound to a JSON schema, or a summary.
+    pub structured: bool,
+}
+
+/// What to do at a leg's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The response ends.
+    End(Ending),
+    /// The handoff fires.
+    Fire {
+        /// Carry-over prompt, normalised.
+        prompt: String,
+        /// Why, in the model's words.
+        reason: Option<String>,
+    },
+    /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
+    Mixed(Vec<Refused>),
+    /// The call is answered with an error, and the model asked again.
+    AskAgain(Refused),
+}
+
+/// A hidden call with what the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The call.
+    pub call: HiddenCall,
+    /// The answer: `Queued` where it is not refused at all.
+    pub answer: Answer,
+    /// Prompt and reason, where the handoff waits for the turn's end.
+    pub pending: Option<(String, Option<String>)>,
+}
+
+/// Judges a leg that has ended.
+pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
+    let may_chain = now.legs < now.max_chain && !now.structured;
+    if report.hidden.is_empty() {
+        return match &now.pending {
+            Some((prompt, reason)) if report.stop == Stop::Done && report.calls.is_empty() && may_chain => {
+                Verdict::Fire {
+                    prompt: prompt.clone(),
+                    reason: reason.clone(),
+                }
+            }
+            _ => Verdict::End(Ending::Own),
+        };
+    }
+    if !report.stop.natural() {
+        return match cut_off(report) {
+            none if none.is_empty() => Verdict::End(Ending::Own),
+            all => Verdict::Mixed(all),
+        };
+    }
+    if !report.calls.is_empty() {
+        return Verdict::Mixed(mixed(report, now));
+    }
+    alone(report, now, may_chain)
+}
+
+/// The last good call counts. Where all are refused the first one is answered: signatures and reasoning are bound to
+/// the first call of a message (Gemini, Responses).
+fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
+    if !may_chain {
+        return Verdict::End(Ending::WithoutCall);
+    }
+    if let Some((prompt, reason)) = report.hidden.iter().rev().find_map(|c| accept(c, now).ok()) {
+        return Verdict::Fire { prompt, reason };
+    }
+    let first = report.hidden.first().filter(|_| now.asked < limits::ASK_AGAIN);
+    let refused = first.and_then(|call| {
+        Some(Refused {
+            call: call.clone(),
+            answer: accept(call, now).err()?,
+            pending: None,
+        })
+    });
+    refused.map_or(Verdict::End(Ending::WithoutCall), Verdict::AskAgain)
+}
+
+/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
+/// them, and what it thought in front of them is bound to them. None of them takes effect.
+fn cut_off(report: &LegReport) -> Vec<Refused> {
+    if !matches!(report.stop, Stop::Truncated | Stop::Refused) {
+        return Vec::new();
+    }
+    let last = report.calls.last().map(|(_, at)| *at);
+    let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
+    before
+        .map(|call| Refused {
+            call: call.clone(),
+            answer: Answer::CutOff,
+            pending: None,
+        })
+        .collect()
+}
+
+/// Every hidden call of a mixed batch is answered; the last good one is pending.
+fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Refused> {
+    let mut all: Vec<Refused> = report
+        .hidden
+        .iter()
+        .map(|call| match accept(call, now) {
+            Ok(pending) => Refused {
+                call: call.clone(),
+                answer: Answer::Queued,
+                pending: Some(pending),
+            },
+            Err(answer) => Refused {
+                call: call.clone(),
+                answer,
+                pending: None,
+            },
+        })
+        .collect();
+    let last = all.iter().rposition(|r| r.pending.is_some());
+    for (i, refused) in all.iter_mut().enumerate() {
+        if Some(i) != last {
+            refused.pending = None;
+        }
+    }
+    all
+}
+
+/// Prompt and reason of a call that may fire, or what the model is told instead.
+fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), Answer> {
+    if call.oversize {
+        return Err(Answer::TooLong);
+    }
+    let text = call.arguments.as_bytes();
+    let whole = json::whole(text)
+        .ok()
+        .filter(|_| call.complete)
+        .ok_or(Answer::BadArguments)?;
+    let prompt = json::get_string(text, whole, "prompt").ok_or(Answer::BadArguments)?;
+    let prompt = sentinel::normalised(&prompt);
+    if prompt.is_empty() {
+        return Err(Answer::EmptyPrompt);
+    }
+    if prompt.len() > limits::PROMPT {
+        return Err(Answer::TooLong);
+    }
+    if now.legs == 1 && now.messages < limits::LEAST_MESSAGES {
+        return Err(Answer::NothingToHandOff);
+    }
+    let reason = json::get_string(text, whole, "reason")
+        .map(|r| sentinel::normalised(&r))
+        .filter(|r| !r.is_empty());
+    Ok((prompt, reason))
+}
+
+/// Where a hidden call stands among its visible siblings: behind the nearest call before it, else in front of
+/// the nearest one after it.
+pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<Place> {
+    let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    // A server that names no calls leaves nothing to find the place by.
+    let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
+    let before = named().rev().find(|(_, at)| *at < call.after);
+    if let Some((sibling, at)) = before {
+        return Some(Place::Beside {
+            sibling: sibling.clone(),
+            offset: distance(call.after - 1 - at),
+        });
+    }
+    let (sibling, at) = named().find(|(_, at)| *at >= call.after)?;
+    Some(Place::Beside {
+        sibling: sibling.clone(),
+        offset: -1 - distance(at - call.after),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(arguments: &str) -> HiddenCall {
+        HiddenCall {
+            id: "h".into(),
+            arguments: arguments.into(),
+            complete: true,
+            ..HiddenCall::default()
+        }
+    }
+
+    fn report(hidden: &[&str], calls: usize, stop: Stop) -> LegReport {
+        LegReport {
+            hidden: hidden.iter().map(|a| call(a)).collect(),
+            calls: (0..calls).map(|i| (format!("c{i}"), i)).collect(),
+            parts: calls,
+            stop,
+            ..LegReport::default()
+        }
+    }
+
+    fn now() -> Circumstances {
+        Circumstances {
+            messages: 3,
+            legs: 1,
+            max_chain: 8,
+            ..Circumstances::default()
+        }
+    }
+
+    #[test]
+    fn a_good_call_alone_fires_and_the_last_one_counts() {
+        let report = report(
+            &[r#"{"prompt":"one"}"#, r#"{"prompt":" two \n","reason":" "}"#],
+            0,
+            Stop::Calls,
+        );
+        assert_eq!(
+            judge(&report, &now()),
+            Verdict::Fire {
+                prompt: "two".into(),
+                reason: None
+            }
+        );
+    }
+
+    #[test]
+    fn a_good_call_counts_though_a_bad_one_follows_and_of_bad_ones_the_first_is_answered() {
+        let last_is_bad = report(&[r#"{"prompt":"one"}"#, r#"{"prompt":" "}"#], 0, Stop::Calls);
+        assert!(matches!(
+            judge(&last_is_bad, &now()),
+            Verdict::Fire { prompt, .. } if prompt == "one"
+        ));
+        let both_are = report(&[r#"{"prompt":" "}"#, "{"], 0, Stop::Calls);
+        let Verdict::AskAgain(refused) = judge(&both_are, &now()) else {
+            panic!()
+        };
+        assert_eq!(refused.answer, Answer::EmptyPrompt);
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let told =
+            |arguments: &str, now: &Circumstances| match judge(&report(&[arguments], 0, Stop::Calls), now) {
+                Verdict::AskAgain(refused) => refused.answer,
+                other => panic!("{other:?}"),
+            };
+        assert_eq!(told(r#"{"prompt":"  "}"#, &now()), Answer::EmptyPrompt);
+        assert_eq!(told(r#"{"prompt":"#, &now()), Answer::BadArguments);
+        assert_eq!(told(r#"{"prompt":7}"#, &now()), Answer::BadArguments);
+        assert_eq!(told("", &now()), Answer::BadArguments);
+        assert_eq!(
+            told(r#"{"prompt":"p"}"#, &Circumstances { messages: 1, ..now() }),
+            Answer::NothingToHandOff
+        );
+        let long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(limits::PROMPT + 1));
+        assert_eq!(told(&long, &now()), Answer::TooLong);
+    }
+
+    #[test]
+    fn minimum_content_is_asked_of_the_first_leg_only() {
+        let second = Circumstances {
+            messages: 0,
+            legs: 2,
+            ..now()
+        };
+        assert!(matches!(
+            judge(&report(&[r#"{"prompt":"p"}"#], 0, Stop::Calls), &second),
+            Verdict::Fire { .. }
+        ));
+    }
+
+    #[test]
+    fn nothing_fires_on_an_end_that_is_not_the_models_own() {
+        for stop in [
+            Stop::Truncated,
+            Stop::Refused,
+            Stop::Paused,
+            Stop::Error,
+            Stop::Open,
+        ] {
+            assert_eq!(
+                judge(&report(&[r#"{"prompt":"p"}"#], 0, stop), &now()),
+                Verdict::End(Ending::Own)
+            );
+            let pending = Circumstances {
+                pending: Some(("p".into(), None)),
+                ..now()
+            };
+            assert_eq!(judge(&report(&[], 0, stop), &pending), Verdict::End(Ending::Own));
+        }
+    }
+
+    #[test]
+    fn the_chain_and_the_asking_are_bounded() {
+        let full = Circumstances { legs: 8, ..now() };
+        assert_eq!(
+            judge(&report(&[r#"{"prompt":"p"}"#], 0, Stop::Calls), &full),
+            Verdict::End(Ending::WithoutCall)
+        );
+        let asked = Circumstances {
+            asked: limits::ASK_AGAIN,
+            ..now()
+        };
+        assert_eq!(
+            judge(&report(&["{}"], 0, Stop::Calls), &asked),
+            Verdict::End(Ending::WithoutCall)
+        );
+    }
+
+    #[test]
+    fn a_mixed_batch_waits_for_the_turns_end() {
+        let report_ = report(
+            &[r#"{"prompt":"one"}"#, "{", r#"{"prompt":"two"}"#],
+            1,
+            Stop::Calls,
+        );
+        let Verdict::Mixed(all) = judge(&report_, &now()) else {
+            panic!()
+        };
+        assert_eq!(
+            all.iter().map(|r| r.answer).collect::<Vec<_>>(),
+            [Answer::Queued, Answer::BadArguments, Answer::Queued]
+        );
+        assert_eq!(all.iter().filter(|r| r.pending.is_some()).count(), 1);
+        let pending = Circumstances {
+            pending: all[2].pending.clone(),
+            ..now()
+        };
+        assert_eq!(
+            judge(&report(&[], 1, Stop::Calls), &pending),
+            Verdict::End(Ending::Own)
+        );
+        assert!(matches!(
+            judge(&report(&[], 0, Stop::Done), &pending),
+            Verdict::Fire { .. }
+        ));
+    }
+
+    #[test]
+    fn a_lone_surrogate_in_a_prompt_becomes_a_replacement_character() {
+        let verdict = judge(&report(&[r#"{"prompt":"a\ud800b"}"#], 0, Stop::Calls), &now());
+        assert_eq!(
+            verdict,
+            Verdict::Fire {
+                prompt: "a\u{FFFD}b".into(),
+                reason: None
+            }
+        );
+    }
+
+    #[test]
+    fn a_hidden_call_is_placed_beside_the_nearest_sibling() {
+        let mut leg = report(&[], 2, Stop::Calls);
+        leg.calls = vec![("a".into(), 1), ("b".into(), 3)];
+        let at = |after: usize| place_beside(&leg, &HiddenCall { after, ..call("{}") }).unwrap();
+        let beside = |sibling: &str, offset| Place::Beside {
+            sibling: sibling.into(),
+            offset,
+        };
+        assert_eq!(
+            [at(0), at(1), at(2), at(3), at(4)],
+            [
+                beside("a", -2),
+                beside("a", -1),
+                beside("a", 0),
+                beside("a", 1),
+                beside("b", 0)
+            ]
+        );
+    }
+}

@@ -1,0 +1,510 @@
+//! An exchange under way: what its legs share, how the first one is sent, and how upstream's answer is taken.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header, response::Parts};
+
+use super::legs::{self, Tries};
+use super::prepare::{Prepared, body_hash};
+use super::whole::Asked;
+use super::{is_model_call, shaped, stream, whole};
+use crate::config::Mode;
+use crate::course::Circumstances;
+use crate::journal::{Begun, SentLeg, Transcript};
+use crate::mark::sentinel;
+use crate::proxy::body::Collected;
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::headers::{self, Sending};
+use crate::proxy::out::OutBody;
+use crate::proxy::upload::RopeBody;
+use crate::proxy::upstream::UpstreamFault;
+use crate::proxy::{App, RequestContext, relay, route};
+use crate::record::WireId;
+use crate::record::{Handoff, HandoffId};
+use crate::rewrite::untooled::{self, Untooled};
+use crate::rewrite::{Cut, Rewritten};
+use crate::session::{AnswerId, Live};
+use crate::store::StoreError;
+use crate::telemetry::{Outcome, Tokens};
+use crate::text::splice;
+use crate::wire::{Framing, LegReport, Watch};
+
+/// One agent request and everything its legs share.
+#[derive(Clone)]
+pub(super) struct Exchange {
+    pub(super) app: Arc<App>,
+    pub(super) ctx: RequestContext,
+    pub(super) prepared: Arc<Prepared>,
+    /// Whether the tool was offered in what upstream answered.
+    pub(super) tooled: bool,
+    /// The request's text, decoded.
+    pub(super) text: Bytes,
+    /// The same as it came.
+    pub(super) raw: Bytes,
+    /// Tells this answer from those to the same request again.
+    pub(super) answer: AnswerId,
+    /// The handoffs that the answer shows.
+    pub(super) fired: Fired,
+}
+
+/// Handoffs of one answer, known to all who hold its exchange.
+#[derive(Clone, Default)]
+pub(super) struct Fired(Arc<Mutex<Vec<HandoffId>>>);
+
+impl Fired {
+    pub(super) fn add(&self, handoff: HandoffId) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(handoff);
+    }
+
+    fn take(&self) -> Vec<HandoffId> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What the agent gets.
+#[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
+enum Shown {
+    Now(Response<OutBody>),
+    /// When all of it is there.
+    Collected(Box<Asked>),
+}
+
+impl Shown {
+    async fn response(self) -> Response<OutBody> {
+        match self {
+            Self::Now(response) => response,
+            Self::Collected(asked) => whole::answer(asked).await,
+        }
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared, body: Collected) -> Self {
+        let text = body.text.clone().unwrap_or_else(|| body.raw.clone());
+        Self {
+            app,
+            ctx,
+            tooled: prepared.tooled,
+            prepared: Arc::new(prepared),
+            text,
+            raw: body.raw,
+            answer: AnswerId::default(),
+            fired: Fired::default(),
+        }
+    }
+
+    /// Writes what is known by now into the exchange's event.
+    pub(super) fn note(&self) {
+        let prepared = &self.prepared;
+        self.ctx.meter.note(|e| {
+            e.model.clone_from(&prepared.reading.view.facts.model);
+            e.pinned = self.pinned_id();
+            e.tooled = prepared.tooled;
+            e.untooled = prepared.untooled;
+            e.unpinned = prepared.unpinned;
+        });
+        self.ctx.recording.begin(|| self.begun());
+        if let Some(id) = prepared.lost {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                handoff = %id,
+                "a sentinel is not known here, and its seal does not verify: not cut at it"
+            );
+        } else if prepared.unpinned {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                "no sentinel in the transcript of a conversation that had one: sent on whole"
+            );
+        }
+    }
+
+    /// The request for the journal.
+    fn begun(&self) -> Begun {
+        let ctx = &self.ctx;
+        let path = ctx.target.split('?').next().unwrap_or_default();
+        let view = &self.prepared.reading.view;
+        Begun {
+            id: ctx.id.clone(),
+            at_ms: super::now_ms(),
+            principal: ctx.principal.clone(),
+            conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
+            wire: self.prepared.wire.id(),
+            call: super::prepare::wire_call(ctx.call),
+            upstream: ctx.place.name.clone(),
+            route: format!("{} {path}", ctx.method),
+            model: view.facts.model.clone(),
+            headers: ctx.headers.clone(),
+            received: self.text.clone(),
+            transcript: Some(Transcript {
+                list: view.list,
+                turns: view.turns.clone(),
+            }),
+        }
+    }
+
+    /// The handoff that the request is pinned to.
+    pub(super) fn pinned_id(&self) -> Option<String> {
+        self.prepared.active.as_ref().map(|a| a.id.to_string())
+    }
+
+    pub(super) fn live(&self) -> Result<&Arc<Live>, StoreError> {
+        self.prepared.live.as_ref().ok_or_else(|| StoreError {
+            message: "the store could not be read".to_owned(),
+        })
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        body_hash(&self.text)
+    }
+
+    /// The handoff behind which a repeated request goes straight on.
+    pub(super) fn repeated(&self) -> Option<HandoffId> {
+        // Where responses stop at a handoff, nothing goes on behind it but the agent's next request.
+        if self.stops() {
+            return None;
+        }
+        let live = self
+            .prepared
+            .live
+            .as_ref()
+            .filter(|l| is_model_call(self.ctx.call) && l.may_repeat())?;
+        live.take_repeat(self.hash(), &self.answer, super::now_ms())
+    }
+
+    /// Sends the first leg and takes its answer.
+    pub(super) async fn begin(self) -> Response<OutBody> {
+        let first = self.prepared.first(&self.app, self.prepared.tooled);
+        let sent = self.send_first(&first).await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(fault) => return self.ctx.refuse(fault.into()),
+        };
+        self.ctx.meter.first_byte();
+        if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
+            return Box::pin(self.other_way_round(response)).await;
+        }
+        self.take(response, first).response().await
+    }
+
+    /// A repeated request: what follows the handoff, opened by its sentinel.
+    pub(super) async fn go_on(self, id: HandoffId) -> Response<OutBody> {
+        let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
+        let found = found.unwrap_or_else(|error| {
+            tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");
+            None
+        });
+        let Some(handoff) = found else {
+            return Box::pin(self.begin()).await;
+        };
+        self.fired.add(handoff.id);
+        let fresh = self.fresh(&handoff.head).cut_at(Some(handoff.id));
+        let response = match self.send_leg(&fresh).await {
+            Ok(response) => response,
+            Err(fault) => return self.ctx.refuse(fault.into()),
+        };
+        self.ctx.meter.first_byte();
+        if !response.status().is_success() {
+            return relay::answer(&self.ctx, Ok(response));
+        }
+        let now = Circumstances {
+            legs: 2,
+            ..self.circumstances(&self.prepared.first(&self.app, true))
+        };
+        let (parts, body) = response.into_parts();
+        let opening = Some(Arc::new((*handoff).clone()));
+        let now = Circumstances { pending: None, ..now };
+        self.show(parts, body, now, opening).response().await
+    }
+
+    /// The answer's end was handed over: the same request again is a new one, and the agent has the sentinels that the
+    /// answer shows.
+    pub(super) fn ended(&self) {
+        if let Some(then) = self.when_ended() {
+            then();
+        }
+    }
+
+    /// What is to be done when the answer's end was handed over; `None`: nothing.
+    pub(super) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
+        let fired = self.fired.take();
+        let live = self.prepared.live.as_ref();
+        let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
+        let (app, answer) = (self.app.clone(), self.answer.clone());
+        Some(move || {
+            live.forget_repeat(&answer);
+            if !fired.is_empty() {
+                app.sessions.shown(&live, &fired);
+            }
+        })
+    }
+
+    /// The conversation, where an answer in it broke off behind its sentinel, or still may.
+    pub(super) fn may_repeat(&self) -> Option<&Arc<Live>> {
+        self.prepared.live.as_ref().filter(|l| l.may_repeat())
+    }
+
+    async fn send_first(&self, first: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let rope = &first.rope;
+        // Nothing to change: the body goes out as it came, compressed where it was.
+        let same =
+            rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
+        if same {
+            let sending = Sending {
+                read: is_model_call(self.ctx.call),
+                ..Sending::default()
+            };
+            return self.send(first, vec![self.raw.clone()], sending).await;
+        }
+        let sending = Sending {
+            read: is_model_call(self.ctx.call),
+            plain: true,
+            later_leg: false,
+        };
+        self.send(first, rope.clone(), sending).await
+    }
+
+    /// Sends a later leg, once.
+    pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let sending = Sending {
+            read: true,
+            plain: true,
+            later_leg: true,
+        };
+        self.send(leg, leg.rope.clone(), sending).await
+    }
+
+    /// Sends `rope`, which is `leg`'s body as it goes over the wire.
+    async fn send(
+        &self,
+        leg: &Rewritten,
+        rope: Vec<Bytes>,
+        sending: Sending,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        if self.app.config.log.requests {
+            let body = rope.concat();
+            tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
+        }
+        let body = RopeBody::new(rope);
+        self.ctx.meter.leg_sent(body.left());
+        let headers = self.ctx.onward(sending);
+        let (method, target) = (&self.ctx.method, &self.ctx.target);
+        let recording = &self.ctx.recording;
+        recording.sent(|| SentLeg {
+            url: self.ctx.place.address(target),
+            headers: headers::without_own_credentials(&headers),
+            rope: leg.rope.clone(),
+            changes: leg.changes.clone(),
+        });
+        let sent = self.ctx.place.send(method, target, headers, body).await;
+        match &sent {
+            Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
+            Err(_) => recording.unanswered(),
+        }
+        sent
+    }
+
+    /// The body as plain text, copied for the journal; or as it is where its coding is unknown.
+    pub(super) fn readable(&self, parts: &Parts, body: UpstreamBody) -> Result<UpstreamBody, UpstreamBody> {
+        let body = body.decoded(&parts.headers)?;
+        Ok(body.copied(self.ctx.recording.gather_leg()))
+    }
+
+    /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
+    async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
+        let (parts, body) = response.into_parts();
+        let read = match self.readable(&parts, body) {
+            Ok(body) => {
+                body.whole(self.app.config.limits.body_bytes, &self.app.bodies)
+                    .await
+            }
+            Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
+        };
+        let text = match read {
+            Ok(text) => text,
+            Err(fault) => return self.ctx.refuse(fault),
+        };
+        let tooled = !self.prepared.tooled;
+        let may = self.prepared.active.is_none()
+            && untooled::no_room(&self.prepared.reading.view).is_none()
+            && !(tooled && self.prepared.forbidden.is_some());
+        if may && self.prepared.wire.is_prefix_mismatch(&text) {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                tooled,
+                "the prefix does not match: tried the other way round"
+            );
+            let again = self.prepared.first(&self.app, tooled);
+            if let Ok(response) = self.send_first(&again).await
+                && response.status().is_success()
+            {
+                if let Some(live) = &self.prepared.live
+                    && let Err(error) = self
+                        .app
+                        .sessions
+                        .decide_tooled(live, tooled, super::now_ms())
+                        .await
+                {
+                    tracing::error!(%error, "what worked could not be written down");
+                }
+                self.ctx.meter.note(|e| {
+                    e.tooled = tooled;
+                    e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
+                });
+                self.tooled = tooled;
+                return self.take(response, again).response().await;
+            }
+        }
+        self.ctx.meter.decide(Outcome::UpstreamError);
+        shaped(parts.status, &parts.headers, OutBody::whole(text))
+    }
+
+    /// Takes upstream's answer to the first leg.
+    fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
+        if !response.status().is_success() || !is_model_call(self.ctx.call) {
+            return Shown::Now(relay::answer(&self.ctx, Ok(response)));
+        }
+        let now = self.circumstances(&first);
+        let (parts, body) = response.into_parts();
+        self.show(parts, body, now, None)
+    }
+
+    fn show(
+        self,
+        parts: Parts,
+        body: UpstreamBody,
+        now: Circumstances,
+        opening: Option<Arc<Handoff>>,
+    ) -> Shown {
+        let relayed = |exchange: &Self, parts, body| {
+            Shown::Now(relay::answer(
+                &exchange.ctx,
+                Ok(Response::from_parts(parts, body)),
+            ))
+        };
+        let body = match self.readable(&parts, body) {
+            Ok(body) => body,
+            Err(body) => return relayed(&self, parts, body),
+        };
+        if self.is_stream(&parts) {
+            self.ctx.meter.note(|e| e.streamed = true);
+            let source = stream::Driver::new(self, body, now, opening);
+            return Shown::Now(shaped(parts.status, &parts.headers, OutBody::stream(source)));
+        }
+        if is_json(&parts) {
+            return Shown::Collected(Box::new(Asked {
+                exchange: self,
+                parts,
+                body,
+                now,
+                opening,
+            }));
+        }
+        relayed(&self, parts, body)
+    }
+
+    /// Whether an answer is a stream: by its content type, or the array that was asked for.
+    pub(super) fn is_stream(&self, parts: &Parts) -> bool {
+        headers::is_stream(&parts.headers) || self.framing() == Some(Framing::JsonArray) && is_json(parts)
+    }
+
+    /// The framing that the request's path asks for, where it is not the wire's usual one.
+    pub(super) fn framing(&self) -> Option<Framing> {
+        let array = self.ctx.wire == Some(WireId::Gemini) && route::streams_array(&self.ctx.target);
+        array.then_some(Framing::JsonArray)
+    }
+
+    /// What is looked for in the response.
+    pub(super) fn watch(&self) -> Watch {
+        Watch {
+            hide: self.tooled,
+            held_bytes: self.app.config.limits.held_bytes,
+        }
+    }
+
+    fn circumstances(&self, first: &Rewritten) -> Circumstances {
+        Circumstances {
+            messages: first.messages,
+            legs: 1,
+            max_chain: self.app.config.handoff.max_chain.max(1),
+            asked: 0,
+            pending: first
+                .pending
+                .clone()
+                .filter(|_| self.tooled && !self.prepared.side_call),
+            structured: self.prepared.reading.view.facts.structured || self.prepared.side_call,
+        }
+    }
+
+    /// The request of a leg that starts afresh behind `head`.
+    pub(super) fn fresh(&self, head: &str) -> Rewritten {
+        self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[])
+    }
+
+    /// About how many tokens a later leg has.
+    pub(super) fn tokens_of(&self, head: Option<&str>, more: &[String]) -> u64 {
+        splice::len(&self.leg(head, more, None).rope) as u64 / crate::limits::BYTES_PER_TOKEN
+    }
+
+    /// About how many tokens the next request of this conversation will have.
+    pub(super) fn next_input(&self, handoff: &Handoff) -> u64 {
+        splice::len(&self.fresh(&handoff.head).rope) as u64 / crate::limits::BYTES_PER_TOKEN
+    }
+
+    /// The sentinel as it is shown.
+    pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
+        let (id, reason) = (handoff.id, handoff.reason.as_deref());
+        let mark = match self.app.config.handoff.transcript {
+            crate::config::Transcript::Full => {
+                let seal = self.app.seal.seal(&handoff.principal, id, &handoff.prompt);
+                sentinel::full(id, reason, &handoff.prompt, &seal)
+            }
+            crate::config::Transcript::Sentinel => sentinel::short(id, reason),
+        };
+        self.prepared.wire.sentinel_text(&mark)
+    }
+
+    pub(super) fn stops(&self) -> bool {
+        self.app.config.handoff.mode == Mode::Stop
+    }
+
+    /// Counts a leg that has ended.
+    pub(super) fn count(&self, report: &LegReport) {
+        let (usage, broken_up) = (report.usage, report.broken_up);
+        self.ctx.recording.counted(usage, report.stop);
+        self.ctx.meter.note(|e| {
+            e.count_tokens(Tokens {
+                input: usage.input,
+                cache_read: usage.cache_read,
+                cache_write: usage.cache_write,
+                output: usage.output,
+            });
+            e.broken_up += u32::try_from(broken_up).unwrap_or_default();
+        });
+    }
+
+    /// Sends a leg until it is answered well or may not be tried any more.
+    pub(super) async fn persist(
+        &self,
+        leg: &Rewritten,
+        streamed: bool,
+        tries: &mut Tries,
+    ) -> Option<(Parts, UpstreamBody)> {
+        legs::persist(self, leg, streamed, tries).await
+    }
+}
+
+pub(super) fn is_json(parts: &Parts) -> bool {
+    let kind = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok());
+    kind.is_some_and(|k| {
+        k.split(';')
+            .next()
+            .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
+    })
+}

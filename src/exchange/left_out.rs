@@ -1,0 +1,71 @@
+//! The handoff of an answer that the agent cut off and left out of its next request.
+
+use std::sync::Arc;
+
+use super::prepare::{Active, fresh_preamble, stored_head};
+use super::{heavy, now_ms};
+use crate::proxy::{App, RequestContext};
+use crate::rewrite::Reading;
+use crate::rewrite::{left_out, preamble};
+use crate::session::Live;
+use crate::store::StoreError;
+use crate::wire::Wire;
+
+/// The handoff whose answer the agent cut off and left out, where it stands behind `found`: the transcript goes on from
+/// the request that it fired in, with new text.
+pub(super) async fn find(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+    live: &Arc<Live>,
+    found: Option<&Active>,
+    weight: usize,
+) -> Result<Option<Active>, StoreError> {
+    let view = &reading.view;
+    let behind = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
+    if live.tooled().is_none() && view.under_way() {
+        let missing = heavy::work(weight, || left_out::missing_answers(wire, view, behind));
+        copied_from(app, ctx, live, missing).await?;
+    }
+    let points = app.sessions.cut_off(live, now_ms()).await?;
+    let known = points.iter().map(|p| &**p);
+    let held = heavy::work(weight, || left_out::last_in(wire, view, known, behind));
+    let Some((turn, point)) = held else {
+        return Ok(None);
+    };
+    let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {
+        return Ok(None);
+    };
+    live.rely_on(handoff.id);
+    let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
+    Ok(Some(Active {
+        id: handoff.id,
+        prompt: handoff.prompt.clone(),
+        head: stored_head(wire, &handoff).unwrap_or_else(|| heavy::work(weight, fresh_head)),
+        spelled_out: true,
+        candidate: None,
+        before: Some(turn),
+        text: None,
+    }))
+}
+
+/// A conversation that is new here and has a history may be the copy of one from which an answer was left out.
+async fn copied_from(
+    app: &App,
+    ctx: &RequestContext,
+    live: &Arc<Live>,
+    missing: Vec<String>,
+) -> Result<(), StoreError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let known = live.record().cut_off;
+    let store = app.sessions.store();
+    for point in store.cut_points_at(&ctx.principal, &missing).await? {
+        if !known.contains(&point.handoff) {
+            app.sessions.take_over(live, &point, now_ms()).await?;
+        }
+    }
+    Ok(())
+}

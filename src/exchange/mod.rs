@@ -1,0 +1,80 @@
+//! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent.
+//!
+//! ```text
+//! prepare (which conversation, pin? tool? pairs?) ─► legs (send, try again) ─► stream | whole (hide, sentinel, next leg)
+//! ```
+
+mod answer;
+mod flattened;
+mod heavy;
+mod left_out;
+mod legs;
+mod own;
+mod pieces;
+mod prepare;
+mod put_by;
+mod record;
+mod stream;
+mod whole;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::{Response, StatusCode};
+
+use self::answer::Exchange;
+use crate::proxy::body::Collected;
+use crate::proxy::headers::{self, Sending};
+use crate::proxy::out::OutBody;
+use crate::proxy::route::Call;
+use crate::proxy::{Answering, App, RequestContext, relay};
+
+/// Answers one agent request: what [`App::new`] wants as its handler.
+pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering {
+    Box::pin(run(app, ctx, body))
+}
+
+async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Response<OutBody> {
+    let prepared = match prepare::prepare(&app, &ctx, &body).await {
+        Ok(Some(prepared)) => prepared,
+        Ok(None) => return untouched(&ctx, &body).await,
+        Err(fault) => return ctx.refuse(fault),
+    };
+    let exchange = Exchange::new(app, ctx, prepared, body);
+    exchange.note();
+    if let Some(why) = exchange.prepared.unresolved {
+        return exchange.unresolved_handoff(why);
+    }
+    match exchange.repeated() {
+        // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+        Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
+        None => exchange.begin().await,
+    }
+}
+
+/// Sends the collected body on as it came and relays the answer.
+async fn untouched(ctx: &RequestContext, body: &Collected) -> Response<OutBody> {
+    let rope = body.untouched();
+    ctx.meter.leg_sent(rope.left());
+    let headers = ctx.onward(Sending::default());
+    let sent = ctx.place.send(&ctx.method, &ctx.target, headers, rope).await;
+    relay::answer(ctx, sent)
+}
+
+/// Milliseconds since the Unix epoch.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn is_model_call(call: Call) -> bool {
+    call == Call::Generate
+}
+
+/// A response of our own body with upstream's status and headers.
+fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: OutBody) -> Response<OutBody> {
+    let mut out = Response::new(body);
+    *out.status_mut() = status;
+    *out.headers_mut() = headers::back(upstream, true);
+    out
+}

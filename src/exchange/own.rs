@@ -1,0 +1,66 @@
+//! Answers that baton gives by itself: nothing goes upstream.
+
+use http::{HeaderValue, Response, header};
+use uuid::Uuid;
+
+use super::answer::Exchange;
+use super::prepare::Unresolved;
+use crate::proxy::out::OutBody;
+use crate::record::WireId;
+use crate::telemetry::Outcome;
+use crate::wire::{Framing, Said, Shape};
+
+/// What a person is told who asked for a handoff that is not known here.
+const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
+shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
+and to the state directory that it was made with. To go on without it, send your message again without that line.";
+
+/// What a person is told whose line has lost so much of its id that several handoffs may be meant.
+const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
+Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
+show ID` the line to begin with. To go on without it, send your message again without that line.";
+
+impl Exchange {
+    /// Answers a request to resume a handoff that is not known, or may be one of several.
+    pub(super) fn unresolved_handoff(&self, why: Unresolved) -> Response<OutBody> {
+        let (told, said) = match why {
+            Unresolved::Unknown => ("asked to resume a handoff that is not known here", UNKNOWN),
+            Unresolved::Ambiguous => (
+                "asked to resume by the beginning of an id that several handoffs have",
+                AMBIGUOUS,
+            ),
+        };
+        tracing::info!(exchange = self.ctx.id, "{told}");
+        self.say_alone(said)
+    }
+
+    /// A complete answer of this text.
+    fn say_alone(&self, text: &str) -> Response<OutBody> {
+        let prepared = &self.prepared;
+        let facts = &prepared.reading.view.facts;
+        let said = Said {
+            id: Uuid::now_v7(),
+            model: facts.model.as_deref().unwrap_or_default(),
+            text,
+            request_bytes: self.text.len(),
+        };
+        let shape = match prepared.wire.id() {
+            _ if !facts.stream => Shape::Whole,
+            WireId::Ollama => Shape::Stream(Framing::Lines),
+            _ => Shape::Stream(self.framing().unwrap_or_default()),
+        };
+        let kind = match shape {
+            Shape::Whole | Shape::Stream(Framing::JsonArray) => "application/json",
+            Shape::Stream(Framing::Sse) => "text/event-stream; charset=utf-8",
+            Shape::Stream(Framing::Lines) => "application/x-ndjson",
+        };
+        self.ctx.meter.note(|e| e.streamed = facts.stream);
+        self.ctx.meter.decide(Outcome::Complete);
+        let body = prepared.wire.compose(&prepared.reading.view, &said, shape);
+        let mut response = Response::new(OutBody::whole(body));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    }
+}

@@ -1,0 +1,253 @@
+//! Breaks up sentinel-like text that is not ours, and gives it back whole.
+//!
+//! `[[handoff-resume:` becomes `[[handoff-resume\:` (the aside and closing forms alike) on its way to the
+//! agent, so that nothing a model quotes can cut a transcript. The backslash is taken out again on the way
+//! up. A text that already has n backslashes there gets n + 1, so that the way back is exact.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+use crate::text::{Span, json};
+
+/// What follows the two brackets and the optional slash.
+const STEM: &[u8] = b"handoff-";
+/// The two words behind the stem.
+const WORDS: [&[u8]; 2] = [b"resume", b"aside"];
+
+/// How much of a sentinel's beginning has gone by; it survives from one delta to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Escaper {
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Clear,
+    Bracket,
+    Brackets,
+    Slash,
+    Stem(u8),
+    Word(u8, u8),
+    Colon,
+}
+
+impl State {
+    /// The state behind `c`, and whether `c` is the colon that completes a sentinel's beginning.
+    fn next(self, c: char) -> (Self, bool) {
+        let byte = if c.is_ascii() { c as u8 } else { 0 };
+        let state = match (self, byte) {
+            (Self::Bracket | Self::Brackets, b'[') => Self::Brackets,
+            (_, b'[') => Self::Bracket,
+            (Self::Brackets, b'/') => Self::Slash,
+            (Self::Brackets | Self::Slash, b'h') => Self::Stem(1),
+            (Self::Stem(n), c) if STEM.get(n as usize) == Some(&c) => Self::Stem(n + 1),
+            (Self::Stem(n), c) if n as usize == STEM.len() => match WORDS.iter().position(|w| w[0] == c) {
+                Some(word) => Self::Word(word as u8, 1),
+                None => Self::Clear,
+            },
+            (Self::Word(w, n), c) if WORDS[w as usize].get(n as usize) == Some(&c) => {
+                if n as usize + 1 == WORDS[w as usize].len() {
+                    Self::Colon
+                } else {
+                    Self::Word(w, n + 1)
+                }
+            }
+            (Self::Colon, b'\\') => Self::Colon,
+            (Self::Colon, b':') => return (Self::Clear, true),
+            _ => Self::Clear,
+        };
+        (state, false)
+    }
+}
+
+impl Escaper {
+    /// Whether nothing is half seen: text without a bracket then needs no look.
+    pub fn is_clear(self) -> bool {
+        self.state == State::Clear
+    }
+
+    /// Follows the next piece of a text, given as the inside of a JSON string literal. Returns the offsets
+    /// in it at which an escaped backslash (`\\`, two bytes) must go in.
+    pub fn follow(&mut self, raw: &[u8]) -> Vec<usize> {
+        let mut breaks = Vec::new();
+        let mut at = 0;
+        while at < raw.len() {
+            if self.is_clear() {
+                let Some(hit) = memchr2(b'[', b'\\', &raw[at..]) else {
+                    break;
+                };
+                at += hit;
+            }
+            let (c, used) = if raw[at] == b'\\' {
+                json::escape_at(&raw[at..])
+            } else {
+                (raw[at] as char, 1)
+            };
+            let (state, colon) = self.state.next(c);
+            self.state = state;
+            if colon {
+                breaks.push(at);
+            }
+            at += used;
+        }
+        breaks
+    }
+}
+
+impl Escaper {
+    /// Follows the next piece of a text on its way back, given as the inside of a JSON string literal. Returns where in
+    /// it an escaped backslash stands that was put in, also where an earlier piece has the beginning.
+    pub fn given_back(&mut self, raw: &[u8]) -> Vec<Span> {
+        let mut slashes = Vec::new();
+        let mut last = Span::default();
+        let mut at = 0;
+        while at < raw.len() {
+            if self.is_clear() {
+                let Some(hit) = memchr2(b'[', b'\\', &raw[at..]) else {
+                    break;
+                };
+                at += hit;
+            }
+            let (c, used) = if raw[at] == b'\\' {
+                json::escape_at(&raw[at..])
+            } else {
+                (raw[at] as char, 1)
+            };
+            let (state, colon) = self.state.next(c);
+            self.state = state;
+            if colon && !last.is_empty() && last.end == at {
+                slashes.push(last);
+            }
+            if c == '\\' {
+                last = Span::new(at, at + used);
+            }
+            at += used;
+        }
+        slashes
+    }
+}
+
+/// `text` with every sentinel-like beginning in it broken up.
+pub fn break_up(text: &str) -> Cow<'_, str> {
+    let mut state = State::Clear;
+    let mut out = String::new();
+    let mut copied = 0;
+    for (at, c) in text.char_indices() {
+        let (next, colon) = state.next(c);
+        state = next;
+        if colon {
+            out.push_str(&text[copied..at]);
+            out.push('\\');
+            copied = at;
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(&text[copied..]);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FORMS: [&str; 5] = [
+        "[[handoff-resume:",
+        "[[/handoff-resume:",
+        "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]",
+        "[[handoff-aside:",
+        "[[/handoff-aside:",
+    ];
+
+    fn broken_in_pieces(text: &str, cut: usize) -> String {
+        let mut breaker = Escaper::default();
+        let quoted = json::quote(text);
+        let raw = &quoted.as_bytes()[1..quoted.len() - 1];
+        // A piece never ends inside an escape: each delta is a literal of its own.
+        let cut = (cut..=raw.len())
+            .find(|&c| json::unescape(&raw[..c]).len() + json::unescape(&raw[c..]).len() == text.len());
+        let (first, second) = raw.split_at(cut.unwrap_or(raw.len()));
+        let mut out = Vec::new();
+        for piece in [first, second] {
+            let mut at = 0;
+            for place in breaker.follow(piece) {
+                out.extend_from_slice(&piece[at..place]);
+                out.extend_from_slice(b"\\\\");
+                at = place;
+            }
+            out.extend_from_slice(&piece[at..]);
+        }
+        json::unescape(&out).into_owned()
+    }
+
+    #[test]
+    fn every_form_is_broken_at_every_split() {
+        for form in FORMS {
+            let text = format!("a [[[{form}0199\" \n{form}");
+            let wanted = text.replace("resume:", "resume\\:").replace("aside:", "aside\\:");
+            assert_eq!(break_up(&text), wanted);
+            for cut in 0..text.len() + 3 {
+                assert_eq!(broken_in_pieces(&text, cut), wanted, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn broken_text_is_broken_again_so_that_the_way_back_is_exact() {
+        assert_eq!(break_up(r"[[handoff-resume\:"), r"[[handoff-resume\\:");
+    }
+
+    #[test]
+    fn other_text_is_left_alone() {
+        for text in [
+            "[[handoff-resumed:",
+            "[handoff-resume:",
+            "[[ handoff-resume:",
+            "[[handoff-:",
+            "a[[b]]",
+        ] {
+            assert_eq!(break_up(text), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn streaming_and_whole_text_agree(
+            pieces in proptest::collection::vec(prop_oneof![
+                Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
+                Just("aside"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+            cut in 0usize..60,
+        ) {
+            let text = pieces.concat();
+            prop_assert_eq!(broken_in_pieces(&text, cut), break_up(&text).into_owned());
+        }
+
+        /// Whatever pieces a text comes in, and goes back in: it is the model's own again.
+        #[test]
+        fn pieces_are_given_back(
+            pieces in proptest::collection::vec(prop_oneof![
+                Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
+                Just("aside"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+        ) {
+            let (mut down, mut up) = (Escaper::default(), Escaper::default());
+            let mut back = String::new();
+            for piece in &pieces {
+                let quoted = json::quote(piece);
+                let raw = &quoted.as_bytes()[1..quoted.len() - 1];
+                let mut shown = raw.to_vec();
+                for at in down.follow(raw).into_iter().rev() {
+                    shown.splice(at..at, *br"\\");
+                }
+                for slash in up.given_back(&shown).into_iter().rev() {
+                    shown.drain(slash.start..slash.end);
+                }
+                back.push_str(&json::unescape(&shown));
+            }
+            prop_assert_eq!(back, pieces.concat());
+        }
+    }
+}

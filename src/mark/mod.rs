@@ -1,0 +1,11 @@
+//! The texts of ours that stand in an agent's transcript: sentinels and asides, what seals them, and what keeps others'
+//! text from passing for them.
+//!
+//! Finds, reads and spells them. Whether one counts (whose text it stands in, whether its id is known) is decided by
+//! `rewrite`. Knows no wire, store or clock.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod escape;
+pub(crate) mod pasted;
+pub mod seal;
+pub mod sentinel;

@@ -1,0 +1,105 @@
+//! Seals: what proves that a carry-over prompt in a transcript was written by this proxy, also when its store is lost.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use crate::record::LOCAL;
+
+/// Bytes of the HMAC that make a seal: 128 bits.
+const SEAL_BYTES: usize = 16;
+
+/// Characters of a seal in base64url without padding.
+pub(super) const SEAL_CHARS: usize = 22;
+
+/// Whether this is spelled like a seal.
+pub(super) fn is_seal(text: &[u8]) -> bool {
+    text.len() == SEAL_CHARS
+        && text
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+/// The key of the seals.
+#[derive(Clone)]
+pub struct SealKey(Vec<u8>);
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey(…)")
+    }
+}
+
+impl SealKey {
+    /// A key from its bytes; any length will do for HMAC.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// Every principal but `local` is part of what is sealed: a sealed prompt that is copied into another client's
+    /// transcript proves nothing there.
+    fn mac(&self, principal: &str, id: Uuid, prompt: &str) -> Hmac<Sha256> {
+        // HMAC takes keys of every length, so the empty fallback is never used.
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        if principal != LOCAL {
+            mac.update(principal.as_bytes());
+            mac.update(b"\0");
+        }
+        mac.update(id.hyphenated().to_string().as_bytes());
+        mac.update(b"\n");
+        mac.update(prompt.as_bytes());
+        mac
+    }
+
+    /// The seal over an id and its prompt, for one principal.
+    pub fn seal(&self, principal: &str, id: Uuid, prompt: &str) -> String {
+        let mac = self.mac(principal, id, prompt).finalize().into_bytes();
+        URL_SAFE_NO_PAD.encode(&mac[..SEAL_BYTES])
+    }
+
+    /// Whether `seal` is the one over this id and prompt for this principal; compared in constant time.
+    pub fn verifies(&self, principal: &str, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
+        let Ok(bytes) = URL_SAFE_NO_PAD.decode(seal) else {
+            return false;
+        };
+        let mac = self.mac(principal, id, prompt);
+        bytes.len() == SEAL_BYTES && mac.verify_truncated_left(&bytes).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+    const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
+
+    #[test]
+    fn the_seal_is_the_golden_one() {
+        let key = SealKey::new(*b"golden-test-key");
+        let golden = b"VR-iunEUwURMLNGuL8sekw";
+        assert_eq!(key.seal(LOCAL, ID, PROMPT).as_bytes(), golden);
+        assert!(key.verifies(LOCAL, ID, PROMPT, golden));
+        assert!(!key.verifies(LOCAL, ID, "another", golden));
+        assert!(!key.verifies(LOCAL, ID, PROMPT, b"VR-iunEUwURMLNGuL8sekx!"));
+        assert!(!key.verifies(LOCAL, ID, PROMPT, b""));
+    }
+
+    #[test]
+    fn a_seal_is_its_principals_alone() {
+        let key = SealKey::new(*b"golden-test-key");
+        let of = |principal| key.seal(principal, ID, PROMPT);
+        assert!(key.verifies("ann", ID, PROMPT, of("ann").as_bytes()));
+        for (sealed, shown) in [("ann", "bob"), ("ann", LOCAL), (LOCAL, "ann")] {
+            assert!(
+                !key.verifies(shown, ID, PROMPT, of(sealed).as_bytes()),
+                "{sealed} for {shown}"
+            );
+        }
+    }
+}

@@ -1,0 +1,598 @@
+//! The text that stands in the agent's transcript where a handoff happened.
+//!
+//! ```text
+//! [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]
+//! *Handed over: REASON. From here on the model knows only what follows.*
+//!
+//! …the carry-over prompt, as it is…
+//! [[/handoff-resume:SEAL]]
+//! ```
+//!
+//! An older form has no line for people and no blank line, and ends with `[[/handoff-resume:ID.SEAL]]`; it stays valid.
+//!
+//! A mark is found in raw JSON, by its own bytes: no JSON encoder escapes any of them. Where it counts (whose
+//! text it stands in, whether its id is known) is decided by the plan.
+
+use memchr::memmem;
+use uuid::Uuid;
+
+use super::escape;
+use super::seal::{SEAL_CHARS, SealKey, is_seal};
+use crate::text::steps;
+use crate::text::{Span, json};
+
+/// Characters of an id.
+const ID_CHARS: usize = 36;
+/// Line breaks streamed before and behind a sentinel.
+const GAP: &str = "\n\n";
+/// Characters of a reason in the line for people.
+const REASON_CHARS: usize = 120;
+/// How the line for people begins and ends.
+const HANDED_OVER: &str = "*Handed over";
+const KNOWS_ONLY: &str = "From here on the model knows only what follows.*";
+/// Bytes of JSON that a line for people may take: every character of the reason may be escaped.
+const LINE_BYTES: usize = 2048;
+
+/// The line that opens a sentinel, and that a person pastes to resume.
+pub fn opening(id: Uuid) -> String {
+    format!("[[handoff-resume:{id}]]")
+}
+
+/// The sentinel with its prompt and its seal, without the surrounding line breaks.
+pub fn full(id: Uuid, reason: Option<&str>, prompt: &str, seal: &str) -> String {
+    format!("{}\n\n{prompt}\n[[/handoff-resume:{seal}]]", short(id, reason))
+}
+
+/// The sentinel without its prompt (`handoff.transcript = "sentinel"`).
+pub fn short(id: Uuid, reason: Option<&str>) -> String {
+    format!("{}\n{}", opening(id), for_people(reason))
+}
+
+/// What a stranger who reads the transcript is told: one line.
+fn for_people(reason: Option<&str>) -> String {
+    let reason = reason.map(one_line).filter(|r| !r.is_empty());
+    match reason {
+        Some(reason) => format!("{HANDED_OVER}: {reason}. {KNOWS_ONLY}"),
+        None => format!("{HANDED_OVER}. {KNOWS_ONLY}"),
+    }
+}
+
+/// A reason as one line of at most [`REASON_CHARS`] characters, without what would end the emphasis or begin a mark.
+fn one_line(reason: &str) -> String {
+    let plain: String = reason
+        .replace("[[", " ")
+        .replace("]]", " ")
+        .chars()
+        .map(|c| if c.is_control() || c == '*' { ' ' } else { c })
+        .collect();
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let line = words.join(" ");
+    let line = line.trim_end_matches(['.', ' ']);
+    if line.chars().count() <= REASON_CHARS {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(REASON_CHARS - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// The line that holds the place of a hidden pair without a sibling.
+pub fn aside(id: Uuid) -> String {
+    format!("[[handoff-aside:{id}]]")
+}
+
+/// A sentinel or aside as it is streamed inside other text.
+pub fn spaced(mark: &str) -> String {
+    format!("{GAP}{mark}{GAP}")
+}
+
+/// A prompt or reason as it is kept: trimmed, and no sentinel syntax in it.
+pub fn normalised(text: &str) -> String {
+    escape::break_up(text.trim()).into_owned()
+}
+
+/// Something of ours, or like ours, in raw JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// From the first bracket to the last.
+    pub span: Span,
+    /// What it is.
+    pub kind: MarkKind,
+}
+
+/// The kinds of marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MarkKind {
+    /// An opening line.
+    Open(Uuid),
+    /// A closing line with its seal, and with the id where it is of the older form.
+    Close(Option<Uuid>, Span),
+    /// An aside's line.
+    Aside(Uuid),
+    /// Broken-up text of a model; the span is the escaped backslash to take out.
+    Broken(Span),
+}
+
+/// Stands in every mark.
+pub const STEM: &[u8] = b"handoff-";
+
+/// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.
+pub fn marks(text: &[u8]) -> Vec<Mark> {
+    marks_at(text, memmem::find_iter(text, STEM))
+}
+
+/// The same where somebody has looked for [`STEM`] already.
+pub fn marks_at(text: &[u8], stems: impl Iterator<Item = usize>) -> Vec<Mark> {
+    stems
+        .inspect(|_| steps::add(1))
+        .filter_map(|stem| mark_at(text, stem))
+        .collect()
+}
+
+/// The same, and where else the word stands.
+pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
+    let (mut marks, mut others) = (Vec::new(), Vec::new());
+    for stem in stems {
+        steps::add(1);
+        match mark_at(text, stem) {
+            Some(mark) => marks.push(mark),
+            None => others.push(stem),
+        }
+    }
+    (marks, others)
+}
+
+fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
+    let before = text.get(..stem)?;
+    let closing = before.ends_with(b"[[/");
+    if !closing && !before.ends_with(b"[[") {
+        return None;
+    }
+    let start = stem - if closing { 3 } else { 2 };
+    let rest = text.get(stem + STEM.len()..)?;
+    let resume = rest.starts_with(b"resume");
+    if !resume && !rest.starts_with(b"aside") {
+        return None;
+    }
+    let colon = stem + STEM.len() + if resume { 6 } else { 5 };
+    if text.get(colon) == Some(&b'\\') {
+        return broken_at(text, start, colon);
+    }
+    if text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let (kind, end) = match (resume, closing) {
+        (true, true) => closed_by(text, colon + 1)?,
+        (true, false) => (MarkKind::Open(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
+        (false, false) => (MarkKind::Aside(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
+        (false, true) => return None,
+    };
+    let span = Span::new(start, end + 2);
+    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })
+}
+
+fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
+    Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
+}
+
+/// What stands in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
+fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
+    let older = id_at(text, at).filter(|_| text.get(at + ID_CHARS) == Some(&b'.'));
+    let from = at + if older.is_some() { ID_CHARS + 1 } else { 0 };
+    let seal = Span::new(from, from + SEAL_CHARS);
+    is_seal(text.get(seal.start..seal.end)?).then_some((MarkKind::Close(older, seal), seal.end))
+}
+
+/// Where a closing line of this sentinel ends, of which everything up to `at` was read.
+pub(crate) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
+    let (kind, end) = closed_by(text, at)?;
+    let ours = matches!(kind, MarkKind::Close(closes, _) if closes.is_none_or(|c| c == id));
+    (ours && text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
+}
+
+/// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
+fn broken_at(text: &[u8], start: usize, from: usize) -> Option<Mark> {
+    let mut at = from;
+    while text.get(at..at + 2) == Some(br"\\") {
+        at += 2;
+    }
+    (at > from && text.get(at) == Some(&b':')).then(|| Mark {
+        span: Span::new(start, at + 1),
+        kind: MarkKind::Broken(Span::new(at - 2, at)),
+    })
+}
+
+/// Whether a mark is alone on its line: blanks aside, it has the string's ends or line breaks on both sides.
+fn whole_line(text: &[u8], span: Span) -> bool {
+    let before = text[..span.start].trim_ascii_end_matches_blank();
+    let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
+        || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
+    let behind = text[span.end..].trim_start_blank();
+    starts && (behind.starts_with(b"\"") || behind.starts_with(b"\\n") || behind.starts_with(b"\\r"))
+}
+
+/// Whether the byte at `at` has an odd number of backslashes before it.
+fn escaped(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+}
+
+trait Blanks {
+    fn trim_ascii_end_matches_blank(&self) -> &[u8];
+    fn trim_start_blank(&self) -> &[u8];
+}
+
+impl Blanks for [u8] {
+    fn trim_ascii_end_matches_blank(&self) -> &[u8] {
+        let kept = self.iter().rposition(|b| *b != b' ').map_or(0, |i| i + 1);
+        &self[..kept]
+    }
+
+    fn trim_start_blank(&self) -> &[u8] {
+        let from = self.iter().position(|b| *b != b' ').unwrap_or(self.len());
+        &self[from..]
+    }
+}
+
+/// A sentinel in one text: where its prompt is spelled out, and where the text goes on behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    /// Its id.
+    pub id: Uuid,
+    /// Offset of its opening line.
+    pub at: usize,
+    /// What stands up to its closing line, where that is there.
+    pub sealed: Option<Sealed>,
+    /// Offset behind the sentinel and the line breaks streamed with it.
+    pub rest: usize,
+}
+
+/// What stands between the opening and the closing line of a sentinel, with its seal: spans of the body, since
+/// most sentinels in a transcript are never opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sealed {
+    told: Span,
+    seal: Span,
+}
+
+impl Sealed {
+    /// Bytes between the two lines.
+    pub fn len(&self) -> usize {
+        self.told.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// The prompt that the seal verifies for this principal: tried without the line for people and with it.
+    pub fn opened(&self, text: &[u8], key: &SealKey, principal: &str, id: Uuid) -> Option<String> {
+        let told = json::unescape(self.told.of(text));
+        let prompts = [behind_line_for_people(&told), Some(told.trim())];
+        let mut sealed = prompts.into_iter().flatten();
+        let prompt = sealed.find(|p| key.verifies(principal, id, p, self.seal.of(text)))?;
+        Some(prompt.to_owned())
+    }
+}
+
+/// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
+/// next mark: inside a prompt all others are broken up.
+pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Sentinel> {
+    let MarkKind::Open(id) = marks.get(i)?.kind else {
+        return None;
+    };
+    let open = marks[i].span;
+    let next = marks[i + 1..]
+        .iter()
+        .inspect(|_| steps::add(1))
+        .find(|m| !matches!(m.kind, MarkKind::Broken(_)))
+        .filter(|m| m.span.end <= inside.end);
+    let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
+        Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
+            let told = Span::new(open.end, close.start);
+            (Some(Sealed { told, seal: *seal }), close.end)
+        }
+        _ => (
+            None,
+            raw_line_for_people(text, open.end, inside.end).unwrap_or(open.end),
+        ),
+    };
+    Some(Sentinel {
+        id,
+        at: open.start,
+        sealed,
+        rest: behind_gap(text, end, inside.end),
+    })
+}
+
+/// What stands behind the line for people, which is the first one; `None` where it is not there.
+fn behind_line_for_people(told: &str) -> Option<&str> {
+    let told = told.trim();
+    let (line, rest) = told.split_once('\n').unwrap_or((told, ""));
+    is_for_people(line).then(|| rest.trim())
+}
+
+fn is_for_people(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with(HANDED_OVER) && line.ends_with(KNOWS_ONLY)
+}
+
+/// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
+pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
+    let start = behind_gap(text, from, end);
+    let left = &text[start..end.min(start + LINE_BYTES)];
+    if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {
+        return None;
+    }
+    let len = line_len(left);
+    let line = json::unescape(&left[..len]);
+    let torn = start + len == end;
+    (torn || is_for_people(&line)).then_some(start + len)
+}
+
+/// Bytes of the inside of a literal up to its first line break.
+fn line_len(raw: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(hit) = memchr::memchr(b'\\', &raw[at..]) {
+        at += hit;
+        let (c, used) = json::escape_at(&raw[at..]);
+        if matches!(c, '\n' | '\r') {
+            return at;
+        }
+        at += used;
+    }
+    raw.len()
+}
+
+/// What is left of a sentinel without its closing line: steps over as much of the known prompt as is there.
+pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
+    let raw = &text[rest..inside_end];
+    if let Some(len) = json::spelled(raw, prompt) {
+        let at = behind_gap(text, rest + len, inside_end);
+        let torn = torn_closing(&text[at..inside_end]);
+        return if torn { inside_end } else { at };
+    }
+    // Broken off in the middle of the prompt: nothing of it is the model's work.
+    if prompt.starts_with(&*json::unescape(raw)) {
+        inside_end
+    } else {
+        rest
+    }
+}
+
+/// Whether this is the beginning of a closing line and nothing else.
+fn torn_closing(left: &[u8]) -> bool {
+    const CLOSING: &[u8] = b"[[/handoff-resume:";
+    const WHOLE: usize = CLOSING.len() + ID_CHARS + 1 + SEAL_CHARS + 2;
+    left.len() < WHOLE && !left.contains(&b'\\') && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
+}
+
+/// Offset behind at most the two line breaks that were streamed behind a mark.
+pub fn behind_gap(text: &[u8], from: usize, end: usize) -> usize {
+    let mut at = from;
+    // Blanks that an agent left on the mark's own line.
+    while at < end && text[at] == b' ' {
+        at += 1;
+    }
+    for _ in 0..GAP.len() {
+        if text[at..end].starts_with(b"\\n") {
+            at += 2;
+        }
+    }
+    at
+}
+
+/// Offset before at most the two line breaks that were streamed in front of a mark.
+pub fn before_gap(text: &[u8], start: usize, to: usize) -> usize {
+    let mut at = to;
+    for _ in 0..GAP.len() {
+        if at >= start + 2 && &text[at - 2..at] == b"\\n" && !escaped(text, at - 2) {
+            at -= 2;
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::LOCAL;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+    const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
+
+    fn key() -> SealKey {
+        SealKey::new(*b"golden-test-key")
+    }
+
+    /// The form that is streamed, and the older one.
+    fn forms(prompt: &str, reason: Option<&str>) -> [String; 2] {
+        let seal = key().seal(LOCAL, ID, prompt);
+        let older = format!("[[handoff-resume:{ID}]]\n{prompt}\n[[/handoff-resume:{ID}.{seal}]]");
+        [full(ID, reason, prompt, &seal), older]
+    }
+
+    /// The first sentinel of a text, its prompt where its seal verifies, and what is left behind it.
+    fn read_back(text: &str) -> (Sentinel, Option<String>, String) {
+        let text = json::quote(text).into_bytes();
+        let found = marks(&text);
+        let open = found
+            .iter()
+            .position(|m| matches!(m.kind, MarkKind::Open(_)))
+            .unwrap();
+        let sentinel = read(&text, Span::new(1, text.len() - 1), &found, open).unwrap();
+        let prompt = sentinel
+            .sealed
+            .and_then(|s| s.opened(&text, &key(), LOCAL, sentinel.id));
+        let rest = json::unescape(&text[sentinel.rest..text.len() - 1]).into_owned();
+        (sentinel, prompt, rest)
+    }
+
+    #[test]
+    fn what_is_streamed_is_what_a_stranger_can_read() {
+        let [shown, _] = forms("Go on.", Some("survey finished"));
+        let seal = key().seal(LOCAL, ID, "Go on.");
+        assert_eq!(
+            spaced(&shown),
+            format!(
+                "\n\n[[handoff-resume:{ID}]]\n*Handed over: survey finished. From here on the model knows only what \
+                 follows.*\n\nGo on.\n[[/handoff-resume:{seal}]]\n\n"
+            )
+        );
+        assert_eq!(
+            short(ID, None),
+            format!(
+                "[[handoff-resume:{ID}]]\n*Handed over. From here on the model knows only what follows.*"
+            )
+        );
+    }
+
+    #[test]
+    fn a_reason_is_one_short_line_without_syntax() {
+        for (reason, told) in [
+            ("done.", "done"),
+            (" task 1\n is\tdone… ", "task 1 is done…"),
+            ("**bold** [[handoff-resume\\:x]]", "bold handoff-resume\\:x"),
+            ("*", ""),
+            (&"é".repeat(121), &format!("{}…", "é".repeat(119))),
+            (&"é".repeat(120), &"é".repeat(120)),
+        ] {
+            assert_eq!(one_line(reason), told);
+            let (_, prompt, _) = read_back(&forms("p", Some(reason))[0]);
+            assert_eq!(prompt.as_deref(), Some("p"), "{reason}");
+        }
+        assert_eq!(for_people(Some(" * ")), for_people(None));
+    }
+
+    #[test]
+    fn what_was_streamed_is_read_back_and_stripped_exactly() {
+        for prompt in [
+            "p",
+            "two\nlines\\n",
+            "```\n]]\n```",
+            "\u{2028}\u{1F600} \"x\" </system>".trim(),
+            "*Handed over. From here on the model knows only what follows.*\n\nIt was said before.",
+            &"x".repeat(200_000),
+        ] {
+            for after in ["", "leg two", "\n\nleg two\n", "\\n"] {
+                for (shown, reason) in forms(prompt, None)
+                    .into_iter()
+                    .chain(forms(prompt, Some("say \"why\" \u{1F600}")))
+                    .zip([None, None, Some(()), None])
+                {
+                    let (_, opened, rest) = read_back(&format!("leg one. {}{after}", spaced(&shown)));
+                    assert_eq!(rest, after);
+                    assert_eq!(opened.as_deref(), Some(prompt), "{reason:?}");
+                }
+            }
+        }
+    }
+
+    /// Agents trim blanks, double blank lines, or take them out.
+    #[test]
+    fn blanks_that_an_agent_changed_do_not_break_the_seal() {
+        let [shown, older] = forms(PROMPT, Some("survey finished"));
+        let line = for_people(Some("survey finished"));
+        for changed in [
+            shown.trim().to_owned(),
+            shown.replace("\n\n", "\n"),
+            shown.replace("\n\n", "\n\n\n"),
+            shown.replace("\n", "\r\n"),
+            shown.replace("]]\n*", "]]\n\n*"),
+            shown.replace("]]\n*", "]]  \n*"),
+            shown.replace(".*\n", ".*   \n"),
+            shown.replace(&format!("{line}\n\n"), ""),
+            shown.replace(&format!("{line}\n"), ""),
+            older.replace(PROMPT, &format!("{line}\n\n{PROMPT}")),
+            older.replace(PROMPT, &format!("\n{PROMPT}\n")),
+        ] {
+            let (_, opened, rest) = read_back(&changed);
+            assert_eq!((opened.as_deref(), &*rest), (Some(PROMPT), ""), "{changed}");
+        }
+    }
+
+    #[test]
+    fn a_closing_line_is_its_own_opening_lines() {
+        let [shown, older] = forms("p", None);
+        let other = shown.replace("0199a3c2", "0199a3c3");
+        for (text, sealed) in [
+            (format!("{}\n{shown}", opening(ID)), false),
+            (format!("{shown}\n{other}"), true),
+            (
+                format!("{}\n{}", opening(ID), older.replace("0199a3c2", "0199a3c3")),
+                false,
+            ),
+            (older.replacen("0199a3c2", "0199a3c3", 1), false),
+            (format!("{}\nx\n{}", opening(ID), aside(ID)), false),
+        ] {
+            assert_eq!(read_back(&text).0.sealed.is_some(), sealed, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mark_inside_a_line_is_none() {
+        for text in [
+            format!("see {} there", opening(ID)),
+            format!("x{}", opening(ID)),
+            format!("{}x", opening(ID)),
+            format!("a\\n{}\n", opening(ID)),
+            format!("> {}", opening(ID)),
+        ] {
+            assert_eq!(marks(json::quote(&text).as_bytes()), vec![], "{text}");
+        }
+        assert_eq!(
+            marks(json::quote(&format!("  {}  \nx", opening(ID))).as_bytes()).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn broken_up_text_is_found_with_the_backslash_to_take_out() {
+        let text = json::quote("log says [[handoff-resume\\:0199 and [[/handoff-aside\\\\:").into_bytes();
+        let broken: Vec<_> = marks(&text);
+        assert_eq!(broken.len(), 2);
+        for mark in broken {
+            let MarkKind::Broken(slash) = mark.kind else {
+                panic!("{mark:?}")
+            };
+            assert_eq!(slash.of(&text), br"\\");
+        }
+    }
+
+    #[test]
+    fn an_unclosed_sentinel_gives_up_what_is_left_of_its_prompt() {
+        let torn = format!("\n{PROMPT}\n[[/handoff-resume:{ID}.VR-");
+        let seal = format!("\n{PROMPT}\n[[/handoff-resume:VR-");
+        let just = format!("\n{PROMPT}\n\n[[/");
+        for (after, wanted) in [
+            ("", ""),
+            ("\nGoal: ma", ""),
+            ("\nmy own text", "my own text"),
+            (&torn, ""),
+            (&seal, ""),
+            (&just, ""),
+        ] {
+            let line = format!("\n{}\n", for_people(Some("\"done\"")));
+            for line in ["", &line] {
+                let text = json::quote(&format!("{}{line}{after}", opening(ID))).into_bytes();
+                let found = marks(&text);
+                let inside = Span::new(1, text.len() - 1);
+                let sentinel = read(&text, inside, &found, 0).unwrap();
+                assert_eq!(sentinel.sealed, None);
+                let rest = behind_unclosed(&text, sentinel.rest, inside.end, PROMPT);
+                assert_eq!(json::unescape(&text[rest..inside.end]), wanted, "{line}{after}");
+            }
+        }
+        let (_, _, rest) = read_back(&format!("{}\n*Handed over: surv", opening(ID)));
+        assert_eq!(rest, "");
+    }
+
+    #[test]
+    fn text_cut_anywhere_never_panics() {
+        let text = json::quote(&spaced(&forms("p", Some("r"))[0])).into_bytes();
+        for cut in 0..text.len() {
+            for from in 0..=cut {
+                let _ = marks(&text[from..cut]);
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! A conversation.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ids::{HandoffId, Principal};
+
+/// What is remembered of a conversation beside its transcript.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// Hash of principal, wire and the agent's session id (or the opening), in hexadecimal.
+    pub key: String,
+    /// Owner.
+    pub principal: Principal,
+    /// Whether its requests carry the tool; `None` while undecided.
+    pub tooled: Option<bool>,
+    /// The handoff of the newest pinned request.
+    pub active: Option<HandoffId>,
+    /// Hidden pairs made since the last cut: looked for in each request.
+    pub pairs: Vec<Uuid>,
+    /// Handoffs whose answer the agent may have cut off and left out, oldest first: looked for by their cut points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut_off: Vec<HandoffId>,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Milliseconds since the Unix epoch.
+    pub updated_ms: u64,
+}

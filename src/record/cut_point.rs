@@ -1,0 +1,26 @@
+//! A cut point: finds a handoff whose sentinel the transcript lacks.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{HandoffId, Principal};
+
+/// Where a handoff stands in the agent's transcript: what finds it there when its sentinel is not. An agent may cut off
+/// the answer that showed the sentinel, and leave all of it out of its next request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutPoint {
+    /// The handoff.
+    pub handoff: HandoffId,
+    /// Who may see it.
+    pub principal: Principal,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// How many elements the transcript had behind its leading system messages.
+    pub turns: usize,
+    /// Digest of those elements, in hexadecimal.
+    pub digest: String,
+    /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.
+    #[serde(default)]
+    pub texts: Vec<u32>,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+}

@@ -1,0 +1,104 @@
+//! A handoff.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{HandoffId, Principal, WireId};
+
+/// Who began a handoff.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The model, by calling the tool.
+    #[default]
+    Model,
+}
+
+impl Origin {
+    /// Every origin.
+    pub const ALL: [Self; 1] = [Self::Model];
+
+    /// The name used in records, logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+        }
+    }
+
+    /// The origin of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|origin| origin.name() == name)
+    }
+}
+
+/// A handoff that fired: written before its sentinel's first byte is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Its id, as the sentinel carries it.
+    pub id: HandoffId,
+    /// Who may resume it.
+    pub principal: Principal,
+    /// Key of the conversation in which it fired.
+    pub conversation: String,
+    /// The wire it fired on. On another wire `head` is built anew.
+    pub wire: WireId,
+    /// The carry-over prompt, normalised.
+    pub prompt: String,
+    /// Why the model handed off, where it said so.
+    pub reason: Option<String>,
+    /// What stands between the leading system messages and the work after the cut: preamble and
+    /// carry-over prompt as JSON message elements of `wire`, separated by commas, byte for byte as sent.
+    pub head: String,
+    /// The handoff that was active when this one fired.
+    pub parent: Option<HandoffId>,
+    /// Model that made the call, as the request named it.
+    pub model: Option<String>,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Size in bytes of the agent's request in which it fired.
+    pub history_bytes: u64,
+    /// Who began it.
+    #[serde(default)]
+    pub origin: Origin,
+    /// Put away by a person: still resumable by its sentinel, no longer listed as open.
+    pub archived: bool,
+}
+
+/// The first line of a carry-over prompt that tells one from another: not a heading, which all of them begin with, unless
+/// there is nothing else. Without marks of Markdown.
+pub fn telling_line(prompt: &str) -> &str {
+    let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
+    let mut lines = prompt.lines().map(str::trim).filter(shown);
+    let is_heading = |line: &str| {
+        line.starts_with('#') || line.ends_with(':') || line.starts_with("**") && line.ends_with("**")
+    };
+    let first = lines.next().unwrap_or_default();
+    let telling = match is_heading(first) {
+        true => lines.find(|line| !is_heading(line)).unwrap_or(first),
+        false => first,
+    };
+    telling
+        .trim_start_matches(['#', '>', '-', '*', ' '])
+        .trim_end_matches('*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::telling_line;
+
+    #[test]
+    fn a_handoff_is_named_by_what_it_says() {
+        for (prompt, line) in [
+            (
+                "# Goal\n\nTake linkshort off its file.\n",
+                "Take linkshort off its file.",
+            ),
+            ("**Goal**\n- Port the tests", "Port the tests"),
+            ("Goal:\nMend it", "Mend it"),
+            ("Goal: mend it\nmore", "Goal: mend it"),
+            ("---\n## Only a heading", "Only a heading"),
+            ("", ""),
+        ] {
+            assert_eq!(telling_line(prompt), line, "{prompt}");
+        }
+    }
+}

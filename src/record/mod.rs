@@ -1,0 +1,20 @@
+//! What is remembered: handoffs, hidden pairs, cut points and conversations, as the store keeps them; and the ids they
+//! name each other by.
+//!
+//! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod conversation;
+mod cut_point;
+mod handoff;
+mod ids;
+mod pair;
+
+pub use conversation::Conversation;
+pub use cut_point::CutPoint;
+pub use handoff::{Handoff, Origin, telling_line};
+pub use ids::{HandoffId, LOCAL, Principal, WireId};
+pub(crate) use pair::FINGERPRINT;
+#[cfg(test)]
+pub(crate) use pair::sibling_key;
+pub use pair::{Answer, HiddenPair, Place};

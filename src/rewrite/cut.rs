@@ -1,0 +1,184 @@
+//! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
+
+use super::{Candidate, Cut, orphans};
+use crate::mark::sentinel;
+use crate::rewrite::preamble;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::wire::Wire;
+use crate::wire::view::{Anatomy, View};
+
+/// Offset from which the agent's own bytes are kept.
+pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
+    match cut {
+        Cut::None | Cut::Text { .. } | Cut::Before { .. } => 0,
+        Cut::At { candidate, .. } => candidate.sentinel.rest,
+        Cut::Behind { turn, .. } => view.turns[turn].span.start,
+        Cut::Fresh { .. } => view.list.end,
+    }
+}
+
+pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
+    match cut {
+        Cut::None => Vec::new(),
+        Cut::Text { span, with } => vec![Edit::replace(span, with.to_owned())],
+        Cut::Before { head } => {
+            let next = view.turns.get(view.leading());
+            vec![match (next, view.turns.last()) {
+                (Some(next), _) => Edit::insert(next.span.start, format!("{head},")),
+                (None, Some(last)) => Edit::insert(last.span.end, format!(",{head}")),
+                (None, None) => Edit::insert(view.list.end - 1, head.to_owned()),
+            }]
+        }
+        Cut::Fresh { head } => {
+            let from = view.leading();
+            let with = opening(wire, view, from, view.turns.len(), head);
+            match (view.turns.get(from), view.turns.last()) {
+                (Some(first), Some(last)) => {
+                    vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
+                }
+                // Nothing but the system has spoken.
+                (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
+                (_, None) => vec![Edit::insert(view.list.end - 1, with)],
+            }
+        }
+        Cut::Behind { turn, head } => cut_behind(wire, view, turn, head),
+        Cut::At {
+            candidate,
+            prompt,
+            head,
+        } => cut_at(wire, view, candidate, prompt, head),
+    }
+}
+
+/// Head and re-emitted turns for a cut that drops `turns[from..to]`.
+fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> String {
+    let mut all = vec![head.to_owned()];
+    all.extend(preamble::re_emitted(wire, view, from, to));
+    all.join(",")
+}
+
+/// Cuts in front of a turn, which is not the first one behind the leading system messages.
+fn cut_behind(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
+    let from = view.leading();
+    if turn <= from {
+        return cut_edits(wire, view, Cut::Before { head });
+    }
+    let with = opening(wire, view, from, turn, head);
+    let cut = Span::new(view.turns[from].span.start, view.turns[turn - 1].span.end);
+    let mended = wire.repair(view, turn - 1);
+    let mut edits = vec![Edit::replace(cut, with)];
+    edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, turn - 1, &[])));
+    edits
+}
+
+fn cut_at(
+    wire: &dyn Wire,
+    view: &View,
+    candidate: &Candidate,
+    prompt: Option<&str>,
+    head: &str,
+) -> Vec<Edit> {
+    let from = view.leading().min(candidate.turn);
+    let whole = view.turns[candidate.turn].span;
+    let start = view.turns[from].span.start;
+    let mut with = opening(wire, view, from, candidate.turn, head);
+    let anatomy = wire.anatomy(view, candidate.turn);
+    let tail = tail(wire, view, candidate, prompt, &anatomy);
+    let mut edits = Vec::new();
+    match &tail {
+        Some(tail) => {
+            with.push(',');
+            with.push_str(&tail.prefix);
+            edits.push(Edit::replace(Span::new(start, tail.from), with));
+        }
+        None => edits.push(Edit::replace(Span::new(start, whole.end), with)),
+    }
+    let kept = tail.map_or(anatomy.parts.len(), |t| t.part);
+    let mended = wire.repair(view, candidate.turn);
+    let left = anatomy.parts.get(kept..).unwrap_or_default();
+    edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, candidate.turn, left)));
+    edits
+}
+
+fn left_of(text: &[u8], from: usize, inside: Span) -> &[u8] {
+    Span::new(from, inside.end).of(text)
+}
+
+/// What is left of the sentinel's own turn.
+struct Tail {
+    /// What opens the turn again.
+    prefix: String,
+    /// Offset from which its own bytes go on.
+    from: usize,
+    /// First part that is kept.
+    part: usize,
+}
+
+fn tail(
+    wire: &dyn Wire,
+    view: &View,
+    candidate: &Candidate,
+    prompt: Option<&str>,
+    anatomy: &Anatomy,
+) -> Option<Tail> {
+    let here = anatomy.parts.get(candidate.part)?;
+    let inside = here.text?;
+    let text: &[u8] = &view.body;
+    let unclosed = candidate.sentinel.sealed.is_none();
+    let known = candidate.sentinel.rest;
+    let rest = match prompt.filter(|_| unclosed) {
+        // A person may have typed the prompt's first words.
+        Some(prompt) if candidate.by_user => json::spelled(left_of(text, known, inside), prompt)
+            .map_or(known, |len| sentinel::behind_gap(text, known + len, inside.end)),
+        Some(prompt) => sentinel::behind_unclosed(text, known, inside.end, prompt),
+        None => known,
+    };
+    let turn = view.turns[candidate.turn].span;
+    let left = Span::new(rest, inside.end);
+    let next = anatomy.parts.get(candidate.part + 1);
+    // A message of nothing but blanks says nothing, also where such a text is allowed beside calls.
+    let empty = if wire.drops_blank_text() || next.is_none() {
+        json::unescape(left.of(text)).trim().is_empty()
+    } else {
+        left.is_empty()
+    };
+    match (anatomy.list, empty) {
+        (Some(list), false) => {
+            let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
+            let block = view.str(Span::new(here.span.start, inside.start));
+            Some(Tail {
+                prefix: format!("{open}{block}"),
+                from: rest,
+                part: candidate.part,
+            })
+        }
+        (None, false) => {
+            let prefix = view.str(Span::new(turn.start, inside.start)).into_owned();
+            Some(Tail {
+                prefix,
+                from: rest,
+                part: candidate.part,
+            })
+        }
+        (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
+            let prefix = view.str(Span::new(turn.start, list.start + 1)).into_owned();
+            Some(Tail {
+                prefix,
+                from: next?.span.start,
+                part: candidate.part + 1,
+            })
+        }
+        (list, true) => {
+            next?;
+            let content = list.unwrap_or(here.span);
+            let absent = wire.absent_content()?;
+            let prefix = format!("{}{absent}", view.str(Span::new(turn.start, content.start)));
+            Some(Tail {
+                prefix,
+                from: content.end,
+                part: candidate.part + 1,
+            })
+        }
+    }
+}

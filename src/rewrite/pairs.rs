@@ -1,0 +1,202 @@
+//! Hidden pairs, back in their places.
+
+use std::collections::{HashMap, HashSet};
+
+use super::texts::Texts;
+use super::{Change, Cut, Reading, Rewrite, Why, cut};
+use crate::mark::sentinel::MarkKind;
+use crate::record::{HiddenPair, Place};
+use crate::text::Span;
+use crate::text::splice::{self, Edit};
+use crate::wire::Wire;
+use crate::wire::view::{Anatomy, Role, View};
+
+/// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
+/// the sentinel, and that is a place only once the cut is made.
+fn beside_in_cut_message(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
+    let Cut::At { candidate, .. } = what.cut else {
+        return false;
+    };
+    let from = candidate.sentinel.rest;
+    let message = wire.message(&reading.view, candidate.turn);
+    what.pairs.iter().any(|p| match &p.place {
+        Place::Beside { sibling, .. } => {
+            let found = wire.find_call(&reading.view, sibling, from);
+            found.is_some_and(|(turn, ..)| message.contains(&turn))
+        }
+        Place::Aside => false,
+    })
+}
+
+/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so that
+/// only an agent which joins answers comes near; what is beyond stays a line of text.
+const ASIDE_ROUNDS: usize = 16;
+
+/// Applies the cut, then puts the asides' pairs back; `None` where the cut need not come first.
+pub(super) fn put_asides(
+    wire: &dyn Wire,
+    reading: &Reading,
+    cut: &[Edit],
+    what: &Rewrite<'_>,
+    placed: &mut Vec<uuid::Uuid>,
+    changes: &mut Vec<Change>,
+) -> Option<Reading> {
+    let mine = what
+        .pairs
+        .iter()
+        .filter(|p| p.place == Place::Aside && p.wire == wire.id());
+    let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
+    // Results that go would be taken for those that a pair stands beside.
+    let mended = matches!(what.cut, Cut::At { .. } | Cut::Behind { .. }) && cut.len() > 1;
+    let asides = reading.asides().iter().any(|id| known.contains_key(id));
+    if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
+        return None;
+    }
+    let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
+    for _ in 0..ASIDE_ROUNDS {
+        let now = reading.again(wire, &body)?;
+        let edits = aside_round(wire, &now, &mut known, placed);
+        if edits.is_empty() {
+            return Some(now);
+        }
+        changes.extend(Change::of(Why::Pair, &edits));
+        body = splice::flat(splice::splice(&body, edits));
+    }
+    reading.again(wire, &body)
+}
+
+/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice is
+/// put back once.
+fn aside_round(
+    wire: &dyn Wire,
+    now: &Reading,
+    known: &mut HashMap<uuid::Uuid, &HiddenPair>,
+    placed: &mut Vec<uuid::Uuid>,
+) -> Vec<Edit> {
+    let mut texts = Texts::new(wire, &now.view);
+    let mut touched = HashSet::new();
+    let mut all = Vec::new();
+    for mark in &now.marks {
+        let MarkKind::Aside(id) = mark.kind else { continue };
+        let Some(pair) = known.get(&id) else { continue };
+        let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
+            continue;
+        };
+        if touched.contains(&turn) {
+            continue;
+        }
+        let edits = wire.put_aside(&now.view, turn, texts.anatomy(), part, mark.span, pair);
+        take(edits, id, turn, (known, &mut touched, placed, &mut all));
+    }
+    for item in now.items.iter().filter(|i| i.aside) {
+        let Some(pair) = known.get(&item.id).filter(|_| !touched.contains(&item.turn)) else {
+            continue;
+        };
+        let whole = now.view.turns[item.turn].span;
+        let edits = wire.put_aside(&now.view, item.turn, &Anatomy::default(), 0, whole, pair);
+        take(edits, item.id, item.turn, (known, &mut touched, placed, &mut all));
+    }
+    all
+}
+
+/// What a round has: pairs that wait, turns that were edited, pairs that were placed, edits.
+type Round<'a, 'b> = (
+    &'a mut HashMap<uuid::Uuid, &'b HiddenPair>,
+    &'a mut HashSet<usize>,
+    &'a mut Vec<uuid::Uuid>,
+    &'a mut Vec<Edit>,
+);
+
+fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): Round<'_, '_>) {
+    if edits.is_empty() {
+        return;
+    }
+    known.remove(&id);
+    touched.insert(turn);
+    placed.push(id);
+    all.extend(edits);
+}
+
+/// References to items of ours that nothing came of: upstream has never heard of them.
+pub(super) fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
+    let turns = &reading.view.turns;
+    let lost = reading
+        .items
+        .iter()
+        .filter(|i| i.reference && turns[i.turn].span.start >= from);
+    lost.map(|i| {
+        let whole = turns[i.turn].span;
+        Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
+            (Some(before), _) => Span::new(turns[before].span.end, whole.end),
+            (None, Some(next)) => Span::new(whole.start, next.span.start),
+            (None, None) => whole,
+        })
+    })
+    .collect()
+}
+
+/// The pairs with siblings that are found whatever is edited before them.
+pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<HiddenPair> {
+    let from = cut::kept_from(view, what.cut);
+    let settle = |pair: &HiddenPair| {
+        let mut pair = pair.clone();
+        if let Place::Beside { sibling, .. } = &mut pair.place
+            && pair.wire == wire.id()
+            && let Some(settled) = wire.settled(view, sibling, from)
+        {
+            *sibling = settled;
+        }
+        pair
+    };
+    what.pairs.iter().map(settle).collect()
+}
+
+/// Puts pairs back beside their siblings, and returns what the last of them left pending.
+pub(super) fn put_besides(
+    wire: &dyn Wire,
+    view: &View,
+    what: &Rewrite<'_>,
+    from: usize,
+    edits: &mut Vec<Edit>,
+    placed: &mut Vec<uuid::Uuid>,
+) -> Option<(String, Option<String>)> {
+    if matches!(what.cut, Cut::Fresh { .. }) {
+        return None;
+    }
+    let mut pending: Option<(usize, (String, Option<String>))> = None;
+    for pair in what.pairs.iter().filter(|p| p.wire == wire.id()) {
+        let Place::Beside { sibling, .. } = &pair.place else {
+            continue;
+        };
+        let (turn, back) = match wire.find_call(view, sibling, from) {
+            Some((turn, anatomy, part)) => (turn, wire.put_beside(view, turn, &anatomy, part, pair)),
+            None => match find_result(wire, view, sibling, from) {
+                Some(turn) => (turn, wire.put_by_result(view, turn, pair)),
+                None => continue,
+            },
+        };
+        if back.is_empty() {
+            continue;
+        }
+        edits.extend(back);
+        placed.push(pair.id);
+        if let Some(waiting) = &pair.pending
+            && pending.as_ref().is_none_or(|(at, _)| *at <= turn)
+        {
+            pending = Some((turn, waiting.clone()));
+        }
+    }
+    pending.map(|(_, waiting)| waiting)
+}
+
+/// The turn at or behind `from` that is the result of the call `id`.
+fn find_result(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<usize> {
+    let region = view.body.get(from..)?;
+    let mut seen = None;
+    memchr::memmem::find_iter(region, id).find_map(|hit| {
+        let turn = view
+            .turn_at(from + hit)
+            .filter(|&t| view.turns[t].role == Role::Tool && seen.replace(t) != Some(t))?;
+        wire.anatomy(view, turn).result(&view.body, id).map(|_| turn)
+    })
+}

@@ -1,0 +1,262 @@
+//! What the agent's harness put before the first real user text, and what else must survive a cut.
+
+use crate::text::steps;
+use crate::text::{Span, json};
+use crate::wire::view::{PartKind, Role, View};
+use crate::wire::{Anatomy, Part, Wire};
+
+/// The preamble of a transcript, as JSON of its wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preamble {
+    /// Messages or items that hold nothing else.
+    pub turns: Vec<String>,
+    /// Blocks of the message whose last block is the first real text.
+    pub blocks: Vec<String>,
+}
+
+/// Preamble and carry-over prompt as message elements, separated by commas: what a handoff is stored with.
+pub fn head(wire: &dyn Wire, preamble: &Preamble, prompt: &str) -> String {
+    let mut all = preamble.turns.clone();
+    all.push(wire.carry_over(&preamble.blocks, prompt));
+    all.join(",")
+}
+
+/// The preamble in a transcript that is not cut (or is cut at a user's sentinel in `until`).
+pub fn of(wire: &dyn Wire, view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamble {
+    let mut found = Preamble::default();
+    for turn in view.leading()..view.turns.len() {
+        match view.turns[turn].role {
+            Role::User if until.is_none_or(|(last, _)| turn <= last) => {}
+            Role::System | Role::Tools => continue,
+            _ => break,
+        }
+        let last_part = until.filter(|(t, _)| *t == turn).map(|(_, part)| part);
+        if !take_turn(wire, view, turn, last_part, tags, &mut found) {
+            break;
+        }
+    }
+    found
+}
+
+/// Takes the preamble of one user turn; `false` where real text follows in it.
+fn take_turn(
+    wire: &dyn Wire,
+    view: &View,
+    turn: usize,
+    last: Option<usize>,
+    tags: &[String],
+    found: &mut Preamble,
+) -> bool {
+    let anatomy = wire.anatomy(view, turn);
+    let Some(list) = anatomy.list else {
+        return take_string(
+            wire,
+            view,
+            anatomy.parts.first().filter(|_| last.is_none()),
+            tags,
+            found,
+        );
+    };
+    let all = anatomy.parts.len();
+    let harness = anatomy
+        .parts
+        .iter()
+        .take(last.unwrap_or(all))
+        .take_while(|p| is_tagged(view, p, tags))
+        .count();
+    let blocks = anatomy.parts[..harness].iter().map(|p| clean(&view.str(p.span)));
+    if harness == all && all > 0 {
+        let span = view.turns[turn].span;
+        let open = view.str(Span::new(span.start, list.start + 1));
+        let close = view.str(Span::new(list.end - 1, span.end));
+        found
+            .turns
+            .push(format!("{open}{}{close}", blocks.collect::<Vec<_>>().join(",")));
+        return true;
+    }
+    found.blocks.extend(blocks);
+    false
+}
+
+/// String content: tagged text at its start is cut out as text.
+fn take_string(
+    wire: &dyn Wire,
+    view: &View,
+    part: Option<&Part>,
+    tags: &[String],
+    found: &mut Preamble,
+) -> bool {
+    let Some(inside) = part.and_then(|p| p.text) else {
+        return false;
+    };
+    let text = json::unescape(view.text(inside));
+    let len = tagged_len(&text, tags);
+    let harness = text[..len].trim();
+    if !harness.is_empty() {
+        found.turns.push(wire.user_text(harness));
+    }
+    text[len..].trim().is_empty()
+}
+
+/// A block without its cache breakpoint: later requests bring four of their own.
+fn clean(block: &str) -> String {
+    json::without(block, "cache_control").into_owned()
+}
+
+fn is_tagged(view: &View, part: &Part, tags: &[String]) -> bool {
+    let Some(inside) = part.text.filter(|_| part.kind == PartKind::Text) else {
+        return false;
+    };
+    let raw = view.text(inside);
+    if !may_be_tagged(raw, tags) {
+        return false;
+    }
+    let text = json::unescape(raw);
+    let len = tagged_len(&text, tags);
+    len > 0 && text[len..].trim().is_empty()
+}
+
+/// Whether a text, with its escapes, may begin with a tag: most do not, and need not be unescaped to know it.
+fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
+    match raw.first() {
+        // White space may stand before a tag, and an escape may spell one.
+        Some(first) if first.is_ascii_graphic() && *first != b'\\' => {
+            tags.iter().any(|t| t.as_bytes().first() == Some(first))
+        }
+        Some(_) => true,
+        None => false,
+    }
+}
+
+/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends with
+/// the tagged section behind it, or with the text.
+fn tagged_len(text: &str, tags: &[String]) -> usize {
+    let mut at = 0;
+    loop {
+        let rest = text[at..].trim_start();
+        let Some(tag) = tags
+            .iter()
+            .find(|t| !t.is_empty() && rest.starts_with(t.as_str()))
+        else {
+            return at;
+        };
+        let start = text.len() - rest.len();
+        at = start + section_len(rest, tag);
+    }
+}
+
+fn section_len(rest: &str, tag: &str) -> usize {
+    let from = if tag.starts_with('<') {
+        Some(0)
+    } else {
+        rest.find("\n<").map(|i| i + 1)
+    };
+    let Some(from) = from else { return rest.len() };
+    let name: String = rest[from + 1..]
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+        .collect();
+    let close = format!("</{name}>");
+    // Behind the opening tag: what is read once is stepped over, and no text is read again.
+    let end = rest[from..]
+        .find(&close)
+        .map_or(rest.len(), |i| from + i + close.len());
+    steps::add(end);
+    end
+}
+
+/// How many user turns are nothing but preamble.
+pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
+    let mut count = 0;
+    for turn in view.leading()..view.turns.len() {
+        match view.turns[turn].role {
+            Role::User => {}
+            Role::System | Role::Tools => continue,
+            _ => break,
+        }
+        let anatomy = wire.anatomy(view, turn);
+        let only = !anatomy.parts.is_empty() && anatomy.parts.iter().all(|p| is_tagged(view, p, tags));
+        if !only {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
+/// The preamble inside a stored head of the same wire, so that a chain of handoffs keeps the first one.
+pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
+    let wrapped = format!("[{head}]");
+    let text = wrapped.as_bytes();
+    let mut turns: Vec<String> = json::elements(text, Span::new(0, text.len()))
+        .into_iter()
+        .map(|s| String::from_utf8_lossy(s.of(text)).into_owned())
+        .collect();
+    let Some(last) = turns.pop() else {
+        return Preamble::default();
+    };
+    let anatomy = lone(wire, view, &last);
+    let keep = anatomy.parts.len().saturating_sub(1);
+    let blocks = anatomy.list.map_or(Vec::new(), |_| {
+        anatomy.parts[..keep]
+            .iter()
+            .map(|p| String::from_utf8_lossy(p.span.of(last.as_bytes())).into_owned())
+            .collect()
+    });
+    Preamble { turns, blocks }
+}
+
+/// The anatomy of one element standing alone.
+fn lone(wire: &dyn Wire, view: &View, element: &str) -> Anatomy {
+    let span = Span::new(0, element.len());
+    let alone = View {
+        body: bytes::Bytes::copy_from_slice(element.as_bytes()),
+        list: span,
+        turns: vec![crate::wire::Turn {
+            span,
+            role: Role::User,
+        }],
+        tools: None,
+        facts: view.facts.clone(),
+    };
+    wire.anatomy(&alone, 0)
+}
+
+/// Turns of a dropped part that are sent all the same, in order: system messages from before the model first
+/// spoke, and whatever changes which tools exist.
+pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
+    let mut spoken = false;
+    let mut out = Vec::new();
+    for turn in from..to {
+        let whole = view.turns[turn].span;
+        match view.turns[turn].role {
+            _ if wire.is_models(view, turn) => spoken = true,
+            Role::Tools => out.push(view.str(whole).into_owned()),
+            Role::System if !spoken => out.push(view.str(whole).into_owned()),
+            Role::System => out.extend(tool_changes(wire, view, turn)),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// A system message with nothing but its changes of tools.
+fn tool_changes(wire: &dyn Wire, view: &View, turn: usize) -> Option<String> {
+    let anatomy = wire.anatomy(view, turn);
+    let list = anatomy.list?;
+    let whole = view.turns[turn].span;
+    let kept: Vec<_> = anatomy
+        .parts
+        .iter()
+        .filter(|p| p.kind == PartKind::ToolChange)
+        .map(|p| view.str(p.span).into_owned())
+        .collect();
+    (!kept.is_empty()).then(|| {
+        let open = view.str(Span::new(whole.start, list.start + 1));
+        format!(
+            "{open}{}{}",
+            kept.join(","),
+            view.str(Span::new(list.end - 1, whole.end))
+        )
+    })
+}

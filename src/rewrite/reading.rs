@@ -1,0 +1,266 @@
+//! What in a request looks like ours, and where it counts.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use super::texts::Texts;
+use crate::mark::pasted;
+use crate::mark::sentinel::{self, Mark, MarkKind, Sentinel};
+use crate::text::prescan::Prescan;
+use crate::text::{Span, json};
+use crate::wire::view::{OwnItem, PartKind, Role, View};
+use crate::wire::{Call, CallMemo, Unread, Wire};
+
+/// A request, and everything in it that looks like ours.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The request.
+    pub view: View,
+    pub(super) marks: Vec<Mark>,
+    /// Where else the word stands that all marks have: a line that a person pasted may not be a mark.
+    others: Vec<usize>,
+    pub(super) items: Vec<OwnItem>,
+}
+
+/// A sentinel in a place where it counts; whether its id does is for the store and the seal to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// What was read.
+    pub sentinel: Sentinel,
+    /// Its turn.
+    pub turn: usize,
+    /// Its part of that turn.
+    pub part: usize,
+    /// A person resumes here: it stands at the start of a user text.
+    pub by_user: bool,
+    /// The first and the last id that it may mean, where a person's line has lost the end of its id.
+    pub cut_off: Option<(uuid::Uuid, uuid::Uuid)>,
+}
+
+impl Reading {
+    /// Reads a request body.
+    pub fn new(wire: &dyn Wire, body: &Bytes, call: Call) -> Result<Self, Unread> {
+        Self::prescanned(wire, body, call, &Prescan::default())
+    }
+
+    /// Reads a request body that was prescanned while it arrived.
+    pub fn prescanned(wire: &dyn Wire, body: &Bytes, call: Call, prescan: &Prescan) -> Result<Self, Unread> {
+        let view = wire.read_prescanned(body, call, prescan)?;
+        let list = view.list.of(body);
+        let (marks, others) = match prescan.words(view.list) {
+            Some(stems) => sentinel::marks_and_others(list, stems),
+            None => sentinel::marks_and_others(list, memmem::find_iter(list, sentinel::STEM)),
+        };
+        let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
+        let others = others.into_iter().map(|at| at + view.list.start).collect();
+        let items = wire.own_items(&view);
+        Ok(Self {
+            view,
+            marks,
+            others,
+            items,
+        })
+    }
+
+    /// Lets go of everything but what was found out of it; [`again`](Self::again) reads it once more.
+    pub fn let_go(&mut self) {
+        self.view.body = Bytes::new();
+        self.view.turns = Vec::new();
+        self.marks = Vec::new();
+        self.others = Vec::new();
+        self.items = Vec::new();
+    }
+
+    /// The same request, to which a model answers, read from its text once more; or with some of its bytes
+    /// changed. What its path says stays.
+    pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
+        let mut again = Self::new(wire, body, Call::Generate).ok()?;
+        let (facts, said) = (&mut again.view.facts, &self.view.facts);
+        facts.model.clone_from(&said.model);
+        facts.stream = said.stream;
+        Some(again)
+    }
+
+    /// Sentinels that count if their ids do, last one first.
+    pub fn candidates(&self, wire: &dyn Wire) -> Vec<Candidate> {
+        let opens = (0..self.marks.len())
+            .rev()
+            .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
+        let mut texts = Texts::new(wire, &self.view);
+        let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
+        let mut told: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
+        let items = self.items.iter().filter(|i| !i.aside);
+        let untold = items.filter(|i| told.insert((i.turn, i.id)));
+        all.extend(untold.map(|i| self.by_item(i)).collect::<Vec<_>>());
+        all.extend(self.pasted(wire));
+        all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
+        all
+    }
+
+    /// Lines at the start of user texts that are no marks, and were meant to be.
+    fn pasted(&self, wire: &dyn Wire) -> Vec<Candidate> {
+        let mut texts = Texts::new(wire, &self.view);
+        let mut seen = None;
+        let mut all = Vec::new();
+        for &at in &self.others {
+            let Some((turn, part)) = texts.at(at, &[Role::User]) else {
+                continue;
+            };
+            let Some(inside) = texts.anatomy().parts[part].text else {
+                continue;
+            };
+            // The first word of a text tells.
+            if seen.replace(inside) == Some(inside) {
+                continue;
+            }
+            let marked = self.marks.partition_point(|m| m.span.start < inside.start);
+            if self.marks.get(marked).is_some_and(|m| m.span.start < at) {
+                continue;
+            }
+            let Some(line) = pasted::read(&self.view.body, inside) else {
+                continue;
+            };
+            all.push(Candidate {
+                sentinel: Sentinel {
+                    id: line.ids.0,
+                    at: inside.start,
+                    sealed: None,
+                    rest: line.rest,
+                },
+                turn,
+                part,
+                by_user: true,
+                cut_off: (line.ids.0 != line.ids.1).then_some(line.ids),
+            });
+        }
+        all
+    }
+
+    /// A sentinel of which nothing is left but its item's id: the whole item is the sentinel.
+    fn by_item(&self, item: &OwnItem) -> Candidate {
+        let span = self.view.turns[item.turn].span;
+        Candidate {
+            sentinel: Sentinel {
+                id: item.id,
+                at: span.start,
+                sealed: None,
+                rest: span.end,
+            },
+            turn: item.turn,
+            part: usize::MAX,
+            by_user: false,
+            cut_off: None,
+        }
+    }
+
+    fn candidate(&self, texts: &mut Texts<'_>, i: usize) -> Option<Candidate> {
+        let at = self.marks[i].span.start;
+        let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
+        let inside = texts.anatomy().parts[part].text?;
+        let by_user = self.view.turns[turn].role == Role::User;
+        // Only the first mark of a text can stand at its start.
+        if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
+            return None;
+        }
+        if by_user
+            && !json::unescape(self.view.text(Span::new(inside.start, at)))
+                .trim()
+                .is_empty()
+        {
+            return None;
+        }
+        let sentinel = sentinel::read(&self.view.body, inside, &self.marks, i)?;
+        Some(Candidate {
+            sentinel,
+            turn,
+            part,
+            by_user,
+            cut_off: None,
+        })
+    }
+
+    /// Ids of the asides in the model's turns, each once.
+    pub fn asides(&self) -> Vec<uuid::Uuid> {
+        let models = |at| {
+            let turn = self.view.turn_at(at);
+            turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)
+        };
+        let by_text = self.marks.iter().filter_map(|m| match m.kind {
+            MarkKind::Aside(id) if models(m.span.start) => Some(id),
+            _ => None,
+        });
+        let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
+        let mut seen = HashSet::new();
+        by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
+    }
+
+    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
+    /// and in results that are turns of their own (their calls may be upstream's to remember).
+    pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
+        let mut seen = HashSet::new();
+        let new = self.call_ids_back(wire, 0).filter(|id| seen.insert(id.clone()));
+        let mut all: Vec<String> = new.collect();
+        all.reverse();
+        all
+    }
+
+    /// The same from the transcript's end back to the turn `from`, as far as it is asked for; an id comes again where
+    /// its result does.
+    pub fn call_ids_back<'a>(&'a self, wire: &'a dyn Wire, from: usize) -> impl Iterator<Item = String> + 'a {
+        let turns = (from..self.view.turns.len()).rev();
+        let mut memo = CallMemo::default();
+        turns.flat_map(move |i| {
+            let ids = match self.view.turns[i].role {
+                Role::Assistant => wire.call_keys(&self.view, i, &mut memo),
+                Role::Tool => self.answered(wire, i),
+                _ => Vec::new(),
+            };
+            ids.into_iter().rev()
+        })
+    }
+
+    /// Ids of the calls that a turn's results answer.
+    fn answered(&self, wire: &dyn Wire, turn: usize) -> Vec<String> {
+        let parts = wire.anatomy(&self.view, turn).parts.into_iter();
+        parts
+            .filter(|p| p.kind == PartKind::Result)
+            .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
+            .collect()
+    }
+}
+
+fn shifted(mark: Mark, by: usize) -> Mark {
+    let shift = |s: Span| Span::new(s.start + by, s.end + by);
+    let kind = match mark.kind {
+        MarkKind::Close(id, seal) => MarkKind::Close(id, shift(seal)),
+        MarkKind::Broken(slash) => MarkKind::Broken(shift(slash)),
+        other => other,
+    };
+    Mark {
+        span: shift(mark.span),
+        kind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::anthropic::Anthropic;
+
+    /// What a tool fetched may be made of nothing but marks: it costs one look a turn, and names nothing.
+    #[test]
+    fn a_result_full_of_marks_is_read_at_once() {
+        let id = "00000000-0000-7000-8000-000000000000";
+        let page = format!("[[handoff-resume:{id}]]\n[[handoff-aside:{id}]]\n").repeat(10_000);
+        let body = serde_json::json!({"messages": [
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": page.clone()}]},
+            {"role": "user", "content": page},
+        ]});
+        let body = Bytes::from(body.to_string());
+        let reading = Reading::new(&Anthropic, &body, Call::Generate).unwrap();
+        assert!(reading.candidates(&Anthropic).len() <= 1);
+        assert!(reading.asides().is_empty());
+    }
+}

@@ -1,0 +1,349 @@
+//! What an agent may send costs steps in proportion to its size, whatever it is made of: at 10 KB, 1 MB and 10 MB.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use crate::mark::seal::SealKey;
+use crate::mark::sentinel;
+use crate::record::WireId;
+use crate::record::{Answer, LOCAL, Place};
+use crate::rewrite::preamble;
+use crate::text::steps;
+use crate::tools;
+use crate::wire::{Call, WIRES, wire};
+
+const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
+
+/// How much more a byte may cost in the largest body than in the smallest one. A search that starts again inside a loop
+/// makes it a hundred times more from one size to the next.
+const MORE: f64 = 1.6;
+
+/// One message of nothing but text.
+fn message(wire: WireId, role: &str, texts: &[String]) -> Value {
+    let model = role == "assistant";
+    match wire {
+        WireId::Gemini => json!({"role": if model { "model" } else { "user" },
+            "parts": texts.iter().map(|t| json!({"text": t})).collect::<Vec<_>>()}),
+        WireId::Ollama => json!({"role": role, "content": texts.concat()}),
+        WireId::OpenaiResponses => json!({"type": "message", "role": role,
+            "content": texts.iter().map(|t| json!({"type": "output_text", "text": t})).collect::<Vec<_>>()}),
+        WireId::Anthropic | WireId::OpenaiChat => json!({"role": role,
+            "content": texts.iter().map(|t| json!({"type": "text", "text": t})).collect::<Vec<_>>()}),
+    }
+}
+
+/// A call of the agent's own tool, and its result.
+fn call(wire: WireId, id: &str, arguments: &Value) -> Value {
+    match wire {
+        WireId::Gemini => {
+            json!({"role": "model", "parts": [{"functionCall": {"id": id, "name": "f", "args": arguments}}]})
+        }
+        WireId::Ollama => json!({"role": "assistant", "content": "",
+            "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}),
+        WireId::OpenaiResponses => json!({"type": "function_call", "call_id": id, "name": "f",
+            "arguments": arguments.to_string(), "x": arguments}),
+        WireId::Anthropic => json!({"role": "assistant",
+            "content": [{"type": "tool_use", "id": id, "name": "f", "input": arguments}]}),
+        WireId::OpenaiChat => json!({"role": "assistant", "content": null, "x": arguments,
+            "tool_calls": [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]}),
+    }
+}
+
+fn result(wire: WireId, id: &str) -> Value {
+    match wire {
+        WireId::Gemini => {
+            json!({"role": "user", "parts": [{"functionResponse": {"id": id, "name": "f", "response": {}}}]})
+        }
+        WireId::Ollama => json!({"role": "tool", "content": "done", "tool_name": "f"}),
+        WireId::OpenaiResponses => json!({"type": "function_call_output", "call_id": id, "output": "done"}),
+        WireId::Anthropic => json!({"role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": id, "content": "done"}]}),
+        WireId::OpenaiChat => json!({"role": "tool", "tool_call_id": id, "content": "done"}),
+    }
+}
+
+fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
+    let (list, tools) = match wire {
+        WireId::OpenaiResponses => ("input", json!([{"type": "function", "name": "f"}])),
+        WireId::Gemini => ("contents", json!([{"functionDeclarations": [{"name": "f"}]}])),
+        _ => (
+            "messages",
+            json!([{"type": "custom", "name": "f", "function": {"name": "f"}}]),
+        ),
+    };
+    let mut body = json!({"model": "m", "tools": tools});
+    body[list] = messages.into();
+    body.to_string().into()
+}
+
+fn pair(wire: &dyn Wire, id: u128, place: Place) -> HiddenPair {
+    let call = crate::wire::HiddenCall {
+        id: "h".into(),
+        arguments: "{}".into(),
+        complete: true,
+        ..Default::default()
+    };
+    HiddenPair {
+        id: Uuid::from_u128(id),
+        principal: LOCAL.into(),
+        conversation: "c".into(),
+        wire: wire.id(),
+        call_id: "h".into(),
+        call: wire.hidden_call(&call),
+        answer: Answer::EmptyPrompt,
+        place,
+        pending: None,
+        created_ms: 0,
+    }
+}
+
+/// `text`, so often that it has about so many bytes.
+fn filled(text: &str, bytes: usize) -> String {
+    text.repeat(bytes / text.len() + 1)
+}
+
+type Case = fn(WireId, usize) -> Vec<Value>;
+
+/// Transcripts of about so many bytes that were made to be expensive.
+const CASES: [(&str, Case); 13] = [
+    ("opening lines and one closing line", |w, n| {
+        let text =
+            filled(&format!("{}\n", sentinel::opening(ID)), n) + "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]";
+        vec![
+            message(w, "user", &["a".into()]),
+            message(w, "assistant", &[text]),
+        ]
+    }),
+    ("opening and closing lines in turn", |w, n| {
+        let text = filled(
+            &format!(
+                "{}\n[[/handoff-resume:{ID}.VR-iunEUwURMLNGuL8sekw]]\n",
+                sentinel::opening(ID)
+            ),
+            n,
+        );
+        vec![message(w, "assistant", &[text])]
+    }),
+    ("broken-up marks", |w, n| {
+        vec![message(w, "assistant", &[filled("[[handoff-resume\\:", n)])]
+    }),
+    ("broken-up marks behind one opening line", |w, n| {
+        let text = format!("{}\n{}", sentinel::opening(ID), filled("[[handoff-aside\\: ", n));
+        vec![message(w, "assistant", &[text])]
+    }),
+    ("marks among blanks and backslashes", |w, n| {
+        vec![message(
+            w,
+            "assistant",
+            &[filled(
+                &format!("        {}  \n\\\\\\\\\n", sentinel::opening(ID)),
+                n,
+            )],
+        )]
+    }),
+    ("a part for each mark", |w, n| {
+        let parts = vec![sentinel::spaced(&sentinel::opening(ID)); n / 80];
+        vec![message(w, "user", &["a".into()]), message(w, "assistant", &parts)]
+    }),
+    ("unknown asides", |w, n| {
+        vec![message(
+            w,
+            "assistant",
+            &[filled(&format!("{}\n", sentinel::aside(ID)), n)],
+        )]
+    }),
+    ("known asides in one text", |w, n| {
+        let lines = (0..n / 50).map(|i| format!("{}\n", sentinel::aside(Uuid::from_u128(i as u128 % 64))));
+        vec![
+            message(w, "user", &["a".into()]),
+            message(w, "assistant", &[lines.collect()]),
+        ]
+    }),
+    ("known asides in a message each", |w, n| {
+        let all = (0..n / 150).flat_map(|i| {
+            let aside = sentinel::spaced(&sentinel::aside(Uuid::from_u128(i as u128)));
+            [
+                message(w, "user", &["a".into()]),
+                message(w, "assistant", &[aside]),
+            ]
+        });
+        all.collect()
+    }),
+    ("a sibling's id in its arguments", |w, n| {
+        let arguments = json!({"x": vec!["call_s"; n / 9]});
+        vec![
+            message(w, "user", &["a".into()]),
+            call(w, "call_t", &arguments),
+            result(w, "call_t"),
+        ]
+    }),
+    ("results whose calls were cut", |w, n| {
+        let mut all = vec![message(
+            w,
+            "assistant",
+            &[sentinel::spaced(&sentinel::opening(ID))],
+        )];
+        all.extend((0..n / 100).map(|i| result(w, &format!("call_{i}"))));
+        all.push(message(w, "user", &["b".into()]));
+        all
+    }),
+    ("calls without results", |w, n| {
+        let all = (0..n / 150).map(|i| call(w, &format!("call_{i}"), &json!({"i": i % 7})));
+        [message(w, "user", &["a".into()])]
+            .into_iter()
+            .chain(all)
+            .collect()
+    }),
+    ("headings of a preamble", |w, n| {
+        let text = filled("# AGENTS.md instructions </x>\n", n) + "\n<x>";
+        vec![
+            message(w, "user", &[text]),
+            message(w, "assistant", &["a".into()]),
+        ]
+    }),
+];
+
+/// All that is done to a request before it goes on.
+fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
+    let reading = Reading::new(wire, body, Call::Generate).unwrap();
+    let candidates = reading.candidates(wire);
+    let key = SealKey::new(*b"key");
+    let opened = |c: &Candidate| {
+        c.sentinel
+            .sealed
+            .map(|s| s.opened(body, &key, LOCAL, c.sentinel.id))
+    };
+    assert!(
+        candidates
+            .iter()
+            .filter_map(opened)
+            .all(|prompt| prompt.is_none())
+    );
+    let ids = reading.call_ids(wire).len() + reading.asides().len();
+    let tags = ["# AGENTS.md".to_owned(), "<system-reminder>".to_owned()];
+    let found = preamble::of(wire, &reading.view, None, &tags);
+    let head = preamble::head(wire, &found, "Go on.");
+    let cuts = candidates.first().map(|candidate| Cut::At {
+        candidate,
+        prompt: Some("Go on."),
+        head: &head,
+    });
+    let cuts = cuts.into_iter().chain([Cut::None, Cut::Fresh { head: &head }]);
+    let done = cuts.map(|cut| {
+        let what = Rewrite {
+            cut,
+            tool: Some(tools::description()),
+            pairs,
+            more: &[],
+            previous: None,
+            tags: &tags,
+        };
+        rewrite(wire, &reading, &what).rope.len()
+    });
+    ids + done.sum::<usize>()
+}
+
+fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[HiddenPair]) {
+    let per_byte = |&size: &usize| {
+        let body = body(wire.id(), case(wire.id(), size));
+        let (steps, _) = steps::of(|| all_of_it(wire, &body, pairs));
+        steps as f64 / body.len() as f64
+    };
+    let costs: Vec<f64> = sizes.iter().map(per_byte).collect();
+    let least = costs[0].max(1.0);
+    assert!(
+        costs.iter().all(|c| *c <= least * MORE),
+        "{name} on {}: steps a byte at {sizes:?} bytes: {costs:?}",
+        wire.id().name()
+    );
+}
+
+fn pairs(wire: &dyn Wire) -> Vec<HiddenPair> {
+    let beside = Place::Beside {
+        sibling: "call_s".into(),
+        offset: 0,
+    };
+    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, Place::Aside)).collect();
+    all.push(pair(wire, 1000, beside));
+    all
+}
+
+#[test]
+fn every_transcript_costs_steps_in_proportion_to_its_size() {
+    for wire in WIRES {
+        for (name, case) in CASES {
+            straight(*wire, name, case, &SIZES[..2], &pairs(*wire));
+        }
+    }
+}
+
+#[test]
+fn ten_megabytes_are_ten_times_one() {
+    let wire = wire(WireId::Anthropic).unwrap();
+    for (name, case) in CASES.into_iter().step_by(2) {
+        straight(wire, name, case, &SIZES[1..], &pairs(wire));
+    }
+}
+
+/// As many pairs as there are places for them.
+#[test]
+fn pairs_by_the_thousand_cost_no_more_each() {
+    let case = CASES
+        .iter()
+        .find(|(name, _)| *name == "known asides in a message each")
+        .unwrap();
+    for wire in WIRES {
+        let cost = |count: u128| {
+            let pairs: Vec<_> = (0..count).map(|id| pair(*wire, id, Place::Aside)).collect();
+            let body = body(wire.id(), case.1(wire.id(), 150 * count as usize));
+            steps::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
+        };
+        let (few, many) = (cost(70), cost(4000));
+        assert!(many <= few * MORE, "{}: {few} {many}", wire.id().name());
+    }
+}
+
+#[test]
+fn items_of_the_responses_api() {
+    let wire = wire(WireId::OpenaiResponses).unwrap();
+    let cases: [(&str, Case); 4] = [
+        ("ids of ours in one item", |w, n| {
+            vec![
+                message(w, "user", &["a".into()]),
+                json!({"type": "reasoning", "x": vec!["msg_handoff_"; n / 15]}),
+            ]
+        }),
+        ("reasoning behind the cut", |w, n| {
+            let mut all = vec![message(w, "assistant", &[sentinel::opening(ID)])];
+            all.extend(vec![json!({"type": "reasoning", "summary": []}); n / 35]);
+            all
+        }),
+        ("lists of tools", |_, n| {
+            vec![json!({"type": "additional_tools", "tools": []}); n / 40]
+        }),
+        ("references to ours", |_, n| {
+            let item = format!("msg_handoff_{}", ID.simple());
+            vec![json!({"type": "item_reference", "id": item}); n / 80]
+        }),
+    ];
+    for (name, case) in cases {
+        straight(wire, name, case, &SIZES[..2], &[]);
+    }
+}
+
+#[test]
+fn a_member_that_is_repeated_in_a_preamble() {
+    let wire = wire(WireId::Anthropic).unwrap();
+    let cost = |n: usize| {
+        let repeated = filled(r#","cache_control":1"#, n);
+        let block = format!(r#"{{"type":"text","text":"<system-reminder>x</system-reminder>"{repeated}}}"#);
+        let turn = format!(r#"{{"role":"user","content":[{block},{{"type":"text","text":"a"}}]}}"#);
+        let body = Bytes::from(format!(r#"{{"messages":[{turn}],"tools":[{{"name":"f"}}]}}"#));
+        steps::of(|| all_of_it(wire, &body, &[])).0 as f64 / body.len() as f64
+    };
+    let costs = SIZES.map(cost);
+    assert!(costs.iter().all(|c| *c <= costs[0] * MORE), "{costs:?}");
+}

@@ -1,0 +1,58 @@
+//! Which text of a transcript stands at an offset, for many offsets.
+
+use crate::text::Span;
+use crate::text::steps;
+use crate::wire::Wire;
+use crate::wire::view::{Anatomy, PartKind, Role, View};
+
+/// Finds texts by their place. Offsets that come turn by turn, in either direction, cost one walk over each turn,
+/// however many there are.
+pub(super) struct Texts<'a> {
+    wire: &'a dyn Wire,
+    view: &'a View,
+    turn: Option<usize>,
+    anatomy: Anatomy,
+    /// The texts of the turn with their parts' numbers, by place: a turn's parts need not be in the body's order.
+    spans: Vec<(Span, usize)>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn new(wire: &'a dyn Wire, view: &'a View) -> Self {
+        Self {
+            wire,
+            view,
+            turn: None,
+            anatomy: Anatomy::default(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// The turn and the part whose text holds this offset, where the turn is one of these roles'.
+    pub(super) fn at(&mut self, offset: usize, roles: &[Role]) -> Option<(usize, usize)> {
+        steps::add(1);
+        let turn = self.view.turn_at(offset)?;
+        if !roles.contains(&self.view.turns[turn].role) {
+            return None;
+        }
+        if self.turn != Some(turn) {
+            self.take_apart(turn);
+        }
+        let i = self.spans.partition_point(|(span, _)| span.end <= offset);
+        let (_, part) = self.spans.get(i).filter(|(span, _)| span.holds(offset))?;
+        Some((turn, *part))
+    }
+
+    /// The anatomy of the turn that was asked for last.
+    pub(super) fn anatomy(&self) -> &Anatomy {
+        &self.anatomy
+    }
+
+    fn take_apart(&mut self, turn: usize) {
+        self.anatomy = self.wire.anatomy(self.view, turn);
+        let parts = self.anatomy.parts.iter().enumerate();
+        let texts = parts.filter(|(_, p)| p.kind == PartKind::Text);
+        self.spans = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
+        self.spans.sort_unstable();
+        self.turn = Some(turn);
+    }
+}

@@ -1,0 +1,462 @@
+//! JSON text as spans: finds where values begin and end, and never builds a tree.
+//!
+//! Knows RFC 8259's structure well enough to walk it. It does not check what it steps over (numbers,
+//! literals, UTF-8): a body that is wrong there is upstream's to refuse. Every function takes offsets into
+//! the whole text, so that spans can be compared, cut and spliced.
+
+use std::borrow::Cow;
+
+use super::{Span, scan, steps};
+
+/// The text is not JSON at this offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed(pub usize);
+
+/// What a walk returns: an offset, or where the text stopped being JSON.
+pub type Walk = Result<usize, Malformed>;
+
+/// Offset of the first byte at or behind `at` that is not white space.
+pub fn blank(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// End of the value that begins at `at` (no white space before it).
+pub fn value_end(text: &[u8], at: usize) -> Walk {
+    match text.get(at) {
+        Some(b'"') => string_end(text, at),
+        Some(b'{' | b'[') => container_end(text, at),
+        Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => Ok(scalar_end(text, at)),
+        _ => Err(Malformed(at)),
+    }
+}
+
+/// End of the string literal that begins at `at`, closing quote included.
+pub fn string_end(text: &[u8], at: usize) -> Walk {
+    let end = scan::string_end(text, at).ok_or(Malformed(at))?;
+    steps::add(end - at);
+    Ok(end)
+}
+
+fn container_end(text: &[u8], at: usize) -> Walk {
+    let end = scan::container_end(text, at).ok_or(Malformed(at))?;
+    steps::add(end - at);
+    Ok(end)
+}
+
+fn scalar_end(text: &[u8], at: usize) -> usize {
+    let len = text[at..]
+        .iter()
+        .take_while(|b| !matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t'));
+    at + len.count()
+}
+
+/// Walks the object at `at`: `member` gets the key (inside its quotes) and where the value begins, and
+/// returns where the value ends. Returns the object's end.
+pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Walk) -> Walk {
+    if text.get(at) != Some(&b'{') {
+        return Err(Malformed(at));
+    }
+    let mut from = blank(text, at + 1);
+    if text.get(from) == Some(&b'}') {
+        return Ok(from + 1);
+    }
+    loop {
+        if text.get(from) != Some(&b'"') {
+            return Err(Malformed(from));
+        }
+        let end = string_end(text, from)?;
+        let key = Span::new(from + 1, end - 1);
+        steps::add(1);
+        let colon = blank(text, end);
+        if text.get(colon) != Some(&b':') {
+            return Err(Malformed(colon));
+        }
+        let after = blank(text, member(key, blank(text, colon + 1))?);
+        match text.get(after) {
+            Some(b',') => from = blank(text, after + 1),
+            Some(b'}') => return Ok(after + 1),
+            _ => return Err(Malformed(after)),
+        }
+    }
+}
+
+/// Walks the array at `at`: `element` gets where an element begins and returns where it ends. Returns the
+/// array's end.
+pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
+    if text.get(at) != Some(&b'[') {
+        return Err(Malformed(at));
+    }
+    let mut from = blank(text, at + 1);
+    if text.get(from) == Some(&b']') {
+        return Ok(from + 1);
+    }
+    loop {
+        steps::add(1);
+        let after = blank(text, element(from)?);
+        match text.get(after) {
+            Some(b',') => from = blank(text, after + 1),
+            Some(b']') => return Ok(after + 1),
+            _ => return Err(Malformed(after)),
+        }
+    }
+}
+
+/// Checks that `text` is one JSON value with nothing behind it.
+/// Returns the value's span.
+pub fn whole(text: &[u8]) -> Result<Span, Malformed> {
+    let start = blank(text, 0);
+    let end = value_end(text, start)?;
+    if blank(text, end) != text.len() {
+        return Err(Malformed(end));
+    }
+    Ok(Span::new(start, end))
+}
+
+/// The value of `key` in the object at `object`, the last one where the key is repeated.
+pub fn get(text: &[u8], object_at: Span, key: &str) -> Option<Span> {
+    let mut found = None;
+    object(text, object_at.start, |k, at| {
+        let end = value_end(text, at)?;
+        if k.of(text) == key.as_bytes() {
+            found = Some(Span::new(at, end));
+        }
+        Ok(end)
+    })
+    .ok()?;
+    found
+}
+
+/// The values of several keys of the object at `object_at` in one walk, in the order of `keys`; the last one where a
+/// key is repeated. None at all where it is no object.
+pub fn pick<const N: usize>(text: &[u8], object_at: Span, keys: [&str; N]) -> [Option<Span>; N] {
+    pick_at(text, object_at.start, keys).map_or([None; N], |(found, _)| found)
+}
+
+/// The same for each element of the array at `list`, in one walk. An element that is no object has none of them, and
+/// what is no array has no elements.
+pub fn pick_each<const N: usize>(text: &[u8], list: Span, keys: [&str; N]) -> Vec<[Option<Span>; N]> {
+    let mut all = Vec::new();
+    let walked = array(text, list.start, |at| {
+        let (found, end) = match text.get(at) {
+            Some(b'{') => pick_at(text, at, keys)?,
+            _ => ([None; N], value_end(text, at)?),
+        };
+        all.push(found);
+        Ok(end)
+    });
+    if walked.is_err() {
+        all.clear();
+    }
+    all
+}
+
+/// Picks from the object that begins at `at`, and tells where it ends.
+fn pick_at<const N: usize>(
+    text: &[u8],
+    at: usize,
+    keys: [&str; N],
+) -> Result<([Option<Span>; N], usize), Malformed> {
+    let mut found = [None; N];
+    let end = object(text, at, |k, at| {
+        let end = value_end(text, at)?;
+        if let Some(i) = keys.iter().position(|key| key.as_bytes() == k.of(text)) {
+            found[i] = Some(Span::new(at, end));
+        }
+        Ok(end)
+    })?;
+    Ok((found, end))
+}
+
+/// The value at a path of keys.
+pub fn at_path(text: &[u8], from: Span, path: &[&str]) -> Option<Span> {
+    path.iter().try_fold(from, |span, key| get(text, span, key))
+}
+
+/// The members of the object at `span`, key (inside its quotes) and value.
+pub fn members(text: &[u8], span: Span) -> Vec<(Span, Span)> {
+    let mut out = Vec::new();
+    let walked = object(text, span.start, |key, at| {
+        let end = value_end(text, at)?;
+        out.push((key, Span::new(at, end)));
+        Ok(end)
+    });
+    if walked.is_err() {
+        out.clear();
+    }
+    out
+}
+
+/// The elements of the array at `span`; none where it is no array.
+pub fn elements(text: &[u8], span: Span) -> Vec<Span> {
+    let mut out = Vec::new();
+    let walked = array(text, span.start, |at| {
+        let end = value_end(text, at)?;
+        out.push(Span::new(at, end));
+        Ok(end)
+    });
+    if walked.is_err() {
+        out.clear();
+    }
+    out
+}
+
+/// The string literal at `span`, unescaped; `None` where it is no string.
+pub fn string(text: &[u8], span: Span) -> Option<Cow<'_, str>> {
+    (text.get(span.start) == Some(&b'"')).then(|| unescape(span.inner().of(text)))
+}
+
+/// The string under `key` of the object at `span`.
+pub fn get_string<'a>(text: &'a [u8], span: Span, key: &str) -> Option<Cow<'a, str>> {
+    string(text, get(text, span, key)?)
+}
+
+/// The unsigned number under `key` of the object at `span`; fractions are cut off.
+pub fn get_u64(text: &[u8], span: Span, key: &str) -> Option<u64> {
+    number(get(text, span, key)?.of(text))
+}
+
+/// An unsigned number's text as a number.
+pub fn number(raw: &[u8]) -> Option<u64> {
+    let digits = raw.iter().take_while(|b| b.is_ascii_digit()).count();
+    std::str::from_utf8(raw.get(..digits)?).ok()?.parse().ok()
+}
+
+/// Whether the literal `raw` is exactly `true`.
+pub fn is_true(raw: &[u8]) -> bool {
+    raw == b"true"
+}
+
+/// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
+pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
+    steps::add(raw.len());
+    let mut next = memchr::memchr(b'\\', raw);
+    if next.is_none() {
+        return String::from_utf8_lossy(raw);
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = next {
+        out.extend_from_slice(&rest[..at]);
+        let (c, used) = escape_at(&rest[at..]);
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = rest.get(at + used..).unwrap_or_default();
+        next = memchr::memchr(b'\\', rest);
+    }
+    out.extend_from_slice(rest);
+    let text = String::from_utf8(out);
+    Cow::Owned(text.unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned()))
+}
+
+/// The character of the escape at the start of `raw`, and how many bytes spell it.
+pub fn escape_at(raw: &[u8]) -> (char, usize) {
+    match raw.get(1) {
+        Some(b'n') => ('\n', 2),
+        Some(b't') => ('\t', 2),
+        Some(b'r') => ('\r', 2),
+        Some(b'b') => ('\u{8}', 2),
+        Some(b'f') => ('\u{c}', 2),
+        Some(b'u') => unicode_escape_at(raw),
+        Some(&c) if c.is_ascii() => (c as char, 2),
+        _ => (char::REPLACEMENT_CHARACTER, 1),
+    }
+}
+
+fn unicode_escape_at(raw: &[u8]) -> (char, usize) {
+    let Some(first) = hex4(raw, 2) else {
+        return (char::REPLACEMENT_CHARACTER, 2);
+    };
+    if let 0xD800..=0xDBFF = first
+        && raw.get(6..8) == Some(b"\\u")
+        && let Some(second @ 0xDC00..=0xDFFF) = hex4(raw, 8)
+    {
+        let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
+    }
+    (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
+}
+
+/// How many bytes of `raw` (the inside of a string literal) spell exactly `prefix`; `None` where it does not
+/// begin with it.
+pub fn spelled(raw: &[u8], prefix: &str) -> Option<usize> {
+    let mut at = 0;
+    for c in prefix.chars() {
+        let rest = raw.get(at..)?;
+        if rest.first() == Some(&b'\\') {
+            let (found, used) = escape_at(rest);
+            if found != c {
+                return None;
+            }
+            at += used;
+        } else {
+            let mut utf8 = [0; 4];
+            let bytes = c.encode_utf8(&mut utf8).as_bytes();
+            if !rest.starts_with(bytes) {
+                return None;
+            }
+            at += bytes.len();
+        }
+    }
+    Some(at)
+}
+
+fn hex4(raw: &[u8], at: usize) -> Option<u32> {
+    let digits = std::str::from_utf8(raw.get(at..at + 4)?).ok()?;
+    if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// `text` as a JSON string literal, quotes included. U+2028, U+2029 and U+0085 are escaped, too: clients
+/// that split lines the Unicode way would cut the JSON there (WIRE.md, rule 10).
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    escape_into(text, &mut out);
+    out.push('"');
+    out
+}
+
+/// Appends `text` with JSON escapes to `out`.
+pub fn escape_into(text: &str, out: &mut String) {
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        // Most of a text is none of these, and is copied in runs. 0xC2 and 0xE2 begin U+0085, U+2028 and U+2029.
+        if !matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f | 0xC2 | 0xE2) {
+            continue;
+        }
+        let Some(c) = text[at..].chars().next() else { break };
+        let short = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{0}'..='\u{1f}' | '\u{7f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => "",
+            _ => continue,
+        };
+        out.push_str(&text[copied..at]);
+        out.push_str(short);
+        if short.is_empty() {
+            out.push_str(&format!("\\u{:04x}", c as u32));
+        }
+        copied = at + c.len_utf8();
+    }
+    out.push_str(&text[copied..]);
+}
+
+/// The object `raw` without its members `key`; the same text where it has none.
+pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
+    let text = raw.as_bytes();
+    let all = members(text, Span::new(blank(text, 0), text.len()));
+    let (Some(first), Some(last)) = (all.first(), all.last()) else {
+        return Cow::Borrowed(raw);
+    };
+    if all.iter().all(|(k, _)| k.of(text) != key.as_bytes()) {
+        return Cow::Borrowed(raw);
+    }
+    steps::add(raw.len());
+    let mut out = String::with_capacity(raw.len());
+    out.push_str(&raw[..first.0.start - 1]);
+    let mut any = false;
+    for (i, (name, value)) in all.iter().enumerate() {
+        if name.of(text) == key.as_bytes() {
+            continue;
+        }
+        // What stands between two members goes with the one behind it.
+        let from = if any { all[i - 1].1.end } else { name.start - 1 };
+        out.push_str(&raw[from..value.end]);
+        any = true;
+    }
+    out.push_str(&raw[last.1.end..]);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn spans_of_members_and_elements_are_exact() {
+        let text = br#" { "a" : [1, "x]\"", {"b":null}] , "a\n":true }"#;
+        let span = whole(text).unwrap();
+        let all = members(text, span);
+        assert_eq!(all[0].0.of(text), b"a");
+        assert_eq!(all[0].1.of(text), br#"[1, "x]\"", {"b":null}]"#);
+        assert_eq!(all[1].1.of(text), b"true");
+        let parts: Vec<_> = elements(text, all[0].1)
+            .into_iter()
+            .map(|s| s.of(text).to_vec())
+            .collect();
+        assert_eq!(
+            parts,
+            [b"1".to_vec(), br#""x]\"""#.to_vec(), br#"{"b":null}"#.to_vec()]
+        );
+    }
+
+    #[test]
+    fn text_cut_anywhere_is_malformed_and_never_panics() {
+        let text = br#"{"messages":[{"role":"user","content":"a\"b\\"},[1,2.5e3,true]],"x":{}}"#;
+        assert!(whole(text).is_ok());
+        for cut in 0..text.len() {
+            assert!(whole(&text[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn the_last_of_repeated_keys_is_taken() {
+        let text = br#"{"a":1,"a":2,"b":3}"#;
+        let all = whole(text).unwrap();
+        assert_eq!(get_u64(text, all, "a"), Some(2));
+        let picked = pick(text, all, ["b", "c", "a"]).map(|span| span.map(|s| s.of(text)));
+        assert_eq!(picked, [Some(&b"3"[..]), None, Some(&b"2"[..])]);
+        assert_eq!(pick(&text[..8], all, ["a"]), [None], "no object, no values");
+    }
+
+    #[test]
+    fn a_member_is_taken_out_wherever_it_stands() {
+        assert_eq!(without(r#"{"a":1,"b":2}"#, "a"), r#"{"b":2}"#);
+        assert_eq!(without(r#"{"a":1, "b":2}"#, "b"), r#"{"a":1}"#);
+        assert_eq!(without(r#"{"b":{"c":1}}"#, "b"), "{}");
+        assert_eq!(without(r#"{"b":1}"#, "c"), r#"{"b":1}"#);
+        assert_eq!(
+            without(r#"{"a":1, "b":2,"a":3 , "c":4,"a":5}"#, "a"),
+            r#"{"b":2 , "c":4}"#
+        );
+        assert_eq!(without(r#"{ "a":1,"a":3 }"#, "a"), "{  }");
+    }
+
+    #[test]
+    fn a_member_that_is_repeated_goes_at_once() {
+        let many = format!(r#"{{"b":2{}}}"#, r#","a":1"#.repeat(200_000));
+        assert_eq!(without(&many, "a"), r#"{"b":2}"#);
+    }
+
+    #[test]
+    fn lone_surrogates_become_replacement_characters() {
+        assert_eq!(
+            unescape(br"a\ud83d\ude00b\ud83dc\uZZ"),
+            "a\u{1F600}b\u{FFFD}c\u{FFFD}ZZ"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn quoting_is_what_serde_json_reads_back(text in any::<String>()) {
+            let quoted = quote(&text);
+            let back: String = serde_json::from_str(&quoted).unwrap();
+            prop_assert_eq!(&back, &text);
+            prop_assert_eq!(unescape(&quoted.as_bytes()[1..quoted.len() - 1]), text);
+        }
+
+        #[test]
+        fn any_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = whole(&text);
+            let _ = unescape(&text);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! JSON text as bytes: where values begin and end, and edits as slices.
+//!
+//! Knows JSON's structure and nothing of requests or providers; imports nothing of the other rooms. No tree is built,
+//! and no byte outside an edit is copied.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod json;
+pub mod prescan;
+pub(crate) mod scan;
+mod span;
+pub mod splice;
+pub(crate) mod steps;
+
+pub use span::Span;

@@ -1,0 +1,45 @@
+//! A range of byte offsets into a text.
+
+/// A half-open range of byte offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// A span from two offsets.
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+
+    /// The bytes it covers; empty where it lies outside.
+    pub fn of(self, text: &[u8]) -> &[u8] {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether it covers nothing.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `at` lies inside.
+    pub fn holds(self, at: usize) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    /// The span without its first and last byte: inside quotes, brackets or braces.
+    pub fn inner(self) -> Self {
+        Self {
+            start: self.start + 1,
+            end: self.end.saturating_sub(1).max(self.start + 1),
+        }
+    }
+}
