@@ -10,14 +10,14 @@ mod history;
 mod wires;
 
 use baton_proxy::mark::seal::SealKey;
-use baton_proxy::mark::sentinel;
+use baton_proxy::mark::{self, gap, sentinel};
 use baton_proxy::record::LOCAL;
 use baton_proxy::record::WireId;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use baton_proxy::text::json;
 use baton_proxy::tools;
 use baton_proxy::wire::anthropic::Anthropic;
-use baton_proxy::wire::sse::Framer;
+use baton_proxy::wire::framer::Framer;
 use baton_proxy::wire::{Call, Wire};
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
@@ -36,12 +36,7 @@ fn main() {
 
 fn body(bytes: usize, pinned: bool) -> Bytes {
     let seal = SealKey::new(*b"bench").seal(LOCAL, ID, PROMPT);
-    let mark = json::quote(&sentinel::spaced(&sentinel::full(
-        ID,
-        Some("done"),
-        PROMPT,
-        &seal,
-    )));
+    let mark = json::quote(&gap::spaced(&sentinel::full(ID, Some("done"), PROMPT, &seal)));
     let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
     history::body(
         1,
@@ -187,7 +182,7 @@ mod parts {
         let body = body(bytes, true);
         bencher
             .counter(BytesCount::new(body.len()))
-            .bench(|| sentinel::marks(black_box(&body)));
+            .bench(|| mark::marks(black_box(&body)));
     }
 
     #[divan::bench(args = SIZES)]

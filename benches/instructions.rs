@@ -11,7 +11,7 @@ mod wires;
 use std::hint::black_box;
 
 use baton_proxy::mark::seal::SealKey;
-use baton_proxy::mark::sentinel;
+use baton_proxy::mark::{gap, sentinel};
 use baton_proxy::record::LOCAL;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::json;
@@ -84,12 +84,7 @@ fn measured(work: Work) -> usize {
 
 fn body(bytes: usize, pinned: bool) -> Bytes {
     let seal = SealKey::new(*b"bench").seal(LOCAL, ID, PROMPT);
-    let mark = json::quote(&sentinel::spaced(&sentinel::full(
-        ID,
-        Some("done"),
-        PROMPT,
-        &seal,
-    )));
+    let mark = json::quote(&gap::spaced(&sentinel::full(ID, Some("done"), PROMPT, &seal)));
     let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
     history::body(
         1,

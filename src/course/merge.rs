@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::verdict::{Circumstances, Verdict, judge};
 use crate::limits::LEG_LOG;
+use crate::wire::framer::{Batch, Framer, Oversize};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::sse::{Batch, Framer, Oversize};
 use crate::wire::{Dialect, Ending, LegReport, Pass, Spoken};
 
 /// Frames in, what the agent may see out.

@@ -2,7 +2,7 @@
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::mark::sentinel::STEM;
+use crate::mark::STEM;
 use crate::text::prescan::Prescan;
 
 /// Weight from which work leaves the runtime's threads: 4 MB of an ordinary request are read and rewritten in about a

@@ -17,7 +17,7 @@ use super::legs::{self, Tries};
 use super::pieces::Pieces;
 use super::put_by::{PutBy, TakenBack};
 use crate::course::{Circumstances, Refused, StreamMerge, Verdict};
-use crate::mark::sentinel;
+use crate::mark::aside;
 use crate::proxy::download::{StreamFault, UpstreamBody};
 use crate::record::{Handoff, HandoffId, HiddenPair};
 use crate::rewrite::{Cut, Rewritten};
@@ -212,11 +212,7 @@ impl Driver {
                 self.close(Ending::Own, &report);
             }
             Next::Aside(Ok((pair, Some(more)))) => {
-                let text = self
-                    .exchange
-                    .prepared
-                    .wire
-                    .sentinel_text(&sentinel::aside(pair.id));
+                let text = self.exchange.prepared.wire.sentinel_text(&aside::line(pair.id));
                 self.say(&text);
                 self.base.more.push(more);
                 self.now.asked += 1;

@@ -11,7 +11,7 @@ use super::legs::{self, Tries};
 use super::shaped;
 use super::stream::NOTHING_SAID;
 use crate::course::{Circumstances, Refused, Verdict, judge};
-use crate::mark::sentinel;
+use crate::mark::aside;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::out::OutBody;
@@ -196,7 +196,7 @@ impl Course {
         let Some(more) = wire.ask_again(&Spoken::Reply(body.clone()), std::slice::from_ref(&pair)) else {
             return Ok(None);
         };
-        self.then(wire.sentinel_text(&sentinel::aside(pair.id)));
+        self.then(wire.sentinel_text(&aside::line(pair.id)));
         self.more.push(more);
         self.now.asked += 1;
         Ok(Some(()))

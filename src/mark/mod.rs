@@ -5,7 +5,13 @@
 //! `rewrite`. Knows no wire, store or clock.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod aside;
 pub mod escape;
+mod find;
+pub mod gap;
 pub(crate) mod pasted;
 pub mod seal;
 pub mod sentinel;
+
+pub use find::{Mark, MarkKind, STEM, marks};
+pub(crate) use find::{closing_end, marks_and_others};

@@ -3,7 +3,9 @@
 
 use uuid::Uuid;
 
-use super::sentinel::{behind_gap, raw_line_for_people};
+use super::find::ID_CHARS;
+use super::gap;
+use super::sentinel::raw_line_for_people;
 use crate::text::{Span, json};
 
 /// What every form of the line has.
@@ -12,8 +14,6 @@ const WORD: &[u8] = b"handoff-resume:";
 const DECORATION: usize = 32;
 /// Characters of an id below which it could be anybody's: those of its time.
 const LEAST_ID: usize = 13;
-/// Characters of a whole id.
-const ID_CHARS: usize = 36;
 /// Bytes behind the beginning of a closing line in which it ends.
 const CLOSING: usize = 96;
 
@@ -67,7 +67,7 @@ fn behind(text: &[u8], from: usize, end: usize) -> usize {
         memchr::memmem::find(line, b"]]").map(|i| at + i + 2)
     });
     let line = || raw_line_for_people(text, from, end);
-    behind_gap(text, closed.or_else(line).unwrap_or(from), end)
+    gap::behind(text, closed.or_else(line).unwrap_or(from), end)
 }
 
 /// The closing line of the block that was opened in front of `from`: no other opening line stands before it.

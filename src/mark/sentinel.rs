@@ -10,21 +10,16 @@
 //!
 //! An older form has no line for people and no blank line, and ends with `[[/handoff-resume:ID.SEAL]]`; it stays valid.
 //!
-//! A mark is found in raw JSON, by its own bytes: no JSON encoder escapes any of them. Where it counts (whose
-//! text it stands in, whether its id is known) is decided by the plan.
+//! Whether one counts (whose text it stands in, whether its id is known) is decided by `rewrite`.
 
-use memchr::memmem;
 use uuid::Uuid;
 
-use super::escape;
-use super::seal::{SEAL_CHARS, SealKey, is_seal};
+use super::find::{ID_CHARS, Mark, MarkKind};
+use super::seal::{SEAL_CHARS, SealKey};
+use super::{escape, gap};
 use crate::text::steps;
 use crate::text::{Span, json};
 
-/// Characters of an id.
-const ID_CHARS: usize = 36;
-/// Line breaks streamed before and behind a sentinel.
-const GAP: &str = "\n\n";
 /// Characters of a reason in the line for people.
 const REASON_CHARS: usize = 120;
 /// How the line for people begins and ends.
@@ -75,161 +70,9 @@ fn one_line(reason: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// The line that holds the place of a hidden pair without a sibling.
-pub fn aside(id: Uuid) -> String {
-    format!("[[handoff-aside:{id}]]")
-}
-
-/// A sentinel or aside as it is streamed inside other text.
-pub fn spaced(mark: &str) -> String {
-    format!("{GAP}{mark}{GAP}")
-}
-
 /// A prompt or reason as it is kept: trimmed, and no sentinel syntax in it.
 pub fn normalised(text: &str) -> String {
     escape::break_up(text.trim()).into_owned()
-}
-
-/// Something of ours, or like ours, in raw JSON text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
-    /// From the first bracket to the last.
-    pub span: Span,
-    /// What it is.
-    pub kind: MarkKind,
-}
-
-/// The kinds of marks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MarkKind {
-    /// An opening line.
-    Open(Uuid),
-    /// A closing line with its seal, and with the id where it is of the older form.
-    Close(Option<Uuid>, Span),
-    /// An aside's line.
-    Aside(Uuid),
-    /// Broken-up text of a model; the span is the escaped backslash to take out.
-    Broken(Span),
-}
-
-/// Stands in every mark.
-pub const STEM: &[u8] = b"handoff-";
-
-/// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.
-pub fn marks(text: &[u8]) -> Vec<Mark> {
-    marks_at(text, memmem::find_iter(text, STEM))
-}
-
-/// The same where somebody has looked for [`STEM`] already.
-pub fn marks_at(text: &[u8], stems: impl Iterator<Item = usize>) -> Vec<Mark> {
-    stems
-        .inspect(|_| steps::add(1))
-        .filter_map(|stem| mark_at(text, stem))
-        .collect()
-}
-
-/// The same, and where else the word stands.
-pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
-    let (mut marks, mut others) = (Vec::new(), Vec::new());
-    for stem in stems {
-        steps::add(1);
-        match mark_at(text, stem) {
-            Some(mark) => marks.push(mark),
-            None => others.push(stem),
-        }
-    }
-    (marks, others)
-}
-
-fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
-    let before = text.get(..stem)?;
-    let closing = before.ends_with(b"[[/");
-    if !closing && !before.ends_with(b"[[") {
-        return None;
-    }
-    let start = stem - if closing { 3 } else { 2 };
-    let rest = text.get(stem + STEM.len()..)?;
-    let resume = rest.starts_with(b"resume");
-    if !resume && !rest.starts_with(b"aside") {
-        return None;
-    }
-    let colon = stem + STEM.len() + if resume { 6 } else { 5 };
-    if text.get(colon) == Some(&b'\\') {
-        return broken_at(text, start, colon);
-    }
-    if text.get(colon) != Some(&b':') {
-        return None;
-    }
-    let (kind, end) = match (resume, closing) {
-        (true, true) => closed_by(text, colon + 1)?,
-        (true, false) => (MarkKind::Open(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
-        (false, false) => (MarkKind::Aside(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
-        (false, true) => return None,
-    };
-    let span = Span::new(start, end + 2);
-    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })
-}
-
-fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
-    Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
-}
-
-/// What stands in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
-fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
-    let older = id_at(text, at).filter(|_| text.get(at + ID_CHARS) == Some(&b'.'));
-    let from = at + if older.is_some() { ID_CHARS + 1 } else { 0 };
-    let seal = Span::new(from, from + SEAL_CHARS);
-    is_seal(text.get(seal.start..seal.end)?).then_some((MarkKind::Close(older, seal), seal.end))
-}
-
-/// Where a closing line of this sentinel ends, of which everything up to `at` was read.
-pub(crate) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
-    let (kind, end) = closed_by(text, at)?;
-    let ours = matches!(kind, MarkKind::Close(closes, _) if closes.is_none_or(|c| c == id));
-    (ours && text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
-}
-
-/// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
-fn broken_at(text: &[u8], start: usize, from: usize) -> Option<Mark> {
-    let mut at = from;
-    while text.get(at..at + 2) == Some(br"\\") {
-        at += 2;
-    }
-    (at > from && text.get(at) == Some(&b':')).then(|| Mark {
-        span: Span::new(start, at + 1),
-        kind: MarkKind::Broken(Span::new(at - 2, at)),
-    })
-}
-
-/// Whether a mark is alone on its line: blanks aside, it has the string's ends or line breaks on both sides.
-fn whole_line(text: &[u8], span: Span) -> bool {
-    let before = text[..span.start].trim_ascii_end_matches_blank();
-    let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
-        || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
-    let behind = text[span.end..].trim_start_blank();
-    starts && (behind.starts_with(b"\"") || behind.starts_with(b"\\n") || behind.starts_with(b"\\r"))
-}
-
-/// Whether the byte at `at` has an odd number of backslashes before it.
-fn escaped(text: &[u8], at: usize) -> bool {
-    text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
-}
-
-trait Blanks {
-    fn trim_ascii_end_matches_blank(&self) -> &[u8];
-    fn trim_start_blank(&self) -> &[u8];
-}
-
-impl Blanks for [u8] {
-    fn trim_ascii_end_matches_blank(&self) -> &[u8] {
-        let kept = self.iter().rposition(|b| *b != b' ').map_or(0, |i| i + 1);
-        &self[..kept]
-    }
-
-    fn trim_start_blank(&self) -> &[u8] {
-        let from = self.iter().position(|b| *b != b' ').unwrap_or(self.len());
-        &self[from..]
-    }
 }
 
 /// A sentinel in one text: where its prompt is spelled out, and where the text goes on behind it.
@@ -300,7 +143,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
         id,
         at: open.start,
         sealed,
-        rest: behind_gap(text, end, inside.end),
+        rest: gap::behind(text, end, inside.end),
     })
 }
 
@@ -318,7 +161,7 @@ fn is_for_people(line: &str) -> bool {
 
 /// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
 pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
-    let start = behind_gap(text, from, end);
+    let start = gap::behind(text, from, end);
     let left = &text[start..end.min(start + LINE_BYTES)];
     if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {
         return None;
@@ -347,7 +190,7 @@ fn line_len(raw: &[u8]) -> usize {
 pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
     let raw = &text[rest..inside_end];
     if let Some(len) = json::spelled(raw, prompt) {
-        let at = behind_gap(text, rest + len, inside_end);
+        let at = gap::behind(text, rest + len, inside_end);
         let torn = torn_closing(&text[at..inside_end]);
         return if torn { inside_end } else { at };
     }
@@ -366,35 +209,11 @@ fn torn_closing(left: &[u8]) -> bool {
     left.len() < WHOLE && !left.contains(&b'\\') && (CLOSING.starts_with(left) || left.starts_with(CLOSING))
 }
 
-/// Offset behind at most the two line breaks that were streamed behind a mark.
-pub fn behind_gap(text: &[u8], from: usize, end: usize) -> usize {
-    let mut at = from;
-    // Blanks that an agent left on the mark's own line.
-    while at < end && text[at] == b' ' {
-        at += 1;
-    }
-    for _ in 0..GAP.len() {
-        if text[at..end].starts_with(b"\\n") {
-            at += 2;
-        }
-    }
-    at
-}
-
-/// Offset before at most the two line breaks that were streamed in front of a mark.
-pub fn before_gap(text: &[u8], start: usize, to: usize) -> usize {
-    let mut at = to;
-    for _ in 0..GAP.len() {
-        if at >= start + 2 && &text[at - 2..at] == b"\\n" && !escaped(text, at - 2) {
-            at -= 2;
-        }
-    }
-    at
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mark::aside;
+    use crate::mark::find::marks;
     use crate::record::LOCAL;
 
     const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
@@ -432,7 +251,7 @@ mod tests {
         let [shown, _] = forms("Go on.", Some("survey finished"));
         let seal = key().seal(LOCAL, ID, "Go on.");
         assert_eq!(
-            spaced(&shown),
+            gap::spaced(&shown),
             format!(
                 "\n\n[[handoff-resume:{ID}]]\n*Handed over: survey finished. From here on the model knows only what \
                  follows.*\n\nGo on.\n[[/handoff-resume:{seal}]]\n\n"
@@ -479,7 +298,7 @@ mod tests {
                     .chain(forms(prompt, Some("say \"why\" \u{1F600}")))
                     .zip([None, None, Some(()), None])
                 {
-                    let (_, opened, rest) = read_back(&format!("leg one. {}{after}", spaced(&shown)));
+                    let (_, opened, rest) = read_back(&format!("leg one. {}{after}", gap::spaced(&shown)));
                     assert_eq!(rest, after);
                     assert_eq!(opened.as_deref(), Some(prompt), "{reason:?}");
                 }
@@ -522,39 +341,9 @@ mod tests {
                 false,
             ),
             (older.replacen("0199a3c2", "0199a3c3", 1), false),
-            (format!("{}\nx\n{}", opening(ID), aside(ID)), false),
+            (format!("{}\nx\n{}", opening(ID), aside::line(ID)), false),
         ] {
             assert_eq!(read_back(&text).0.sealed.is_some(), sealed, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_mark_inside_a_line_is_none() {
-        for text in [
-            format!("see {} there", opening(ID)),
-            format!("x{}", opening(ID)),
-            format!("{}x", opening(ID)),
-            format!("a\\n{}\n", opening(ID)),
-            format!("> {}", opening(ID)),
-        ] {
-            assert_eq!(marks(json::quote(&text).as_bytes()), vec![], "{text}");
-        }
-        assert_eq!(
-            marks(json::quote(&format!("  {}  \nx", opening(ID))).as_bytes()).len(),
-            1
-        );
-    }
-
-    #[test]
-    fn broken_up_text_is_found_with_the_backslash_to_take_out() {
-        let text = json::quote("log says [[handoff-resume\\:0199 and [[/handoff-aside\\\\:").into_bytes();
-        let broken: Vec<_> = marks(&text);
-        assert_eq!(broken.len(), 2);
-        for mark in broken {
-            let MarkKind::Broken(slash) = mark.kind else {
-                panic!("{mark:?}")
-            };
-            assert_eq!(slash.of(&text), br"\\");
         }
     }
 
@@ -588,7 +377,7 @@ mod tests {
 
     #[test]
     fn text_cut_anywhere_never_panics() {
-        let text = json::quote(&spaced(&forms("p", Some("r"))[0])).into_bytes();
+        let text = json::quote(&gap::spaced(&forms("p", Some("r"))[0])).into_bytes();
         for cut in 0..text.len() {
             for from in 0..=cut {
                 let _ = marks(&text[from..cut]);

@@ -12,7 +12,7 @@ use super::decode::decode;
 use super::fault::{Code, Fault};
 use super::pace::{Paced, Stopped};
 use super::upload::RopeBody;
-use crate::mark::sentinel::STEM;
+use crate::mark::STEM;
 use crate::text::prescan::{Prescan, Prescanner};
 
 /// A refused body is read on for a while and thrown away, since an agent that is still writing would see a

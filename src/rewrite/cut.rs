@@ -1,7 +1,7 @@
 //! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
 
 use super::{Candidate, Cut, orphans};
-use crate::mark::sentinel;
+use crate::mark::{gap, sentinel};
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -130,7 +130,7 @@ fn tail(
     let rest = match prompt.filter(|_| unclosed) {
         // A person may have typed the prompt's first words.
         Some(prompt) if candidate.by_user => json::spelled(left_of(text, known, inside), prompt)
-            .map_or(known, |len| sentinel::behind_gap(text, known + len, inside.end)),
+            .map_or(known, |len| gap::behind(text, known + len, inside.end)),
         Some(prompt) => sentinel::behind_unclosed(text, known, inside.end, prompt),
         None => known,
     };

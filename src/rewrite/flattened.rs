@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use memchr::memmem;
 use uuid::Uuid;
 
-use crate::mark::sentinel::{self, Mark, MarkKind};
+use crate::mark::{self, Mark, MarkKind, sentinel};
 use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{Part, PartKind, View};
@@ -214,8 +214,8 @@ impl Flat<'_> {
     /// Behind the closing line of a sentinel: the first one with a seal, and with no other id.
     fn closed(&self, from: usize, to: usize, id: Uuid) -> Option<usize> {
         let inside = self.body.get(from..to)?;
-        let mut ends = memmem::find_iter(inside, CLOSE)
-            .filter_map(|at| sentinel::closing_end(inside, at + CLOSE.len(), id));
+        let mut ends =
+            memmem::find_iter(inside, CLOSE).filter_map(|at| mark::closing_end(inside, at + CLOSE.len(), id));
         ends.next().map(|end| from + end)
     }
 
@@ -228,7 +228,7 @@ impl Flat<'_> {
         };
         let end = self.behind_blanks(found.rest + len);
         let closing = self.body[end..self.span.end].starts_with(CLOSE);
-        let closed = closing.then(|| sentinel::closing_end(self.body, end + CLOSE.len(), found.id));
+        let closed = closing.then(|| mark::closing_end(self.body, end + CLOSE.len(), found.id));
         closed.flatten().map_or(found.rest, |end| self.behind_blanks(end))
     }
 

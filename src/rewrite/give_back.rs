@@ -4,8 +4,8 @@ use memchr::memmem;
 
 use super::Reading;
 use super::texts::Texts;
+use crate::mark::MarkKind;
 use crate::mark::escape::Escaper;
-use crate::mark::sentinel::MarkKind;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::Wire;

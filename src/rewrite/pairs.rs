@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::texts::Texts;
 use super::{Change, Cut, Reading, Rewrite, Why, cut};
-use crate::mark::sentinel::MarkKind;
+use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};

@@ -7,7 +7,8 @@ use memchr::memmem;
 
 use super::texts::Texts;
 use crate::mark::pasted;
-use crate::mark::sentinel::{self, Mark, MarkKind, Sentinel};
+use crate::mark::sentinel::{self, Sentinel};
+use crate::mark::{self, Mark, MarkKind};
 use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
 use crate::wire::view::{OwnItem, PartKind, Role, View};
@@ -50,8 +51,8 @@ impl Reading {
         let view = wire.read_prescanned(body, call, prescan)?;
         let list = view.list.of(body);
         let (marks, others) = match prescan.words(view.list) {
-            Some(stems) => sentinel::marks_and_others(list, stems),
-            None => sentinel::marks_and_others(list, memmem::find_iter(list, sentinel::STEM)),
+            Some(stems) => mark::marks_and_others(list, stems),
+            None => mark::marks_and_others(list, memmem::find_iter(list, mark::STEM)),
         };
         let marks = marks.into_iter().map(|m| shifted(m, view.list.start)).collect();
         let others = others.into_iter().map(|at| at + view.list.start).collect();

@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 use super::*;
 use crate::mark::seal::SealKey;
-use crate::mark::sentinel;
+use crate::mark::{aside, gap, sentinel};
 use crate::record::WireId;
-use crate::record::{Answer, LOCAL, Place};
+use crate::record::{Answer, HiddenPair, LOCAL, Place};
 use crate::rewrite::preamble;
 use crate::text::steps;
 use crate::tools;
-use crate::wire::{Call, WIRES, wire};
+use crate::wire::{Call, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
@@ -145,18 +145,18 @@ const CASES: [(&str, Case); 13] = [
         )]
     }),
     ("a part for each mark", |w, n| {
-        let parts = vec![sentinel::spaced(&sentinel::opening(ID)); n / 80];
+        let parts = vec![gap::spaced(&sentinel::opening(ID)); n / 80];
         vec![message(w, "user", &["a".into()]), message(w, "assistant", &parts)]
     }),
     ("unknown asides", |w, n| {
         vec![message(
             w,
             "assistant",
-            &[filled(&format!("{}\n", sentinel::aside(ID)), n)],
+            &[filled(&format!("{}\n", aside::line(ID)), n)],
         )]
     }),
     ("known asides in one text", |w, n| {
-        let lines = (0..n / 50).map(|i| format!("{}\n", sentinel::aside(Uuid::from_u128(i as u128 % 64))));
+        let lines = (0..n / 50).map(|i| format!("{}\n", aside::line(Uuid::from_u128(i as u128 % 64))));
         vec![
             message(w, "user", &["a".into()]),
             message(w, "assistant", &[lines.collect()]),
@@ -164,7 +164,7 @@ const CASES: [(&str, Case); 13] = [
     }),
     ("known asides in a message each", |w, n| {
         let all = (0..n / 150).flat_map(|i| {
-            let aside = sentinel::spaced(&sentinel::aside(Uuid::from_u128(i as u128)));
+            let aside = gap::spaced(&aside::line(Uuid::from_u128(i as u128)));
             [
                 message(w, "user", &["a".into()]),
                 message(w, "assistant", &[aside]),
@@ -181,11 +181,7 @@ const CASES: [(&str, Case); 13] = [
         ]
     }),
     ("results whose calls were cut", |w, n| {
-        let mut all = vec![message(
-            w,
-            "assistant",
-            &[sentinel::spaced(&sentinel::opening(ID))],
-        )];
+        let mut all = vec![message(w, "assistant", &[gap::spaced(&sentinel::opening(ID))])];
         all.extend((0..n / 100).map(|i| result(w, &format!("call_{i}"))));
         all.push(message(w, "user", &["b".into()]));
         all

@@ -193,7 +193,7 @@ impl Elements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::sse::Framer;
+    use crate::wire::framer::Framer;
 
     fn frames(framing: Framing, pieces: &[&'static [u8]]) -> Vec<Vec<u8>> {
         let mut framer = Framer::of(framing, 1 << 20);

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-use crate::mark::sentinel;
+use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
@@ -18,6 +18,7 @@ use crate::text::{Span, json};
 mod anchor;
 mod anchored;
 pub mod anthropic;
+pub mod framer;
 pub mod framing;
 pub mod gemini;
 pub mod leg;
@@ -173,7 +174,7 @@ pub trait Wire: Send + Sync + 'static {
 
     /// A sentinel or aside as this wire streams it.
     fn sentinel_text(&self, mark: &str) -> String {
-        sentinel::spaced(mark)
+        gap::spaced(mark)
     }
 
     /// Whether a text block of nothing but white space is refused, and so dropped.

@@ -3,7 +3,7 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch};
 
-use super::{BLOCK, Block, Quoted, Strings};
+use super::block::{BLOCK, Block, Quoted, Strings};
 use crate::text::Span;
 
 /// Containers up to this depth are noted: the root, the members of a request, its messages, and their parts' lists.

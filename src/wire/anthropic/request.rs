@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use memchr::memmem;
 
+use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::Span;
 use crate::text::json::{self, Malformed};
@@ -297,14 +298,8 @@ pub(super) fn put_aside(
     let Some(inside) = here.text else {
         return Vec::new();
     };
-    let before = Span::new(
-        inside.start,
-        crate::mark::sentinel::before_gap(text, inside.start, mark.start),
-    );
-    let after = Span::new(
-        crate::mark::sentinel::behind_gap(text, mark.end, inside.end),
-        inside.end,
-    );
+    let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
+    let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
     // The block, or for string content a block made of it, up to its text and behind it.
     let (open, close, head, tail) = match anatomy.list {
         Some(list) => (

@@ -5,7 +5,7 @@ use memchr::memmem;
 
 use super::part::Piece;
 use super::request::pieces;
-use crate::mark::sentinel::{self, MarkKind};
+use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -166,7 +166,7 @@ fn marked(view: &View, p: &Placed) -> bool {
         return false;
     };
     let literal = Span::new(inside.start - 1, inside.end + 1);
-    let marks = sentinel::marks(view.text(literal));
+    let marks = mark::marks(view.text(literal));
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
@@ -238,12 +238,9 @@ pub(super) fn put_aside(
         parts.iter().map(|p| view.str(p.span).into_owned()).collect()
     };
     let mut before = spans(&anatomy.parts[..part]);
-    before.extend(block(
-        inside.start,
-        sentinel::before_gap(text, inside.start, mark.start),
-    ));
+    before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
     before.push(pair.call.clone());
-    let mut after: Vec<String> = block(sentinel::behind_gap(text, mark.end, inside.end), inside.end)
+    let mut after: Vec<String> = block(gap::behind(text, mark.end, inside.end), inside.end)
         .into_iter()
         .collect();
     after.extend(spans(&anatomy.parts[part + 1..]));

@@ -1,7 +1,7 @@
 //! Hidden calls and their results in Ollama's messages.
 
 use super::request::{anatomy, traits};
-use crate::mark::sentinel;
+use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -109,8 +109,8 @@ pub(super) fn put_aside(
     let Some(inside) = anatomy.parts.get(part).and_then(|p| p.text) else {
         return Vec::new();
     };
-    let before = sentinel::before_gap(text, inside.start, mark.start).max(inside.start);
-    let after = sentinel::behind_gap(text, mark.end, inside.end);
+    let before = gap::before(text, inside.start, mark.start).max(inside.start);
+    let after = gap::behind(text, mark.end, inside.end);
     let mut with = format!(
         r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
         view.str(Span::new(inside.start, before)),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Ollama;
 use crate::course::{Circumstances, StreamMerge, Verdict};
-use crate::mark::sentinel;
+use crate::mark::aside;
 use crate::record::WireId;
 use crate::record::{Answer, HiddenPair, Place};
 use crate::rewrite::untooled;
@@ -126,7 +126,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
 
 #[test]
 fn an_aside_splits_its_message() {
-    let mark = sentinel::aside(ID);
+    let mark = aside::line(ID);
     let ours: Value = serde_json::from_str(OURS).unwrap();
     for (content, more, messages) in [
         (

@@ -1,6 +1,6 @@
 //! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
 
-use crate::mark::sentinel;
+use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -53,8 +53,8 @@ pub(super) fn put_aside(
     let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p, p.text?))) else {
         return Vec::new();
     };
-    let before = Span::new(inside.start, sentinel::before_gap(text, inside.start, mark.start));
-    let after = Span::new(sentinel::behind_gap(text, mark.end, inside.end), inside.end);
+    let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
+    let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
     let whole = view.turns[turn].span;
     let first = format!(
         r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,

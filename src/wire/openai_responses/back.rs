@@ -1,6 +1,6 @@
 //! Hidden pairs, put back into what the agent sends: each call where it stood, each result behind the group.
 
-use crate::mark::sentinel;
+use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -148,8 +148,8 @@ pub(super) fn put_aside(
         edits.push(Edit::replace(whole, pair_items));
         return edits;
     };
-    let before = Span::new(inside.start, sentinel::before_gap(text, inside.start, mark.start));
-    let after = Span::new(sentinel::behind_gap(text, mark.end, inside.end), inside.end);
+    let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
+    let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
     let open = anatomy.list.map_or(here.start, |l| l.start + 1);
     let close = anatomy.list.map_or(here.end, |l| l.end - 1);
     let block = |span: Span| {

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::mark::sentinel::{self, MarkKind};
+use crate::mark::{self, MarkKind};
 use crate::text::json;
 
 use super::item::{ASIDE_ITEM, SENTINEL_ITEM};
@@ -100,7 +100,7 @@ impl OwnMessage {
 /// Item id prefix and id of the sentinel or aside in a text of ours.
 fn mark(text: &str) -> Option<(&'static str, Uuid)> {
     let quoted = json::quote(text);
-    sentinel::marks(quoted.as_bytes())
+    mark::marks(quoted.as_bytes())
         .into_iter()
         .find_map(|m| match m.kind {
             MarkKind::Open(id) => Some((SENTINEL_ITEM, id)),

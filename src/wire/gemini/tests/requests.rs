@@ -1,5 +1,5 @@
 use super::*;
-use crate::mark::sentinel;
+use crate::mark::{aside, sentinel};
 use crate::rewrite::untooled;
 use crate::wire::anchor;
 use crate::wire::view::{Choice, PartKind, Role};
@@ -355,7 +355,7 @@ fn an_aside_splits_its_content() {
         answer: Answer::EmptyPrompt,
         ..pair("", 0)
     };
-    let line = sentinel::aside(ID);
+    let line = aside::line(ID);
     let result = r#"{"role":"user","parts":[{"functionResponse":{"id":"h","name":"session_handoff","response":{"error":"#;
     let body = |parts: &str| {
         format!(r#"{{"contents":[{{"parts":[{{"text":"go"}}]}},{{"parts":{parts},"role":"model"}}]}}"#)

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::course::StreamMerge;
 use crate::rewrite::untooled;
-use crate::wire::sse::{self, Framer};
+use crate::wire::framer::Framer;
+use crate::wire::sse;
 use crate::wire::{Ending, LegReport};
 
 /// What an agent asked for.

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mark::sentinel;
+use crate::mark::{aside, gap};
 use crate::wire::view::{Choice, PartKind, Role, View};
 use crate::wire::{Unread, Wire};
 
@@ -242,7 +242,7 @@ fn asked_again(message: Value) -> Vec<Value> {
 
 #[test]
 fn a_message_is_split_at_its_aside() {
-    let mark = sentinel::spaced(&sentinel::aside(ID));
+    let mark = gap::spaced(&aside::line(ID));
     let calls = json!([{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
     for (before, after) in [("a\n\n\n", "\n\n b "), ("", " "), ("\\n", "\"")] {
         let given = if before.is_empty() {
@@ -268,7 +268,7 @@ fn a_message_is_split_at_its_aside() {
 
 #[test]
 fn a_list_is_split_at_its_aside() {
-    let mark = sentinel::spaced(&sentinel::aside(ID));
+    let mark = gap::spaced(&aside::line(ID));
     let text = |t: &str| json!({"type":"text","text":t});
     let message = |content: Value| json!({"role":"assistant","content":content});
     let [call, result] = split(json!([text("a"), text("b")]));
@@ -297,7 +297,7 @@ fn a_list_is_split_at_its_aside() {
 #[test]
 fn two_asides_in_one_message() {
     let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
-    let line = |id| sentinel::spaced(&sentinel::aside(id));
+    let line = |id| gap::spaced(&aside::line(id));
     let text = format!("a{}b{}c", line(ID), line(other));
     let second = pair(other, "i", Answer::BadArguments, Place::Aside);
     let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mark::sentinel;
+use crate::mark::{aside, gap};
 use crate::wire::{Ending, Leg, Spoken, Stop};
 
 fn body(message: Value, reason: &str) -> Bytes {
@@ -145,7 +145,7 @@ fn asking_again_and_putting_back_agree() {
         let whole = OpenaiChat.ask_again(&Spoken::Reply(reply), &[aside()]).unwrap();
         assert_eq!(streamed, whole);
         let shown = said.replace("resume:", "resume\\:");
-        let shown = format!("{shown}{}then", sentinel::spaced(&sentinel::aside(ID)));
+        let shown = format!("{shown}{}then", gap::spaced(&aside::line(ID)));
         let sent = upstream(&json!([{"role":"assistant","content":shown}]), &[aside()]);
         let asked: Value = serde_json::from_str(&format!("[{streamed}]")).unwrap();
         assert_eq!(sent.as_array().unwrap()[..2], asked.as_array().unwrap()[..]);

@@ -1,0 +1,183 @@
+//! Marks in raw JSON text, by their own bytes: no JSON encoder escapes any of them.
+
+use memchr::memmem;
+use uuid::Uuid;
+
+use super::gap::escaped;
+use super::seal::{SEAL_CHARS, is_seal};
+use crate::text::Span;
+use crate::text::steps;
+
+/// Characters of an id.
+pub(super) const ID_CHARS: usize = 36;
+
+/// Something of ours, or like ours, in raw JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// From the first bracket to the last.
+    pub span: Span,
+    /// What it is.
+    pub kind: MarkKind,
+}
+
+/// The kinds of marks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MarkKind {
+    /// An opening line.
+    Open(Uuid),
+    /// A closing line with its seal, and with the id where it is of the older form.
+    Close(Option<Uuid>, Span),
+    /// An aside's line.
+    Aside(Uuid),
+    /// Broken-up text of a model; the span is the escaped backslash to take out.
+    Broken(Span),
+}
+
+/// Stands in every mark.
+pub const STEM: &[u8] = b"handoff-";
+
+/// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.
+pub fn marks(text: &[u8]) -> Vec<Mark> {
+    memmem::find_iter(text, STEM)
+        .inspect(|_| steps::add(1))
+        .filter_map(|stem| mark_at(text, stem))
+        .collect()
+}
+
+/// The same where somebody has looked for [`STEM`] already, and where else it stands.
+pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
+    let (mut marks, mut others) = (Vec::new(), Vec::new());
+    for stem in stems {
+        steps::add(1);
+        match mark_at(text, stem) {
+            Some(mark) => marks.push(mark),
+            None => others.push(stem),
+        }
+    }
+    (marks, others)
+}
+
+fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
+    let before = text.get(..stem)?;
+    let closing = before.ends_with(b"[[/");
+    if !closing && !before.ends_with(b"[[") {
+        return None;
+    }
+    let start = stem - if closing { 3 } else { 2 };
+    let rest = text.get(stem + STEM.len()..)?;
+    let resume = rest.starts_with(b"resume");
+    if !resume && !rest.starts_with(b"aside") {
+        return None;
+    }
+    let colon = stem + STEM.len() + if resume { 6 } else { 5 };
+    if text.get(colon) == Some(&b'\\') {
+        return broken_at(text, start, colon);
+    }
+    if text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let (kind, end) = match (resume, closing) {
+        (true, true) => closed_by(text, colon + 1)?,
+        (true, false) => (MarkKind::Open(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
+        (false, false) => (MarkKind::Aside(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
+        (false, true) => return None,
+    };
+    let span = Span::new(start, end + 2);
+    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })
+}
+
+fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
+    Uuid::try_parse_ascii(text.get(at..at + ID_CHARS)?).ok()
+}
+
+/// What stands in a closing line from `at` on, and where that ends: `SEAL`, or `ID.SEAL` in the older form.
+fn closed_by(text: &[u8], at: usize) -> Option<(MarkKind, usize)> {
+    let older = id_at(text, at).filter(|_| text.get(at + ID_CHARS) == Some(&b'.'));
+    let from = at + if older.is_some() { ID_CHARS + 1 } else { 0 };
+    let seal = Span::new(from, from + SEAL_CHARS);
+    is_seal(text.get(seal.start..seal.end)?).then_some((MarkKind::Close(older, seal), seal.end))
+}
+
+/// Where a closing line of this sentinel ends, of which everything up to `at` was read.
+pub(crate) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
+    let (kind, end) = closed_by(text, at)?;
+    let ours = matches!(kind, MarkKind::Close(closes, _) if closes.is_none_or(|c| c == id));
+    (ours && text.get(end..end + 2) == Some(b"]]")).then_some(end + 2)
+}
+
+/// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
+fn broken_at(text: &[u8], start: usize, from: usize) -> Option<Mark> {
+    let mut at = from;
+    while text.get(at..at + 2) == Some(br"\\") {
+        at += 2;
+    }
+    (at > from && text.get(at) == Some(&b':')).then(|| Mark {
+        span: Span::new(start, at + 1),
+        kind: MarkKind::Broken(Span::new(at - 2, at)),
+    })
+}
+
+/// Whether a mark is alone on its line: blanks aside, it has the string's ends or line breaks on both sides.
+fn whole_line(text: &[u8], span: Span) -> bool {
+    let before = text[..span.start].trim_ascii_end_matches_blank();
+    let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
+        || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
+    let behind = text[span.end..].trim_start_blank();
+    starts && (behind.starts_with(b"\"") || behind.starts_with(b"\\n") || behind.starts_with(b"\\r"))
+}
+
+trait Blanks {
+    fn trim_ascii_end_matches_blank(&self) -> &[u8];
+    fn trim_start_blank(&self) -> &[u8];
+}
+
+impl Blanks for [u8] {
+    fn trim_ascii_end_matches_blank(&self) -> &[u8] {
+        let kept = self.iter().rposition(|b| *b != b' ').map_or(0, |i| i + 1);
+        &self[..kept]
+    }
+
+    fn trim_start_blank(&self) -> &[u8] {
+        let from = self.iter().position(|b| *b != b' ').unwrap_or(self.len());
+        &self[from..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mark::sentinel::opening;
+    use crate::text::json;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+
+    #[test]
+    fn a_mark_inside_a_line_is_none() {
+        for text in [
+            format!("see {} there", opening(ID)),
+            format!("x{}", opening(ID)),
+            format!("{}x", opening(ID)),
+            format!("a\\n{}\n", opening(ID)),
+            format!("> {}", opening(ID)),
+        ] {
+            assert_eq!(marks(json::quote(&text).as_bytes()), vec![], "{text}");
+        }
+        assert_eq!(
+            marks(json::quote(&format!("  {}  \nx", opening(ID))).as_bytes()).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn broken_up_text_is_found_with_the_backslash_to_take_out() {
+        let text = json::quote("log says [[handoff-resume\\:0199 and [[/handoff-aside\\\\:").into_bytes();
+        let broken: Vec<_> = marks(&text);
+        assert_eq!(broken.len(), 2);
+        for mark in broken {
+            let MarkKind::Broken(slash) = mark.kind else {
+                panic!("{mark:?}")
+            };
+            assert_eq!(slash.of(&text), br"\\");
+        }
+    }
+}

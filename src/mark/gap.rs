@@ -1,0 +1,40 @@
+//! The line breaks around a mark.
+
+/// Line breaks streamed before and behind a sentinel.
+const GAP: &str = "\n\n";
+
+/// A sentinel or aside as it is streamed inside other text.
+pub fn spaced(mark: &str) -> String {
+    format!("{GAP}{mark}{GAP}")
+}
+
+/// Offset behind at most the two line breaks that were streamed behind a mark.
+pub fn behind(text: &[u8], from: usize, end: usize) -> usize {
+    let mut at = from;
+    // Blanks that an agent left on the mark's own line.
+    while at < end && text[at] == b' ' {
+        at += 1;
+    }
+    for _ in 0..GAP.len() {
+        if text[at..end].starts_with(b"\\n") {
+            at += 2;
+        }
+    }
+    at
+}
+
+/// Offset before at most the two line breaks that were streamed in front of a mark.
+pub fn before(text: &[u8], start: usize, to: usize) -> usize {
+    let mut at = to;
+    for _ in 0..GAP.len() {
+        if at >= start + 2 && &text[at - 2..at] == b"\\n" && !escaped(text, at - 2) {
+            at -= 2;
+        }
+    }
+    at
+}
+
+/// Whether the byte at `at` has an odd number of backslashes before it.
+pub(super) fn escaped(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+}

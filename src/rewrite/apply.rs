@@ -1,0 +1,121 @@
+//! The rewrite itself: the plan's changes as edits on the request's own bytes.
+
+use super::plan::{Change, Cut, Rewrite, Rewritten, Why};
+use super::reading::Reading;
+use super::{count, cut, give_back, pairs};
+use crate::text::splice::{self, Edit};
+use crate::wire::Wire;
+use crate::wire::view::View;
+
+/// Rewrites a request. A rewrite that does nothing returns the same bytes.
+pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+    match listed(wire, reading, what) {
+        Some(listed) => {
+            let (found, cut) = (listed.candidates(wire), what.cut);
+            let cut = match cut {
+                Cut::At {
+                    candidate,
+                    prompt,
+                    head,
+                } => {
+                    let again = found
+                        .iter()
+                        .find(|c| c.sentinel.id == candidate.sentinel.id || c.by_user && candidate.by_user);
+                    again.map_or(Cut::Before { head }, |candidate| Cut::At {
+                        candidate,
+                        prompt,
+                        head,
+                    })
+                }
+                cut => cut,
+            };
+            rewrite_list(wire, &listed, &Rewrite { cut, ..*what })
+        }
+        None => rewrite_list(wire, reading, what),
+    }
+}
+
+/// The request with its lone string made a list, where elements are to go into it.
+fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
+    if matches!(what.cut, Cut::None | Cut::Text { .. }) && what.more.is_empty() {
+        return None;
+    }
+    let edits = wire.listed(&reading.view);
+    if edits.is_empty() {
+        return None;
+    }
+    let body = splice::flat(splice::splice(&reading.view.body, edits));
+    reading.again(wire, &body)
+}
+
+fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+    let cut = cut::cut_edits(wire, &reading.view, what.cut);
+    let mut placed = Vec::new();
+    let mut changes: Vec<Change> = Change::of(Why::Cut, &cut).into_iter().collect();
+    let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
+        .then(|| pairs::put_asides(wire, reading, &cut, what, &mut placed, &mut changes))
+        .flatten();
+    // Behind these edits the transcript is another one, and places in it are others.
+    let settled = with_asides
+        .as_ref()
+        .map(|_| pairs::settled(wire, &reading.view, what));
+    let pairs = settled.as_deref().unwrap_or(what.pairs);
+    let what = &Rewrite { pairs, ..*what };
+    let (reading, from) = match &with_asides {
+        Some(again) => (again, 0),
+        None => (reading, cut::kept_from(&reading.view, what.cut)),
+    };
+    let view = &reading.view;
+    let mut edits = if with_asides.is_some() {
+        Vec::new()
+    } else {
+        cut.clone()
+    };
+    let mut add = |why: Why, some: Vec<Edit>| {
+        changes.extend(Change::of(why, &some));
+        edits.extend(some);
+    };
+    let mut beside = Vec::new();
+    let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
+    if what.tool.is_some() {
+        let repairs = wire.repairs(view, from, &beside);
+        beside.extend(repairs);
+    }
+    add(Why::Pair, beside);
+    add(Why::GivenBack, give_back::edits(wire, reading, from));
+    add(Why::Reference, pairs::drop_references(reading, from));
+    if let Some(description) = what.tool {
+        let mut tool: Vec<Edit> = wire.tool(view, description).into_iter().collect();
+        tool.extend(wire.companions(view));
+        add(Why::Tool, tool);
+    }
+    add(Why::Previous, previous(wire, view, what));
+    add(Why::AskAgain, more(view, what));
+    let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
+    Rewritten {
+        rope: splice::splice(&view.body, edits),
+        messages,
+        placed,
+        pending,
+        changes,
+    }
+}
+
+/// The earlier response by the name that upstream knows; a cut leaves it behind.
+fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    match (what.cut, what.previous) {
+        (Cut::None | Cut::Text { .. }, Some(id)) => wire.previous(view, Some(id)),
+        (Cut::None | Cut::Text { .. }, None) => Vec::new(),
+        _ => wire.previous(view, None),
+    }
+}
+
+/// The elements to append.
+fn more(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    let empty = view.turns.is_empty() && matches!(what.cut, Cut::None);
+    let comma = |i: usize| if empty && i == 0 { "" } else { "," };
+    let elements = what.more.iter().enumerate();
+    elements
+        .map(|(i, element)| Edit::insert(view.list.end - 1, format!("{}{element}", comma(i))))
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! What to do to a request, and what was done.
+
+use bytes::Bytes;
+
+use super::reading::Candidate;
+use crate::record::{HandoffId, HiddenPair};
+use crate::text::Span;
+use crate::text::splice::Edit;
+
+/// Where the transcript is cut.
+#[derive(Debug, Clone, Copy)]
+pub enum Cut<'a> {
+    /// Nowhere.
+    None,
+    /// At a sentinel in it: `head`, then what follows.
+    At {
+        /// The sentinel.
+        candidate: &'a Candidate,
+        /// The handoff's prompt where the transcript showed it: what is left of it behind a sentinel that lost its
+        /// closing line is not the model's work.
+        prompt: Option<&'a str>,
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
+    /// In front of a turn: the answer that showed the sentinel was left out by the agent.
+    Behind {
+        /// The first turn that is kept.
+        turn: usize,
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
+    /// Inside a text that holds a flattened transcript: a summary is asked for.
+    Text {
+        /// What goes.
+        span: Span,
+        /// What takes its place, as inside of a JSON string.
+        with: &'a str,
+    },
+    /// In front of all that is not the system's: the request goes on from a response that ended with a
+    /// handoff, and upstream's own memory of it is left behind (Responses).
+    Before {
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
+    /// Behind its end: a leg that starts afresh.
+    Fresh {
+        /// Preamble and carry-over prompt, as elements.
+        head: &'a str,
+    },
+}
+
+/// What to do to a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Rewrite<'a> {
+    /// The cut.
+    pub cut: Cut<'a>,
+    /// The tool's description as a JSON string literal, where the tool goes in.
+    pub tool: Option<&'a str>,
+    /// Hidden pairs that may have their place in the transcript.
+    pub pairs: &'a [HiddenPair],
+    /// Elements to append: the model is asked again.
+    pub more: &'a [String],
+    /// Upstream's id of the response that the request goes on from, where the agent knows another. A cut drops
+    /// the reference.
+    pub previous: Option<&'a str>,
+    /// Tags by which a preamble is recognised, for counting.
+    pub tags: &'a [String],
+}
+
+/// Why bytes were changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// History before the active handoff gave way to preamble and carry-over prompt.
+    Cut,
+    /// A hidden pair was put back, or what stands in for one that is lost.
+    Pair,
+    /// A model's own text, broken up on its way down, was given back whole.
+    GivenBack,
+    /// The tool was added, with what it needs.
+    Tool,
+    /// The model is asked again behind a refused call.
+    AskAgain,
+    /// References to items of ours were taken out, of which upstream has never heard.
+    Reference,
+    /// The response that it goes on from has another name upstream, or was left behind.
+    Previous,
+    /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the
+    /// carry-over prompt.
+    Preamble,
+}
+
+/// What one reason changed, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Change {
+    /// The reason.
+    pub why: Why,
+    /// Bytes that went.
+    pub removed: usize,
+    /// Bytes that came.
+    pub added: usize,
+    /// The handoff that a cut is at, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<HandoffId>,
+}
+
+impl Change {
+    pub(super) fn of(why: Why, edits: &[Edit]) -> Option<Self> {
+        let removed = edits.iter().map(|e| e.span.len()).sum();
+        let added = edits.iter().map(|e| e.with.len()).sum();
+        (!edits.is_empty()).then_some(Self {
+            why,
+            removed,
+            added,
+            handoff: None,
+        })
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub struct Rewritten {
+    /// The body to send.
+    pub rope: Vec<Bytes>,
+    /// Messages in the model's view behind the carry-over prompt; system messages and preamble not counted.
+    pub messages: usize,
+    /// Pairs that found their place, in the transcript's order.
+    pub placed: Vec<uuid::Uuid>,
+    /// Carry-over prompt and reason of a handoff that waits for the turn's end.
+    pub pending: Option<(String, Option<String>)>,
+    /// What was changed, by reason.
+    pub changes: Vec<Change>,
+}
+
+impl Rewritten {
+    /// The same, its cut named by the handoff that it is at.
+    #[must_use]
+    pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
+        for change in self.changes.iter_mut().filter(|change| change.why == Why::Cut) {
+            change.handoff = handoff;
+        }
+        self
+    }
+}

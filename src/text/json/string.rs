@@ -1,0 +1,153 @@
+//! The inside of string literals: escapes, both ways.
+
+use std::borrow::Cow;
+
+use crate::text::steps;
+
+/// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
+pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
+    steps::add(raw.len());
+    let mut next = memchr::memchr(b'\\', raw);
+    if next.is_none() {
+        return String::from_utf8_lossy(raw);
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = next {
+        out.extend_from_slice(&rest[..at]);
+        let (c, used) = escape_at(&rest[at..]);
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = rest.get(at + used..).unwrap_or_default();
+        next = memchr::memchr(b'\\', rest);
+    }
+    out.extend_from_slice(rest);
+    let text = String::from_utf8(out);
+    Cow::Owned(text.unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned()))
+}
+
+/// The character of the escape at the start of `raw`, and how many bytes spell it.
+pub fn escape_at(raw: &[u8]) -> (char, usize) {
+    match raw.get(1) {
+        Some(b'n') => ('\n', 2),
+        Some(b't') => ('\t', 2),
+        Some(b'r') => ('\r', 2),
+        Some(b'b') => ('\u{8}', 2),
+        Some(b'f') => ('\u{c}', 2),
+        Some(b'u') => unicode_escape_at(raw),
+        Some(&c) if c.is_ascii() => (c as char, 2),
+        _ => (char::REPLACEMENT_CHARACTER, 1),
+    }
+}
+
+fn unicode_escape_at(raw: &[u8]) -> (char, usize) {
+    let Some(first) = hex4(raw, 2) else {
+        return (char::REPLACEMENT_CHARACTER, 2);
+    };
+    if let 0xD800..=0xDBFF = first
+        && raw.get(6..8) == Some(b"\\u")
+        && let Some(second @ 0xDC00..=0xDFFF) = hex4(raw, 8)
+    {
+        let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
+    }
+    (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
+}
+
+/// How many bytes of `raw` (the inside of a string literal) spell exactly `prefix`; `None` where it does not
+/// begin with it.
+pub fn spelled(raw: &[u8], prefix: &str) -> Option<usize> {
+    let mut at = 0;
+    for c in prefix.chars() {
+        let rest = raw.get(at..)?;
+        if rest.first() == Some(&b'\\') {
+            let (found, used) = escape_at(rest);
+            if found != c {
+                return None;
+            }
+            at += used;
+        } else {
+            let mut utf8 = [0; 4];
+            let bytes = c.encode_utf8(&mut utf8).as_bytes();
+            if !rest.starts_with(bytes) {
+                return None;
+            }
+            at += bytes.len();
+        }
+    }
+    Some(at)
+}
+
+fn hex4(raw: &[u8], at: usize) -> Option<u32> {
+    let digits = std::str::from_utf8(raw.get(at..at + 4)?).ok()?;
+    if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// `text` as a JSON string literal, quotes included. U+2028, U+2029 and U+0085 are escaped, too: clients
+/// that split lines the Unicode way would cut the JSON there (WIRE.md, rule 10).
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    escape_into(text, &mut out);
+    out.push('"');
+    out
+}
+
+/// Appends `text` with JSON escapes to `out`.
+pub fn escape_into(text: &str, out: &mut String) {
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        // Most of a text is none of these, and is copied in runs. 0xC2 and 0xE2 begin U+0085, U+2028 and U+2029.
+        if !matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f | 0xC2 | 0xE2) {
+            continue;
+        }
+        let Some(c) = text[at..].chars().next() else { break };
+        let short = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{0}'..='\u{1f}' | '\u{7f}' | '\u{85}' | '\u{2028}' | '\u{2029}' => "",
+            _ => continue,
+        };
+        out.push_str(&text[copied..at]);
+        out.push_str(short);
+        if short.is_empty() {
+            out.push_str(&format!("\\u{:04x}", c as u32));
+        }
+        copied = at + c.len_utf8();
+    }
+    out.push_str(&text[copied..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lone_surrogates_become_replacement_characters() {
+        assert_eq!(
+            unescape(br"a\ud83d\ude00b\ud83dc\uZZ"),
+            "a\u{1F600}b\u{FFFD}c\u{FFFD}ZZ"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn quoting_is_what_serde_json_reads_back(text in any::<String>()) {
+            let quoted = quote(&text);
+            let back: String = serde_json::from_str(&quoted).unwrap();
+            prop_assert_eq!(&back, &text);
+            prop_assert_eq!(unescape(&quoted.as_bytes()[1..quoted.len() - 1]), text);
+        }
+
+        #[test]
+        fn any_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = unescape(&text);
+        }
+    }
+}
