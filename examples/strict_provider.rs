@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use baton_proxy::strict::{Autopilot, Complaint, Fault, Model, Options, Seen, Strict};
+use baton_proxy::strict::{Autopilot, Complaint, Fault, Model, Options, Received, Strict};
 use clap::Parser;
 
 /// A scripted LLM provider that enforces the rules of the real APIs.
@@ -56,7 +56,7 @@ impl Arguments {
 async fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
     let listen = arguments.listen;
-    let model = move |seen: &Seen| {
+    let model = move |seen: &Received| {
         let delay = Duration::from_millis(arguments.delay_ms);
         let mut reply = Autopilot.reply(seen).delay(delay);
         reply.fault = arguments.fault();
@@ -72,7 +72,7 @@ async fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn print(seen: &Seen, complaints: &[Complaint]) {
+fn print(seen: &Received, complaints: &[Complaint]) {
     println!(
         "#{} {} {} {} {} bytes, {} messages, {} tools{}",
         seen.number,

@@ -8,31 +8,32 @@
 
 use serde_json::{Map, Value, json};
 
-use super::dialect::{Offered, Role, Turn};
-use super::model::{HANDOFF, Model, Seen};
-use super::reply::Reply;
+use super::dialect::{HANDOFF, Received};
+use super::model::Model;
+use super::reply::{Part, Reply};
+use super::transcript::{Role, ToolDefinition, Turn};
 
 /// The model. See the module's documentation for the directive it obeys.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Autopilot;
 
 impl Model for Autopilot {
-    fn reply(&self, seen: &Seen) -> Reply {
-        let turns = seen.turns();
-        let tools = seen.tools();
+    fn reply(&self, request: &Received) -> Reply {
+        let turns = request.turns();
+        let tools = request.tools();
         let Some((at, directive)) = last_directive(&turns) else {
-            return echo(seen, &turns);
+            return echo(request, &turns);
         };
         let Some(tool) = directive.choose(&tools) else {
-            return echo(seen, &turns);
+            return echo(request, &turns);
         };
         let after = History::read(&turns[at..]);
-        let reply = if seen.offers_handoff() {
+        let reply = if request.offers_handoff() {
             directive.with_handoff(tool, &after)
         } else {
             directive.in_one_context(tool, &after)
         };
-        if seen.wire.dialect().thinks(&seen.body) {
+        if request.dialect.thinks(&request.body) {
             thoughtful(reply)
         } else {
             reply
@@ -42,17 +43,16 @@ impl Model for Autopilot {
 
 /// Puts thinking in front of a reply.
 fn thoughtful(mut reply: Reply) -> Reply {
-    let thought =
-        super::reply::Part::Thinking("What does the task ask for next? — “step by step”.".to_owned());
+    let thought = Part::Thinking("What does the task ask for next? — “step by step”.".to_owned());
     reply.parts.insert(0, thought);
     reply
 }
 
-fn echo(seen: &Seen, turns: &[Turn]) -> Reply {
+fn echo(request: &Received, turns: &[Turn]) -> Reply {
     Reply::text(format!(
         "I saw {} messages in {} bytes.",
         turns.len(),
-        seen.raw.len()
+        request.raw.len()
     ))
 }
 
@@ -150,7 +150,7 @@ impl Directive {
     }
 
     /// The tool to work with: the named one, else the first one that has a schema.
-    fn choose<'a>(&self, tools: &'a [Offered]) -> Option<&'a Offered> {
+    fn choose<'a>(&self, tools: &'a [ToolDefinition]) -> Option<&'a ToolDefinition> {
         let mut tools = tools.iter().filter(|tool| tool.name != HANDOFF);
         match &self.tool {
             Some(name) => tools.find(|tool| tool.name == *name),
@@ -158,7 +158,7 @@ impl Directive {
         }
     }
 
-    fn with_handoff(&self, tool: &Offered, after: &History) -> Reply {
+    fn with_handoff(&self, tool: &ToolDefinition, after: &History) -> Reply {
         let step = after.steps + 1;
         let last_step = step == self.steps;
         if after.steps < self.steps && !(self.mixed && last_step && self.task < self.tasks) {
@@ -193,7 +193,7 @@ impl Directive {
     }
 
     /// Without the handoff all tasks pile up in one context.
-    fn in_one_context(&self, tool: &Offered, after: &History) -> Reply {
+    fn in_one_context(&self, tool: &ToolDefinition, after: &History) -> Reply {
         let left = (self.tasks + 1).saturating_sub(self.task);
         if after.steps >= self.steps * left {
             return Reply::text(format!("All {} tasks done.", self.tasks));
@@ -202,7 +202,7 @@ impl Directive {
         self.step(task, after.steps % self.steps + 1, tool)
     }
 
-    fn step(&self, task: usize, step: usize, tool: &Offered) -> Reply {
+    fn step(&self, task: usize, step: usize, tool: &ToolDefinition) -> Reply {
         let reply = Reply::text(format!("Task {task}, step {step} of {}.", self.steps));
         reply.call(&tool.name, arguments(tool, step))
     }
@@ -224,7 +224,7 @@ impl Directive {
 }
 
 /// Plausible arguments for a tool: its required parameters, by name and type.
-fn arguments(tool: &Offered, step: usize) -> Value {
+fn arguments(tool: &ToolDefinition, step: usize) -> Value {
     let Value::Object(schema) = &tool.schema else {
         return json!({"command": format!("echo step {step}")});
     };

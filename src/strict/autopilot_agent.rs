@@ -4,10 +4,13 @@ use http::HeaderValue;
 use serde_json::{Value, json};
 
 use super::super::{Autopilot, HANDOFF};
+use crate::strict::api::Wire;
 use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::{Called, Wire};
-use crate::strict::model::{Model, Seen};
+use crate::strict::dialect::Received;
+use crate::strict::model::Model;
+use crate::strict::transcript::ToolCall;
 use crate::strict::usage::Usage;
+use crate::strict::wires;
 
 pub(super) const WIRES: [Wire; 5] = [
     Wire::Anthropic,
@@ -30,14 +33,14 @@ pub(super) struct Agent {
     wire: Wire,
     handoff: bool,
     pub(super) messages: Vec<Value>,
-    last: Seen,
+    last: Received,
     pub(super) complaints: Vec<(Rule, String)>,
 }
 
 impl Agent {
     /// If `handoff`, the handoff is on offer too.
     pub(super) fn new(wire: Wire, handoff: bool, prompt: &str) -> Self {
-        let mut last = Seen::made_up(wire, path(wire), Value::Null);
+        let mut last = Received::for_test(wire, path(wire), Value::Null);
         last.number = 0;
         Agent {
             wire,
@@ -48,7 +51,7 @@ impl Agent {
         }
     }
 
-    fn request(&self) -> Seen {
+    fn request(&self) -> Received {
         let schema =
             json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
         let mut tools = vec![("read_file", schema)];
@@ -56,29 +59,29 @@ impl Agent {
             tools.push((HANDOFF, json!({"type": "object"})));
         }
         let body = body(self.wire, &tools, &self.messages);
-        let mut seen = Seen::made_up(self.wire, path(self.wire), body);
+        let mut received = Received::for_test(self.wire, path(self.wire), body);
         let version = HeaderValue::from_static("2023-06-01");
-        seen.headers.insert("anthropic-version", version);
-        seen.number = self.last.number + 1;
-        seen.memory = self.last.memory.clone();
-        seen
+        received.headers.insert("anthropic-version", version);
+        received.number = self.last.number + 1;
+        received.memory = self.last.memory.clone();
+        received
     }
 
     /// One request; the history grows by the reply and the results of its calls.
     pub(super) fn turn(&mut self) -> Did {
-        let seen = self.request();
-        let dialect = self.wire.dialect();
+        let received = self.request();
+        let dialect = wires::dialect(self.wire);
         let mut findings = Findings::new(&[]);
-        dialect.check(&seen, &mut findings);
+        dialect.check(&received, &mut findings);
         self.complaints.extend(findings.list);
-        let before = seen.turns().len();
-        let reply = Autopilot.reply(&seen);
-        let rendered = dialect.render(&seen, &reply, &Usage::default());
+        let before = received.turns().len();
+        let reply = Autopilot.reply(&received);
+        let rendered = dialect.render(&received, &reply, &Usage::default());
         let reply: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
-        self.last = seen;
+        self.last = received;
         self.messages.extend(kept(self.wire, &reply));
         let new = self.request().turns().split_off(before);
-        let calls: Vec<Called> = new.iter().flat_map(|turn| turn.calls.clone()).collect();
+        let calls: Vec<ToolCall> = new.iter().flat_map(|turn| turn.calls.clone()).collect();
         self.messages.extend(answers(self.wire, &calls));
         let prompt = calls
             .iter()
@@ -158,8 +161,8 @@ fn kept(wire: Wire, reply: &Value) -> Vec<Value> {
     }
 }
 
-fn answers(wire: Wire, calls: &[Called]) -> Vec<Value> {
-    let each = |answer: &dyn Fn(&Called) -> Value| calls.iter().map(answer).collect::<Vec<Value>>();
+fn answers(wire: Wire, calls: &[ToolCall]) -> Vec<Value> {
+    let each = |answer: &dyn Fn(&ToolCall) -> Value| calls.iter().map(answer).collect::<Vec<Value>>();
     let in_one = |key: &str, blocks: Vec<Value>| {
         let message = json!({"role": "user", key: blocks});
         if calls.is_empty() {
@@ -171,7 +174,7 @@ fn answers(wire: Wire, calls: &[Called]) -> Vec<Value> {
     match wire {
         Wire::Anthropic => {
             let block =
-                |call: &Called| json!({"type": "tool_result", "tool_use_id": call.id, "content": "ok"});
+                |call: &ToolCall| json!({"type": "tool_result", "tool_use_id": call.id, "content": "ok"});
             in_one("content", each(&block))
         }
         Wire::OpenAiChat => each(&|call| json!({"role": "tool", "tool_call_id": call.id, "content": "ok"})),
@@ -179,7 +182,7 @@ fn answers(wire: Wire, calls: &[Called]) -> Vec<Value> {
             each(&|call| json!({"type": "function_call_output", "call_id": call.id, "output": "ok"}))
         }
         Wire::Gemini => {
-            let response = |call: &Called| {
+            let response = |call: &ToolCall| {
                 let output = json!({"output": "ok"});
                 json!({"functionResponse": {"id": call.id, "name": call.name, "response": output}})
             };

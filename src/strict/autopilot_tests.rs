@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::strict::dialect::Wire;
+use crate::strict::api::Wire;
 
 #[path = "autopilot_agent.rs"]
 mod agent;
@@ -96,7 +96,7 @@ fn arguments_fit_the_schema() {
         },
         "required": ["path", "command", "limit", "mode", "deep", "force", "note"],
     });
-    let tool = Offered {
+    let tool = ToolDefinition {
         name: "t".to_owned(),
         schema,
     };
@@ -105,7 +105,7 @@ fn arguments_fit_the_schema() {
         "deep": {"url": "http://127.0.0.1/"}, "force": false, "note": "note 2",
     });
     assert_eq!(arguments(&tool, 2), expected);
-    let bare = Offered {
+    let bare = ToolDefinition {
         name: "bash".to_owned(),
         schema: Value::Null,
     };

@@ -11,11 +11,10 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::dialect::Rendered;
+use super::counts::InFlight;
+use super::dialect::{Received, Rendered};
 use super::faults::Fault;
-use super::model::Seen;
 use super::reply::{Chunks, Delivery};
-use super::server::InFlight;
 
 /// Time for the bytes before a cut to leave the socket: closing at once could take them along.
 const FLUSH_TIME: Duration = Duration::from_millis(15);
@@ -38,13 +37,13 @@ pub(crate) fn plan(
     rendered: Rendered,
     delivery: &Delivery,
     fault: Option<&Fault>,
-    seen: &Seen,
+    request: &Received,
 ) -> VecDeque<Step> {
     let mut events = rendered.events;
     if delivery.crlf && !rendered.sized {
         events = events.into_iter().map(|event| with_crlf(&event)).collect();
     }
-    let steps = break_events(events.into_iter().map(Step::Write).collect(), fault, seen);
+    let steps = break_events(events.into_iter().map(Step::Write).collect(), fault, request);
     let steps = regroup(steps, delivery.chunks);
     let steps = match fault {
         Some(Fault::CutAfterBytes(bytes)) => cut_bytes(steps, *bytes),
@@ -65,8 +64,8 @@ fn with_crlf(event: &[u8]) -> Bytes {
 }
 
 /// Puts a fault that counts in events in its place.
-fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, seen: &Seen) -> Vec<Step> {
-    let dialect = seen.wire.dialect();
+fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, request: &Received) -> Vec<Step> {
+    let dialect = request.dialect;
     let at = |events: usize| events.min(steps.len());
     match fault {
         Some(Fault::CutAfterEvents(events)) => {
@@ -83,13 +82,13 @@ fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, seen: &Seen) -> Vec
             message,
         }) => {
             steps.truncate(*events);
-            let event = dialect.error_event(seen, steps.len(), kind, message);
+            let event = dialect.error_event(request, steps.len(), kind, message);
             steps.push(Step::Write(event));
         }
         Some(Fault::Garbage { events, bytes }) => steps.insert(at(*events), Step::Write(bytes.clone())),
         Some(Fault::Oversize { events, size }) => {
             let at = at(*events);
-            steps.insert(at, Step::Write(dialect.padding_event(seen, at, *size)));
+            steps.insert(at, Step::Write(dialect.padding_event(request, at, *size)));
         }
         _ => {}
     }
@@ -263,11 +262,11 @@ impl Body for ReplyBody {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dialect::Wire;
+    use super::super::api::Wire;
     use super::*;
 
-    fn seen() -> Seen {
-        Seen::made_up(Wire::Anthropic, "/v1/messages", serde_json::Value::Null)
+    fn request() -> Received {
+        Received::for_test(Wire::Anthropic, "/v1/messages", serde_json::Value::Null)
     }
 
     fn planned(chunks: Chunks, fault: Option<Fault>) -> Vec<Step> {
@@ -276,7 +275,7 @@ mod tests {
             chunks,
             ..Delivery::default()
         };
-        plan(rendered, &delivery, fault.as_ref(), &seen()).into()
+        plan(rendered, &delivery, fault.as_ref(), &request()).into()
     }
 
     fn write(text: &'static str) -> Step {
@@ -323,7 +322,7 @@ mod tests {
             crlf: true,
             ..Delivery::default()
         };
-        let steps: Vec<Step> = plan(rendered, &delivery, None, &seen()).into();
+        let steps: Vec<Step> = plan(rendered, &delivery, None, &request()).into();
         assert_eq!(steps, [write("a\r\n"), Step::Wait(delay), write("b")]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::dialect::Wire;
+use super::api::Wire;
 
 /// The rules that requests are held to. Those marked *own* are stricter than the real APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl Rule {
 /// One violation of one rule by one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The request's number, as in [`Seen::number`](super::Seen::number).
+    /// The request's number, as in [`Received::number`](super::Received::number).
     pub request: usize,
     /// The wire the request came on.
     pub wire: Wire,

@@ -1,148 +1,126 @@
-//! What a wire has to know of itself, and the one shape in which every wire shows a transcript.
+//! A request as the provider received it, and the trait by which each wire reads and answers it.
 
-use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use http::{HeaderMap, Method};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use super::anthropic::Anthropic;
+use super::api::{Endpoint, Wire};
 use super::complaint::{Findings, Rule};
-use super::gemini::Gemini;
-use super::model::Seen;
-use super::ollama::Ollama;
-use super::openai_chat::OpenAiChat;
-use super::openai_responses::OpenAiResponses;
+use super::fields::list;
+use super::memory::Memory;
 use super::reply::Reply;
+use super::transcript::{Role, ToolDefinition, Turn};
 use super::usage::{Segment, Usage};
 
-/// A provider API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Wire {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Chat Completions.
-    OpenAiChat,
-    /// OpenAI Responses.
-    OpenAiResponses,
-    /// Gemini `generateContent`, also as Vertex spells its paths.
-    Gemini,
-    /// Ollama `/api/chat`.
-    Ollama,
+/// The tool by which a model hands its session over.
+pub(crate) const HANDOFF: &str = "session_handoff";
+
+/// One request as the provider received it.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its number, from 1, counted over all requests to this provider.
+    pub number: usize,
+    /// The wire that its path belongs to.
+    pub wire: Wire,
+    /// What it asks for.
+    pub endpoint: Endpoint,
+    /// The method.
+    pub method: Method,
+    /// The path with its query.
+    pub path: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body as it arrived.
+    pub raw: Bytes,
+    /// The body without its content-encoding, parsed; `null` where it cannot be parsed.
+    pub body: Value,
+    /// The part of the transcript that the provider itself stored, which precedes the request's own items
+    /// (Responses: `previous_response_id`, `conversation`).
+    pub stored_history: Vec<Value>,
+    /// When it arrived, in seconds since 1970.
+    pub received: u64,
+    /// What the provider stores between requests.
+    pub(crate) memory: Arc<Memory>,
+    /// How its wire reads and answers it.
+    pub(crate) dialect: &'static dyn Dialect,
 }
 
-impl fmt::Display for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wire::Anthropic => "anthropic",
-            Wire::OpenAiChat => "openai_chat",
-            Wire::OpenAiResponses => "openai_responses",
-            Wire::Gemini => "gemini",
-            Wire::Ollama => "ollama",
-        })
+impl Received {
+    /// The transcript in the request's body, unchanged: `messages`, `input` items or `contents`. Empty where it is
+    /// a single string.
+    pub fn messages(&self) -> &[Value] {
+        list(&self.body, self.dialect.transcript_field())
+    }
+
+    /// The transcript that the model reads: the stored history, then the request's own items, with references to
+    /// stored items resolved.
+    pub fn transcript(&self) -> Vec<Value> {
+        self.dialect.transcript(self)
+    }
+
+    /// The transcript in the shape that all wires share.
+    pub fn turns(&self) -> Vec<Turn> {
+        self.dialect.turns(self)
+    }
+
+    /// The last text of the user, tool results excluded.
+    pub fn last_user_text(&self) -> Option<String> {
+        let turns = self.turns();
+        turns
+            .iter()
+            .rev()
+            .filter(|turn| turn.role == Role::User)
+            .find_map(|turn| turn.texts.last().cloned())
+    }
+
+    /// The client tools on offer.
+    pub fn tools(&self) -> Vec<ToolDefinition> {
+        self.dialect.tools(self)
+    }
+
+    /// The names of the client tools on offer.
+    pub fn tool_names(&self) -> Vec<String> {
+        self.tools().into_iter().map(|tool| tool.name).collect()
+    }
+
+    /// Whether `session_handoff` is on offer.
+    pub fn offers_handoff(&self) -> bool {
+        self.tools().iter().any(|tool| tool.name == HANDOFF)
+    }
+
+    /// Whether the reply is to be streamed.
+    pub fn stream(&self) -> bool {
+        self.dialect.streams(self)
+    }
+
+    /// A header as text; `None` where it is absent or not text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
-impl Wire {
-    pub(crate) fn dialect(self) -> &'static dyn Dialect {
-        match self {
-            Wire::Anthropic => &Anthropic,
-            Wire::OpenAiChat => &OpenAiChat,
-            Wire::OpenAiResponses => &OpenAiResponses,
-            Wire::Gemini => &Gemini,
-            Wire::Ollama => &Ollama,
-        }
-    }
+/// An id that no reply to another request has. It is derived from the request's number and bytes: the same in
+/// every run of a test, different between the sessions of an agent. `slot` tells the ids of one reply apart.
+pub(crate) fn derived_id(prefix: &str, request: &Received, slot: usize) -> String {
+    let mut hasher = Sha256::new_with_prefix(format!("{} {slot} ", request.number));
+    hasher.update(&request.raw);
+    let hex: String = hasher
+        .finalize()
+        .iter()
+        .take(10)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{prefix}{hex}")
 }
 
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Endpoint {
-    /// A reply of the model.
-    Generate,
-    /// The size of a request.
-    CountTokens,
-    /// A shorter transcript in place of a long one (`POST /v1/responses/compact`).
-    Compact,
-    /// What the provider keeps: a response, its input, a conversation; also its version (Ollama).
-    Stored,
-    /// The list of models.
-    Models,
-    /// Its own body back (`POST /v1/embeddings`).
-    Echo,
-    /// Anything else: answered 404.
-    Other,
-}
-
-impl Endpoint {
-    /// Whether requests of this kind are held to the rules.
-    pub(crate) fn is_checked(self) -> bool {
-        matches!(
-            self,
-            Endpoint::Generate | Endpoint::CountTokens | Endpoint::Compact
-        )
-    }
-}
-
-/// Whose turn it is. Tool results are the user's on every wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// System or developer.
-    System,
-    /// The user, and tool results.
-    User,
-    /// The model.
-    Assistant,
-}
-
-/// One message of a transcript, whatever its wire.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Turn {
-    /// Whose it is.
-    pub role: Role,
-    /// Its texts, in order.
-    pub texts: Vec<String>,
-    /// The calls in it, in order.
-    pub calls: Vec<Called>,
-    /// The tool results in it, in order.
-    pub results: Vec<Answered>,
-}
-
-/// A call in the history.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Called {
-    /// Its id.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The arguments, parsed; `null` where they cannot be read.
-    pub arguments: Value,
-}
-
-/// A tool result in the history.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
-    /// The id of the call that it answers.
-    pub id: String,
-    /// Its text.
-    pub text: String,
-}
-
-/// A tool that a request offers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Offered {
-    /// Its name.
-    pub name: String,
-    /// The JSON schema of its arguments; `null` where the provider knows it.
-    pub schema: Value,
-}
-
-/// A body as it will be written: a content type and its events. A JSON body is one event.
+/// A response body before it is written: a content type and its events. A JSON body is one event.
 pub(crate) struct Rendered {
     pub(crate) content_type: &'static str,
     pub(crate) events: Vec<Bytes>,
-    /// Whether the body is sent with a content-length.
+    /// Whether the response has a content-length.
     pub(crate) sized: bool,
 }
 
@@ -164,48 +142,59 @@ impl Rendered {
     }
 }
 
-/// One wire.
-pub(crate) trait Dialect: Sync {
+/// One wire: how its requests are read and checked, and how its answers are written.
+pub(crate) trait Dialect: std::fmt::Debug + Sync {
     /// The field that holds the transcript.
-    fn transcript(&self) -> &'static str {
+    fn transcript_field(&self) -> &'static str {
         "messages"
     }
-    /// The transcript, with what the provider itself held of it.
-    fn turns(&self, seen: &Seen) -> Vec<Turn>;
-    /// The tools that clients run.
-    fn tools(&self, seen: &Seen) -> Vec<Offered>;
-    /// Whether the reply is to be streamed.
-    fn streams(&self, seen: &Seen) -> bool {
-        seen.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
+    /// What the provider stored of the transcript that `body` continues.
+    fn stored_history(&self, _memory: &Memory, _body: &Value) -> Vec<Value> {
+        Vec::new()
     }
-    /// Whether the model thinks before it speaks.
+    /// The transcript that the model reads, in the wire's own shape.
+    fn transcript(&self, request: &Received) -> Vec<Value> {
+        request.messages().to_vec()
+    }
+    /// The transcript that the model reads, in the shape that all wires share.
+    fn turns(&self, request: &Received) -> Vec<Turn>;
+    /// The tools that the client runs.
+    fn tools(&self, request: &Received) -> Vec<ToolDefinition>;
+    /// Whether the reply is to be streamed.
+    fn streams(&self, request: &Received) -> bool {
+        let asked = request.body.get("stream").and_then(Value::as_bool);
+        asked.unwrap_or(false)
+    }
+    /// Whether the model thinks before it answers.
     fn thinks(&self, _body: &Value) -> bool {
         false
     }
-    /// Holds a request to the rules.
-    fn check(&self, seen: &Seen, findings: &mut Findings<'_>);
-    /// What the prompt cache sees of a request, in its order.
-    fn segments(&self, seen: &Seen) -> Vec<Segment>;
+    /// Checks a request against the rules.
+    fn check(&self, request: &Received, findings: &mut Findings<'_>);
+    /// The request as the prompt cache sees it, in order.
+    fn segments(&self, request: &Received) -> Vec<Segment>;
     /// The answer to a token count.
-    fn counted(&self, usage: &Usage) -> Value;
-    /// A reply as a body.
-    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered;
+    fn token_count(&self, usage: &Usage) -> Value;
+    /// A reply as a response body.
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered;
     /// The answer to [`Endpoint::Compact`] and [`Endpoint::Stored`]: a status and a body.
-    fn answer(&self, seen: &Seen, _usage: &Usage) -> (u16, Value) {
-        (404, self.error(404, &format!("Not found: {}", seen.path)))
+    fn answer(&self, request: &Received, _usage: &Usage) -> (u16, Value) {
+        (404, self.error(404, &format!("Not found: {}", request.path)))
     }
-    /// The body of an error answer.
+    /// The body of an error response.
     fn error(&self, status: u16, message: &str) -> Value;
-    /// The body of the answer to a request that breaks a rule.
+    /// The body of the response to a request that breaks a rule.
     fn refusal(&self, rule: Rule, message: &str) -> Value {
         self.error(rule.status(), message)
     }
-    /// The in-stream error event behind the first `at` events of the stream that `seen` gets.
-    fn error_event(&self, seen: &Seen, at: usize, kind: &str, message: &str) -> Bytes;
-    /// A harmless event with so many bytes of padding, at the same place.
-    fn padding_event(&self, seen: &Seen, at: usize, size: usize) -> Bytes;
+    /// The in-stream error event that follows the first `at` events of the stream that answers `request`.
+    fn error_event(&self, request: &Received, at: usize, kind: &str, message: &str) -> Bytes;
+    /// A harmless event with `size` bytes of padding, at the same place.
+    fn padding_event(&self, request: &Received, at: usize, size: usize) -> Bytes;
     /// The list of models.
     fn models(&self) -> Value;
-    /// The name of the header that carries the request's id.
-    fn request_id_header(&self) -> &'static str;
+    /// The name of the response header that carries the request's id.
+    fn request_id_header(&self) -> &'static str {
+        "x-request-id"
+    }
 }

@@ -1,7 +1,7 @@
 //! One request and its answer.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -9,77 +9,97 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::api::Endpoint;
 use super::body::{ReplyBody, plan};
 use super::canonical;
 use super::complaint::{Complaint, Findings, Rule};
-use super::dialect::{Endpoint, Rendered, Wire};
+use super::counts::{Counts, InFlight};
+use super::dialect::{Received, Rendered, derived_id};
 use super::faults::Fault;
-use super::model::Seen;
+use super::memory::Memory;
+use super::model::Model;
+use super::options::Options;
 use super::reply::Reply;
 use super::routes::route;
-use super::server::{InFlight, Shared, lock};
-use super::usage;
+use super::usage::{self, PromptCache};
+use super::wires;
+
+/// What all connections of one provider share.
+pub(crate) struct Shared {
+    model: Box<dyn Model>,
+    options: Options,
+    pub(crate) requests: Mutex<Vec<Arc<Received>>>,
+    pub(crate) complaints: Mutex<Vec<Complaint>>,
+    cache: PromptCache,
+    memory: Arc<Memory>,
+    pub(crate) counts: Counts,
+}
+
+/// Locks `mutex`, even if a model panicked while it held the lock.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Answers one request.
 pub(crate) async fn answer(
     shared: Arc<Shared>,
-    request: Request<Incoming>,
+    incoming: Request<Incoming>,
 ) -> io::Result<Response<ReplyBody>> {
-    let in_flight = shared.begin();
-    let (head, body) = request.into_parts();
+    let in_flight = shared.counts.request();
+    let (head, body) = incoming.into_parts();
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let seen = shared.record(&head, raw).await;
-    let refusal = shared.check(&seen);
-    let dialect = seen.wire.dialect();
+    let request = shared.record(&head, raw).await;
+    let refusal = shared.check(&request);
+    let dialect = request.dialect;
     if let Some((rule, message)) = refusal {
-        return json(&seen, rule.status(), &dialect.refusal(rule, &message), in_flight);
+        return json(
+            &request,
+            rule.status(),
+            &dialect.refusal(rule, &message),
+            in_flight,
+        );
     }
-    let measured = || shared.cache.measure(&dialect.segments(&seen), false);
-    match seen.endpoint {
-        Endpoint::Generate => shared.generate(&seen, in_flight).await,
-        Endpoint::CountTokens => json(&seen, 200, &dialect.counted(&measured()), in_flight),
+    let measured = || shared.cache.measure(&dialect.segments(&request), false);
+    match request.endpoint {
+        Endpoint::Generate => shared.generate(&request, in_flight).await,
+        Endpoint::CountTokens => json(&request, 200, &dialect.token_count(&measured()), in_flight),
         Endpoint::Compact | Endpoint::Stored => {
-            let (status, body) = dialect.answer(&seen, &measured());
-            json(&seen, status, &body, in_flight)
+            let (status, body) = dialect.answer(&request, &measured());
+            json(&request, status, &body, in_flight)
         }
-        Endpoint::Models => json(&seen, 200, &dialect.models(), in_flight),
-        Endpoint::Echo => echo(&seen, in_flight),
+        Endpoint::Models => json(&request, 200, &dialect.models(), in_flight),
+        Endpoint::Echo => echo(&request, in_flight),
         Endpoint::Other => {
-            let body = dialect.error(404, &format!("Not found: {}", seen.path));
-            json(&seen, 404, &body, in_flight)
+            let body = dialect.error(404, &format!("Not found: {}", request.path));
+            json(&request, 404, &body, in_flight)
         }
     }
-}
-
-/// An id that no other request's reply has: made of the request's number and bytes, so that it is the
-/// same in every run of a test, and differs between runs of an agent.
-pub(crate) fn made_up_id(prefix: &str, seen: &Seen, slot: usize) -> String {
-    let mut hasher = Sha256::new_with_prefix(format!("{} {slot} ", seen.number));
-    hasher.update(&seen.raw);
-    let hex: String = hasher
-        .finalize()
-        .iter()
-        .take(10)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{prefix}{hex}")
 }
 
 impl Shared {
-    async fn record(&self, head: &http::request::Parts, raw: Bytes) -> Arc<Seen> {
+    pub(crate) fn new(model: Box<dyn Model>, options: Options) -> Self {
+        Shared {
+            model,
+            options,
+            requests: Mutex::default(),
+            complaints: Mutex::default(),
+            cache: PromptCache::default(),
+            memory: Arc::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    async fn record(&self, head: &http::request::Parts, raw: Bytes) -> Arc<Received> {
         let decoded = decode(&head.headers, &raw).await;
         let (wire, endpoint) = route(&head.method, head.uri.path(), &head.headers);
         let body: Value = serde_json::from_slice(&decoded).unwrap_or(Value::Null);
-        let recalled = match wire {
-            Wire::OpenAiResponses => self.memory.recall(&body),
-            _ => Vec::new(),
-        };
+        let dialect = wires::dialect(wire);
+        let stored_history = dialect.stored_history(&self.memory, &body);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut all = lock(&self.seen);
-        let seen = Arc::new(Seen {
+        let mut all = lock(&self.requests);
+        let request = Arc::new(Received {
             number: all.len() + 1,
             wire,
             endpoint,
@@ -91,66 +111,67 @@ impl Shared {
             headers: head.headers.clone(),
             body,
             raw,
-            recalled,
+            stored_history,
             received: now.as_secs(),
             memory: Arc::clone(&self.memory),
+            dialect,
         });
-        all.push(Arc::clone(&seen));
+        all.push(Arc::clone(&request));
         drop(all);
         if endpoint.is_checked()
             && let Some(key) = canonical::repeated_key(&decoded)
         {
             self.complain(
-                &seen,
+                &request,
                 vec![(
                     Rule::RepeatedKey,
                     format!("the key {key:?} stands twice in one object"),
                 )],
             );
         }
-        seen
+        request
     }
 
     /// Checks a request; the first violation that refuses it, if there is any.
-    fn check(&self, seen: &Seen) -> Option<(Rule, String)> {
+    fn check(&self, request: &Received) -> Option<(Rule, String)> {
         let mut findings = Findings::new(&self.options.ignored);
-        if seen.endpoint.is_checked() {
-            if seen.body.is_object() {
-                seen.wire.dialect().check(seen, &mut findings);
+        if request.endpoint.is_checked() {
+            if request.body.is_object() {
+                request.dialect.check(request, &mut findings);
             } else {
                 findings.add(Rule::Json, "The request body is not valid JSON");
             }
         }
         let mut refusals = findings.list.iter().filter(|(rule, _)| rule.refuses());
         let first = refusals.next().cloned();
-        self.complain(seen, findings.list);
+        self.complain(request, findings.list);
         let complaints: Vec<Complaint> = lock(&self.complaints)
             .iter()
-            .filter(|complaint| complaint.request == seen.number)
+            .filter(|complaint| complaint.request == request.number)
             .cloned()
             .collect();
         if let Some(watch) = &self.options.watch {
-            watch(seen, &complaints);
+            watch(request, &complaints);
         }
         let noted = complaints.into_iter().find(|complaint| complaint.rule.refuses());
         first.or_else(|| noted.map(|complaint| (complaint.rule, complaint.message)))
     }
 
-    fn complain(&self, seen: &Seen, list: Vec<(Rule, String)>) {
+    fn complain(&self, request: &Received, list: Vec<(Rule, String)>) {
         let allowed = |rule: &Rule| !self.options.ignored.contains(rule);
         let list = list.into_iter().filter(|(rule, _)| allowed(rule));
         lock(&self.complaints).extend(list.map(|(rule, message)| Complaint {
-            request: seen.number,
-            wire: seen.wire,
+            request: request.number,
+            wire: request.wire,
             rule,
             message,
         }));
     }
 
-    async fn generate(&self, seen: &Seen, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
-        let reply = self.model.reply(seen);
+    async fn generate(&self, request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
+        let reply = self.model.reply(request);
         tokio::time::sleep(reply.delivery.head_delay).await;
-        let mut response = self.respond(seen, &reply, in_flight).await?;
+        let mut response = self.respond(request, &reply, in_flight).await?;
         for (name, value) in &reply.headers {
             let name = HeaderName::try_from(name).map_err(io::Error::other)?;
             let value = HeaderValue::try_from(value).map_err(io::Error::other)?;
@@ -161,18 +182,18 @@ impl Shared {
 
     async fn respond(
         &self,
-        seen: &Seen,
+        request: &Received,
         reply: &Reply,
         mut in_flight: InFlight,
     ) -> io::Result<Response<ReplyBody>> {
-        let dialect = seen.wire.dialect();
+        let dialect = request.dialect;
         match &reply.fault {
             Some(Fault::Status {
                 status,
                 retry_after,
                 message,
             }) => {
-                let mut response = json(seen, *status, &dialect.error(*status, message), in_flight)?;
+                let mut response = json(request, *status, &dialect.error(*status, message), in_flight)?;
                 if let Some(seconds) = retry_after {
                     response
                         .headers_mut()
@@ -186,7 +207,7 @@ impl Shared {
                 body,
             }) => {
                 let code = StatusCode::from_u16(*status).map_err(io::Error::other)?;
-                response(seen, code, content_type, body.clone(), in_flight)
+                response(request, code, content_type, body.clone(), in_flight)
             }
             Some(Fault::NoAnswer) => {
                 in_flight.finish();
@@ -197,23 +218,23 @@ impl Shared {
             }
             Some(Fault::OutOfScript) => {
                 let message = "the script has no reply left for this request";
-                self.complain(seen, vec![(Rule::Script, message.to_owned())]);
-                json(seen, 400, &dialect.error(400, message), in_flight)
+                self.complain(request, vec![(Rule::Script, message.to_owned())]);
+                json(request, 400, &dialect.error(400, message), in_flight)
             }
-            _ => self.speak(seen, reply, in_flight).await,
+            _ => self.speak(request, reply, in_flight).await,
         }
     }
 
     async fn speak(
         &self,
-        seen: &Seen,
+        request: &Received,
         reply: &Reply,
         in_flight: InFlight,
     ) -> io::Result<Response<ReplyBody>> {
-        let dialect = seen.wire.dialect();
-        let mut usage = self.cache.measure(&dialect.segments(seen), true);
+        let dialect = request.dialect;
+        let mut usage = self.cache.measure(&dialect.segments(request), true);
         usage.output = usage::output(reply);
-        let mut rendered: Rendered = dialect.render(seen, reply, &usage);
+        let mut rendered: Rendered = dialect.render(request, reply, &usage);
         if reply.delivery.gzip {
             rendered.events = gzip(rendered.events).await?;
         }
@@ -226,11 +247,11 @@ impl Shared {
             Some(Fault::CutAfterBytes(_) | Fault::CutAfterEvents(_))
         );
         let announced = (sized && (reply.fault.is_none() || cut)).then_some(length as u64);
-        let steps = plan(rendered, &reply.delivery, reply.fault.as_ref(), seen);
+        let steps = plan(rendered, &reply.delivery, reply.fault.as_ref(), request);
         let builder = Response::builder()
             .header(header::CONTENT_TYPE, content_type)
             .header(header::CACHE_CONTROL, "no-cache")
-            .header(dialect.request_id_header(), made_up_id("req_", seen, 0));
+            .header(dialect.request_id_header(), derived_id("req_", request, 0));
         let builder = if reply.delivery.gzip {
             builder.header(header::CONTENT_ENCODING, "gzip")
         } else {
@@ -260,10 +281,15 @@ async fn gzip(events: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
 }
 
 /// A JSON response that is written at once.
-fn json(seen: &Seen, status: u16, body: &Value, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
+fn json(
+    request: &Received,
+    status: u16,
+    body: &Value,
+    in_flight: InFlight,
+) -> io::Result<Response<ReplyBody>> {
     let status = StatusCode::from_u16(status).map_err(io::Error::other)?;
     response(
-        seen,
+        request,
         status,
         "application/json",
         body.to_string().into(),
@@ -273,7 +299,7 @@ fn json(seen: &Seen, status: u16, body: &Value, in_flight: InFlight) -> io::Resu
 
 /// A response that is written at once.
 fn response(
-    seen: &Seen,
+    request: &Received,
     status: StatusCode,
     content_type: &str,
     body: Bytes,
@@ -281,7 +307,7 @@ fn response(
 ) -> io::Result<Response<ReplyBody>> {
     in_flight.finish();
     // A HEAD request gets the head alone.
-    let body = if seen.method == Method::HEAD {
+    let body = if request.method == Method::HEAD {
         Bytes::new()
     } else {
         body
@@ -290,17 +316,17 @@ fn response(
         .status(status)
         .header(header::CONTENT_TYPE, content_type)
         .header(
-            seen.wire.dialect().request_id_header(),
-            made_up_id("req_", seen, 0),
+            request.dialect.request_id_header(),
+            derived_id("req_", request, 0),
         )
         .body(ReplyBody::whole(body, in_flight))
         .map_err(io::Error::other)
 }
 
 /// The request's body as it came; each of its headers as `x-echo-NAME`.
-fn echo(seen: &Seen, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
-    let mut response = Response::new(ReplyBody::whole(seen.raw.clone(), in_flight));
-    for (name, value) in &seen.headers {
+fn echo(request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
+    let mut response = Response::new(ReplyBody::whole(request.raw.clone(), in_flight));
+    for (name, value) in &request.headers {
         let echoed = format!("x-echo-{name}");
         if let Ok(echoed) = HeaderName::try_from(echoed) {
             response.headers_mut().append(echoed, value.clone());

@@ -7,8 +7,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::complaint::Findings;
-use super::model::Seen;
+use super::dialect::Received;
 use super::usage::Usage;
+use super::wires::dialect;
 use super::*;
 
 macro_rules! golden {
@@ -56,16 +57,16 @@ fn shapes(stream: &str) -> Vec<Value> {
     shapes
 }
 
-fn seen(wire: Wire, path: &str, request: &str) -> Seen {
+fn received(wire: Wire, path: &str, request: &str) -> Received {
     let mut body = json(request);
     if wire == Wire::Ollama {
         body = json!({"model": "qwen3-coder", "messages": [{"role": "user", "content": "Go on."}]});
     }
-    Seen::made_up(wire, path, body)
+    Received::for_test(wire, path, body)
 }
 
-fn streamed(seen: &Seen, reply: &Reply) -> String {
-    let rendered = seen.wire.dialect().render(seen, reply, &Usage::default());
+fn streamed(received: &Received, reply: &Reply) -> String {
+    let rendered = received.dialect.render(received, reply, &Usage::default());
     String::from_utf8(rendered.events.concat()).unwrap()
 }
 
@@ -86,18 +87,21 @@ fn streams_have_the_keys_of_the_goldens_in_their_order() {
     let gemini = golden!("gemini/01_request_upstream.json");
     let cases = [
         (
-            seen(Wire::OpenAiResponses, "/v1/responses", responses),
+            received(Wire::OpenAiResponses, "/v1/responses", responses),
             golden!("openai_responses/03_leg1.sse"),
         ),
-        (seen(Wire::Gemini, GEMINI, gemini), golden!("gemini/03_leg1.sse")),
         (
-            seen(Wire::Ollama, "/api/chat", "{}"),
+            received(Wire::Gemini, GEMINI, gemini),
+            golden!("gemini/03_leg1.sse"),
+        ),
+        (
+            received(Wire::Ollama, "/api/chat", "{}"),
             golden!("ollama/03_leg1.ndjson"),
         ),
     ];
-    for (seen, golden) in cases {
-        let stream = streamed(&seen, &handing_over());
-        assert_eq!(shapes(&stream), shapes(golden), "{}", seen.wire);
+    for (received, golden) in cases {
+        let stream = streamed(&received, &handing_over());
+        assert_eq!(shapes(&stream), shapes(golden), "{}", received.wire);
     }
 }
 
@@ -108,12 +112,15 @@ fn mixed_batches_have_the_keys_of_the_goldens_in_their_order() {
         .call("session_handoff", json!({"prompt": "Goal: …"}))
         .call("read_file", json!({"path": "src/import/reader.rs"}));
     let responses = golden!("openai_responses/01_request_upstream.json");
-    let stream = streamed(&seen(Wire::OpenAiResponses, "/v1/responses", responses), &reply);
+    let stream = streamed(
+        &received(Wire::OpenAiResponses, "/v1/responses", responses),
+        &reply,
+    );
     assert_eq!(
         shapes(&stream),
         shapes(golden!("openai_responses/20_mixed_upstream.sse"))
     );
-    let mut gemini = seen(Wire::Gemini, GEMINI, golden!("gemini/01_request_upstream.json"));
+    let mut gemini = received(Wire::Gemini, GEMINI, golden!("gemini/01_request_upstream.json"));
     gemini.body["generationConfig"] = json!({});
     let stream = streamed(&gemini, &reply);
     assert_eq!(shapes(&stream), shapes(golden!("gemini/20_mixed_upstream.sse")));
@@ -121,23 +128,23 @@ fn mixed_batches_have_the_keys_of_the_goldens_in_their_order() {
 
 #[test]
 fn whole_replies_have_the_keys_of_the_goldens_in_their_order() {
-    let mut responses = seen(
+    let mut responses = received(
         Wire::OpenAiResponses,
         "/v1/responses",
         golden!("openai_responses/01_request_upstream.json"),
     );
     responses.body["stream"] = json!(false);
-    let gemini = seen(
+    let gemini = received(
         Wire::Gemini,
         "/v1beta/models/gemini-4-argon:generateContent",
         golden!("gemini/01_request_upstream.json"),
     );
-    for (seen, golden) in [
+    for (received, golden) in [
         (responses, golden!("openai_responses/02_response_handoff.json")),
         (gemini, golden!("gemini/02_response_handoff.json")),
     ] {
-        let whole = json(&streamed(&seen, &handing_over()));
-        assert_eq!(shape(&whole), shape(&json(golden)), "{}", seen.wire);
+        let whole = json(&streamed(&received, &handing_over()));
+        assert_eq!(shape(&whole), shape(&json(golden)), "{}", received.wire);
     }
 }
 
@@ -147,7 +154,7 @@ fn errors_have_the_shape_of_the_goldens() {
         (Wire::OpenAiResponses, golden!("openai_responses/30_error.json")),
         (Wire::Gemini, golden!("gemini/30_error.json")),
     ] {
-        let error = wire.dialect().error(503, "handoff proxy: second leg failed");
+        let error = dialect(wire).error(503, "handoff proxy: second leg failed");
         assert_eq!(shape(&error), shape(&json(golden)), "{wire}");
     }
 }
@@ -155,8 +162,8 @@ fn errors_have_the_shape_of_the_goldens() {
 /// The rules that a request breaks, but for its thinking, which this provider did not make.
 fn broken(wire: Wire, path: &str, request: &str) -> BTreeSet<String> {
     let mut findings = Findings::new(&[Rule::ForeignThinking]);
-    let seen = seen(wire, path, request);
-    wire.dialect().check(&seen, &mut findings);
+    let received = received(wire, path, request);
+    dialect(wire).check(&received, &mut findings);
     findings
         .list
         .iter()

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method};
 
-use super::dialect::{Endpoint, Wire};
+use super::api::{Endpoint, Wire};
 
 /// One row per path. `*` stands for one segment, or for the rest of one. What is not here is answered 404.
 static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::canonical;
 use super::reply::{Part, Reply};
 
 /// Bytes of canonical JSON that count as one token: a common rule of thumb, and monotone with size.
@@ -16,6 +18,15 @@ pub(crate) struct Segment {
     pub(crate) text: String,
     /// Whether the request asks for the cache to be written up to here.
     pub(crate) mark: bool,
+}
+
+/// Segments without a cache mark, one for each of `parts`.
+pub(crate) fn unmarked<'a>(parts: impl Iterator<Item = &'a Value>) -> Vec<Segment> {
+    let segment = |part| Segment {
+        text: canonical::text(part),
+        mark: false,
+    };
+    parts.map(segment).collect()
 }
 
 /// The tokens of one request and its reply.

@@ -61,7 +61,7 @@ async fn responses_are_stored_gone_on_with_and_forgotten() {
     let (_, second) = post(next.clone()).await;
     assert_eq!(second["previous_response_id"], id);
     let last = provider.requests().pop().unwrap();
-    assert_eq!((last.recalled.len(), last.turns().len()), (2, 3));
+    assert_eq!((last.stored_history.len(), last.turns().len()), (2, 3));
     assert_eq!(last.last_user_text().as_deref(), Some("And?"));
     let path = format!("/v1/responses/{id}");
     assert_eq!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_proxy::store::Store;
 use baton_proxy::store::sqlite::{self, SqliteStore};
-use baton_proxy::strict::{Options, Reply, Seen, Strict};
+use baton_proxy::strict::{Options, Received, Reply, Strict};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -79,7 +79,7 @@ impl Program {
 }
 
 /// The model hands over when it is told a number.
-fn model(seen: &Seen) -> Reply {
+fn model(seen: &Received) -> Reply {
     let pause = Duration::from_millis(3);
     if texts(seen.messages()) == [format!("u: {PROMPT}")] {
         return Reply::text("Fresh. On with the reader.").deltas(3).delay(pause);
@@ -193,7 +193,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_program_leaves_no_request_behind() {
-    let slow = |_: &Seen| {
+    let slow = |_: &Received| {
         Reply::text("A long answer.")
             .deltas(1)
             .delay(Duration::from_millis(500))

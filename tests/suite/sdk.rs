@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::strict::{Autopilot, Fault, Model, Options, Reply, Role, Seen, Strict};
+use baton_proxy::strict::{Autopilot, Fault, Model, Options, Received, Reply, Role, Strict};
 
 /// How often a later leg is tried again, here; the `lost` fault outlasts it.
 const RETRIES: usize = 1;
@@ -117,7 +117,7 @@ fn judge(runner: &Runner, script: &str) {
 }
 
 /// The requests for a reply, by the run that they belong to.
-fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Seen>>> {
+fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Received>>> {
     let mut runs: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for seen in provider.generations() {
         let run = seen.header("x-judge-run").expect("every request names its run");
@@ -127,7 +127,7 @@ fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Seen>>> {
 }
 
 /// Each task begins in a context of its own, and grows to the same size as the one before.
-fn sawtooth(run: &str, requests: &[Arc<Seen>]) {
+fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let mut teeth: Vec<Vec<(usize, usize)>> = Vec::new();
     for seen in requests {
         assert!(
@@ -173,7 +173,7 @@ fn sawtooth(run: &str, requests: &[Arc<Seen>]) {
 }
 
 /// Whether the model has not said anything yet.
-fn opens_a_task(seen: &Seen) -> bool {
+fn opens_a_task(seen: &Received) -> bool {
     seen.turns().iter().all(|turn| turn.role != Role::Assistant)
 }
 
@@ -185,7 +185,7 @@ struct Judged {
 }
 
 impl Model for Judged {
-    fn reply(&self, seen: &Seen) -> Reply {
+    fn reply(&self, seen: &Received) -> Reply {
         if self.fails(seen) {
             return Reply::failing(Fault::Status {
                 status: 529,
@@ -201,7 +201,7 @@ impl Model for Judged {
 }
 
 impl Judged {
-    fn fails(&self, seen: &Seen) -> bool {
+    fn fails(&self, seen: &Received) -> bool {
         let second = opens_a_task(seen) && String::from_utf8_lossy(&seen.raw).contains("#task 2/");
         let times = match seen.header("x-judge-fault") {
             Some("first") => 1,

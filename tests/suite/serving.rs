@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 
-use baton_proxy::strict::{Options, Reply, Seen, Strict};
+use baton_proxy::strict::{Options, Received, Reply, Strict};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::harness::program::{Program, config_for};
 use crate::harness::scene::{PROMPT, handoff, history, texts};
 use crate::harness::{AgentSide, client, post, temp};
 
-fn model(seen: &Seen) -> Reply {
+fn model(seen: &Received) -> Reply {
     match texts(seen.messages()) == [format!("u: {PROMPT}")] {
         true => Reply::text("Fresh."),
         false => handoff(),
@@ -81,7 +81,7 @@ async fn the_greeting_ends_with_the_line_to_paste_and_the_log_is_short() {
 async fn a_handoff_is_an_event_of_its_own() {
     let key = format!("sk-ant-{}{}AA", "api03-", "aB3_".repeat(23) + "x");
     let reason = format!("hunter2, then {key}");
-    let model = move |seen: &Seen| match model(seen) {
+    let model = move |seen: &Received| match model(seen) {
         fired if fired == handoff() => {
             Reply::text("").call("session_handoff", json!({"prompt": PROMPT, "reason": reason}))
         }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::strict::{Model, Reply, Role, Seen, Turn};
+use crate::strict::{Model, Received, Reply, Role, Turn};
 use crate::tools::TOOL_NAME;
 
 /// How long the story is.
@@ -104,7 +104,7 @@ pub(super) const TOOLS: [(&str, &str, &[&str]); 3] = [
 ];
 
 impl Model for Script {
-    fn reply(&self, seen: &Seen) -> Reply {
+    fn reply(&self, seen: &Received) -> Reply {
         let turns = seen.turns();
         let Some((at, task)) = turns.iter().enumerate().rev().find_map(told) else {
             return Reply::text("What shall I do?");

@@ -20,7 +20,7 @@ use crate::mark::seal::SealKey;
 use crate::proxy::{App, server};
 use crate::store::memory::MemoryStore;
 use crate::store::{HandoffFilter, SharedStore};
-use crate::strict::{Options, Role, Seen, Strict, Turn};
+use crate::strict::{Options, Received, Role, Strict, Turn};
 
 /// Requests after which a story that does not end is given up: more than the longest one has.
 const MOST_REQUESTS: usize = 1000;
@@ -145,7 +145,7 @@ pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story,
 fn example(
     dress: &Dress,
     handoffs: &[HandedOver],
-    both_sides: &[(Bytes, Option<Arc<Seen>>)],
+    both_sides: &[(Bytes, Option<Arc<Received>>)],
 ) -> Option<Example> {
     let turn = (handoffs.last()?.turn + 2).min(both_sides.len());
     let (received, sent) = both_sides.get(turn - 1)?;
@@ -188,7 +188,12 @@ impl Story {
         }
     }
 
-    async fn note(&mut self, asked: &Asked, legs: &[Arc<Seen>], store: &SharedStore) -> Result<(), Failure> {
+    async fn note(
+        &mut self,
+        asked: &Asked,
+        legs: &[Arc<Received>],
+        store: &SharedStore,
+    ) -> Result<(), Failure> {
         let turn = self.turns.len() + 1;
         let fired = self.fired(turn, store).await?;
         let measured = Measured {
@@ -236,9 +241,9 @@ impl Totals {
 
 impl Outline {
     /// `seen` only tells the wire: both sides of the proxy speak the same one.
-    fn of(dress: &Dress, seen: &Seen, body: Value, bytes: usize) -> Self {
+    fn of(dress: &Dress, seen: &Received, body: Value, bytes: usize) -> Self {
         let messages = body[dress.list].as_array().map_or(0, Vec::len);
-        let turns = Seen { body, ..seen.clone() }.turns();
+        let turns = Received { body, ..seen.clone() }.turns();
         Self {
             bytes,
             messages,

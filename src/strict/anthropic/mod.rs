@@ -12,35 +12,39 @@ use serde_json::{Value, json};
 
 use super::canonical;
 use super::complaint::Findings;
-use super::dialect::{Answered, Called, Dialect, Offered, Rendered, Role, Turn};
+use super::dialect::{Dialect, Received, Rendered};
 use super::fields::{list, text};
-use super::model::Seen;
 use super::reply::Reply;
+use super::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 use super::usage::{Segment, Usage};
 
 /// The dialect. It has no state.
+#[derive(Debug)]
 pub(crate) struct Anthropic;
 
 impl Dialect for Anthropic {
-    fn turns(&self, seen: &Seen) -> Vec<Turn> {
-        list(&seen.body, "messages").iter().map(turn).collect()
+    fn turns(&self, request: &Received) -> Vec<Turn> {
+        list(&request.body, "messages").iter().map(turn).collect()
     }
 
-    fn tools(&self, seen: &Seen) -> Vec<Offered> {
-        list(&seen.body, "tools").iter().filter_map(offered).collect()
+    fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
+        list(&request.body, "tools")
+            .iter()
+            .filter_map(tool_definition)
+            .collect()
     }
 
-    fn streams(&self, seen: &Seen) -> bool {
-        let asked = seen.body.get("stream").and_then(Value::as_bool);
-        asked.unwrap_or_else(|| seen.path.contains(":streamRawPredict"))
+    fn streams(&self, request: &Received) -> bool {
+        let asked = request.body.get("stream").and_then(Value::as_bool);
+        asked.unwrap_or_else(|| request.path.contains(":streamRawPredict"))
     }
 
-    fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
-        rules::check(seen, findings);
+    fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        rules::check(request, findings);
     }
 
-    fn segments(&self, seen: &Seen) -> Vec<Segment> {
-        let body = &seen.body;
+    fn segments(&self, request: &Received) -> Vec<Segment> {
+        let body = &request.body;
         let mut out: Vec<Segment> = list(body, "tools").iter().map(segment).collect();
         out.extend(as_blocks(body.get("system")).iter().map(segment));
         for message in list(body, "messages") {
@@ -54,12 +58,12 @@ impl Dialect for Anthropic {
         out
     }
 
-    fn counted(&self, usage: &Usage) -> Value {
+    fn token_count(&self, usage: &Usage) -> Value {
         json!({"input_tokens": usage.prompt()})
     }
 
-    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-        render::render(seen, reply, usage)
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+        render::render(request, reply, usage)
     }
 
     fn error(&self, status: u16, message: &str) -> Value {
@@ -67,12 +71,12 @@ impl Dialect for Anthropic {
         json!({"type": "error", "error": error, "request_id": "req_strict"})
     }
 
-    fn error_event(&self, _: &Seen, _: usize, kind: &str, message: &str) -> Bytes {
+    fn error_event(&self, _: &Received, _: usize, kind: &str, message: &str) -> Bytes {
         let error = json!({"type": "error", "error": {"type": kind, "message": message}});
         render::event("error", &error)
     }
 
-    fn padding_event(&self, _: &Seen, _: usize, size: usize) -> Bytes {
+    fn padding_event(&self, _: &Received, _: usize, size: usize) -> Bytes {
         render::event("ping", &json!({"type": "ping", "padding": "x".repeat(size)}))
     }
 
@@ -140,10 +144,10 @@ fn segment(block: &Value) -> Segment {
     }
 }
 
-fn offered(tool: &Value) -> Option<Offered> {
+fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     let name = tool.get("name")?.as_str()?.to_owned();
     let schema = tool.get("input_schema").cloned().unwrap_or(Value::Null);
-    Some(Offered { name, schema })
+    Some(ToolDefinition { name, schema })
 }
 
 fn turn(message: &Value) -> Turn {
@@ -152,21 +156,16 @@ fn turn(message: &Value) -> Turn {
         "system" => Role::System,
         _ => Role::User,
     };
-    let mut turn = Turn {
-        role,
-        texts: Vec::new(),
-        calls: Vec::new(),
-        results: Vec::new(),
-    };
+    let mut turn = Turn::new(role);
     for block in as_blocks(message.get("content")) {
         match text(&block, "type") {
             "text" => turn.texts.push(text(&block, "text").to_owned()),
-            "tool_use" => turn.calls.push(Called {
+            "tool_use" => turn.calls.push(ToolCall {
                 id: text(&block, "id").to_owned(),
                 name: text(&block, "name").to_owned(),
                 arguments: block.get("input").cloned().unwrap_or(Value::Null),
             }),
-            "tool_result" => turn.results.push(Answered {
+            "tool_result" => turn.results.push(ToolResult {
                 id: text(&block, "tool_use_id").to_owned(),
                 text: as_blocks(block.get("content"))
                     .iter()

@@ -5,17 +5,20 @@ use serde_json::{Value, json};
 
 use super::binding::Prefix;
 use super::text;
-use crate::strict::dialect::Rendered;
-use crate::strict::exchange::made_up_id;
-use crate::strict::model::Seen;
+use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::strict::usage::Usage;
 
-pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-    let blocks = blocks(seen, reply);
-    if !seen.stream() {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    let blocks = blocks(request, reply);
+    if !request.stream() {
         let content: Vec<Value> = blocks.into_iter().map(|block| block.whole).collect();
-        return Rendered::json(&message(seen, content, &stop_fields(reply), final_usage(usage)));
+        return Rendered::json(&message(
+            request,
+            content,
+            &stop_fields(reply),
+            final_usage(usage),
+        ));
     }
     let mut start_usage = final_usage(usage);
     start_usage["output_tokens"] = json!(usage.output.min(1));
@@ -23,7 +26,7 @@ pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
         json!({"ephemeral_5m_input_tokens": usage.cache_write, "ephemeral_1h_input_tokens": 0});
     start_usage["service_tier"] = json!("standard");
     let unstopped = json!({"stop_reason": null, "stop_sequence": null, "stop_details": null});
-    let start = message(seen, Vec::new(), &unstopped, start_usage);
+    let start = message(request, Vec::new(), &unstopped, start_usage);
     let mut events = vec![event(
         "message_start",
         &json!({"type": "message_start", "message": start}),
@@ -45,10 +48,10 @@ pub(super) fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-fn message(seen: &Seen, content: Vec<Value>, stop: &Value, usage: Value) -> Value {
+fn message(request: &Received, content: Vec<Value>, stop: &Value, usage: Value) -> Value {
     json!({
-        "id": made_up_id("msg_", seen, 0), "type": "message", "role": "assistant",
-        "model": text(&seen.body, "model"), "content": content, "stop_reason": stop["stop_reason"],
+        "id": derived_id("msg_", request, 0), "type": "message", "role": "assistant",
+        "model": text(&request.body, "model"), "content": content, "stop_reason": stop["stop_reason"],
         "stop_sequence": stop["stop_sequence"], "stop_details": stop["stop_details"], "usage": usage,
     })
 }
@@ -81,12 +84,12 @@ struct Block {
 }
 
 /// The reply's blocks; thinking is signed over the request and the blocks before it.
-fn blocks(seen: &Seen, reply: &Reply) -> Vec<Block> {
-    let omitted = seen
+fn blocks(request: &Received, reply: &Reply) -> Vec<Block> {
+    let omitted = request
         .body
         .get("thinking")
         .is_some_and(|thinking| text(thinking, "display") == "omitted");
-    let mut prefix = Prefix::whole(&seen.body);
+    let mut prefix = Prefix::whole(&request.body);
     prefix.enter_role("assistant");
     let mut out = Vec::new();
     for (at, part) in reply.parts.iter().enumerate() {
@@ -105,7 +108,7 @@ fn blocks(seen: &Seen, reply: &Reply) -> Vec<Block> {
             ),
             Part::Text(said) => (json!({"type": "text", "text": said}), None),
             Part::Call { id, name, arguments } => {
-                let id = id.clone().unwrap_or_else(|| made_up_id("toolu_", seen, at));
+                let id = id.clone().unwrap_or_else(|| derived_id("toolu_", request, at));
                 (call(&id, name, arguments), Some(arguments.text()))
             }
             Part::Block(whole) => (whole.clone(), None),

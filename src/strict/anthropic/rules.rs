@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::binding::{Broken, Prefix, seal_of};
 use super::{calls, list, text};
+use crate::strict::api::Endpoint;
 use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Endpoint;
-use crate::strict::model::Seen;
+use crate::strict::dialect::Received;
 
 /// Explicit cache breakpoints that one request may carry.
 const MAX_CACHE_MARKS: usize = 4;
@@ -46,9 +46,9 @@ const ASSISTANT_BLOCKS: [&str; 18] = [
 const SYSTEM_BLOCKS: [&str; 3] = ["text", "tool_addition", "tool_removal"];
 
 /// Holds a request to all of them.
-pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
-    let body = &seen.body;
-    check_head(seen, findings);
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    let body = &request.body;
+    check_head(request, findings);
     check_tools(body, findings);
     check_cache_marks(body, findings);
     check_system(body, findings);
@@ -66,30 +66,30 @@ pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
     check_binding(body, messages, findings);
 }
 
-fn check_head(seen: &Seen, findings: &mut Findings<'_>) {
-    let vertex = seen.path.contains(":rawPredict") || seen.path.contains(":streamRawPredict");
-    let counted = seen.endpoint == Endpoint::CountTokens;
-    if vertex && text(&seen.body, "anthropic_version") != "vertex-2023-10-16" {
+fn check_head(request: &Received, findings: &mut Findings<'_>) {
+    let vertex = request.path.contains(":rawPredict") || request.path.contains(":streamRawPredict");
+    let counted = request.endpoint == Endpoint::CountTokens;
+    if vertex && text(&request.body, "anthropic_version") != "vertex-2023-10-16" {
         findings.add(Rule::Required, "anthropic_version: Field required");
-    } else if !vertex && seen.header("anthropic-version").is_none() {
+    } else if !vertex && request.header("anthropic-version").is_none() {
         findings.add(Rule::Required, "anthropic-version: header is required");
     }
     // Vertex has the model in the path, but for counts.
-    let named = !text(&seen.body, "model").is_empty();
+    let named = !text(&request.body, "model").is_empty();
     if !named && (!vertex || counted) {
         findings.add(Rule::Required, "model: Field required");
     } else if named && vertex && !counted {
         findings.add(Rule::Required, "model: Extra inputs are not permitted");
     }
-    let max_tokens = seen.body.get("max_tokens");
-    if seen.endpoint == Endpoint::Generate && max_tokens.and_then(Value::as_u64).is_none() {
+    let max_tokens = request.body.get("max_tokens");
+    if request.endpoint == Endpoint::Generate && max_tokens.and_then(Value::as_u64).is_none() {
         findings.add(Rule::Required, "max_tokens: Field required");
     }
-    let choice = seen
+    let choice = request
         .body
         .get("tool_choice")
         .map_or("", |choice| text(choice, "type"));
-    let thinking = seen
+    let thinking = request
         .body
         .get("thinking")
         .map_or("", |thinking| text(thinking, "type"));

@@ -5,27 +5,27 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::strict::api::{Endpoint, Wire};
 use crate::strict::complaint::Rule;
-use crate::strict::dialect::{Endpoint, Wire};
 use crate::strict::reply::Part;
 
 mod streams;
 
-fn seen(body: Value) -> Seen {
-    let mut seen = Seen::made_up(Wire::Anthropic, "/v1/messages", body);
+fn received(body: Value) -> Received {
+    let mut received = Received::for_test(Wire::Anthropic, "/v1/messages", body);
     let version = HeaderValue::from_static("2023-06-01");
-    seen.headers.insert("anthropic-version", version);
-    seen
+    received.headers.insert("anthropic-version", version);
+    received
 }
 
-fn found(seen: &Seen) -> Vec<(Rule, String)> {
+fn found(received: &Received) -> Vec<(Rule, String)> {
     let mut findings = Findings::new(&[]);
-    Anthropic.check(seen, &mut findings);
+    Anthropic.check(received, &mut findings);
     findings.list
 }
 
 fn rules(body: Value) -> Vec<Rule> {
-    found(&seen(body)).into_iter().map(|(rule, _)| rule).collect()
+    found(&received(body)).into_iter().map(|(rule, _)| rule).collect()
 }
 
 fn request(messages: Value) -> Value {
@@ -38,7 +38,7 @@ fn request(messages: Value) -> Value {
 
 /// The content that the provider answers `body` with.
 fn answer(body: &Value, reply: &Reply) -> Value {
-    let rendered = Anthropic.render(&seen(body.clone()), reply, &Usage::default());
+    let rendered = Anthropic.render(&received(body.clone()), reply, &Usage::default());
     let message: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
     message["content"].clone()
 }
@@ -75,7 +75,7 @@ fn conversation() -> Value {
 
 #[test]
 fn a_correct_conversation_passes() {
-    assert_eq!(found(&seen(conversation())), []);
+    assert_eq!(found(&received(conversation())), []);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn equal_values_in_another_spelling_pass() {
     for (key, value) in [("max_tokens", json!(1)), ("tool_choice", json!({"type": "none"}))] {
         body[key] = value;
     }
-    assert_eq!(found(&seen(body)), []);
+    assert_eq!(found(&received(body)), []);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn neighbouring_messages_of_one_role_are_one() {
     let messages = body["messages"].as_array_mut().unwrap();
     let text = messages[1]["content"].as_array_mut().unwrap().split_off(1);
     messages.insert(2, json!({"role": "assistant", "content": text}));
-    assert_eq!(found(&seen(body)), []);
+    assert_eq!(found(&received(body)), []);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_came_before_thinking_is_bound() {
     for (place, value) in changes {
         let mut body = conversation();
         *body.pointer_mut(place).unwrap() = value;
-        let list = found(&seen(body));
+        let list = found(&received(body));
         let (_, message) = list.iter().find(|(rule, _)| *rule == Rule::Binding).expect(place);
         assert!(
             message.contains("Invalid \"signature\" in \"thinking\" block"),
@@ -137,7 +137,7 @@ fn a_lost_or_added_message_breaks_the_binding_behind_it() {
     let mut body = conversation();
     let extra = json!({"role": "system", "content": "Hurry."});
     body["messages"].as_array_mut().unwrap().insert(5, extra);
-    let list = found(&seen(body));
+    let list = found(&received(body));
     assert_eq!(list.len(), 1);
     assert!(list[0].1.starts_with("messages.6.content.0: "), "{}", list[0].1);
 }
@@ -159,11 +159,11 @@ fn thinking_may_go_from_either_end_but_not_from_the_middle() {
         for at in &removed {
             body["messages"][at]["content"].as_array_mut().unwrap().remove(0);
         }
-        assert_eq!(found(&seen(body)), [], "{removed:?}");
+        assert_eq!(found(&received(body)), [], "{removed:?}");
     }
     let mut body = conversation();
     body["messages"][3]["content"].as_array_mut().unwrap().remove(0);
-    let list = found(&seen(body));
+    let list = found(&received(body));
     assert_eq!(list.len(), 1);
     assert!(list[0].1.contains("is missing"), "{}", list[0].1);
 }
@@ -175,7 +175,7 @@ fn thinking_that_was_removed_stays_out() {
     let content = answer(&body, &Reply::new().thinking("Later.").say("Done."));
     push(&mut body, "assistant", content);
     push(&mut body, "user", json!("Go on."));
-    assert_eq!(found(&seen(body.clone())), []);
+    assert_eq!(found(&received(body.clone())), []);
     body["messages"][5]["content"]
         .as_array_mut()
         .unwrap()
@@ -189,7 +189,7 @@ fn redacted_thinking_is_bound_too() {
     let content = answer(&body, &Reply::new().part(Part::Redacted).say("Done."));
     push(&mut body, "assistant", content);
     push(&mut body, "user", json!("Go on."));
-    assert_eq!(found(&seen(body.clone())), []);
+    assert_eq!(found(&received(body.clone())), []);
     body["messages"][0]["content"] = json!("Fix that.");
     assert_eq!(rules(body), [Rule::Binding]);
 }
@@ -197,14 +197,14 @@ fn redacted_thinking_is_bound_too() {
 #[test]
 fn head_and_tools_are_checked() {
     let hello = || request(json!([{"role": "user", "content": "Hello."}]));
-    let mut bare = seen(hello());
+    let mut bare = received(hello());
     bare.headers.clear();
     assert_eq!(found(&bare)[0].0, Rule::Required);
 
     let mut body = hello();
     body.as_object_mut().unwrap().remove("max_tokens");
     assert_eq!(rules(body.clone()), [Rule::Required]);
-    let mut count = seen(body);
+    let mut count = received(body);
     count.endpoint = Endpoint::CountTokens;
     assert_eq!(found(&count), [], "a count needs no max_tokens");
 

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::strict::canonical;
-use crate::strict::dialect::{Answered, Called, Offered, Role, Turn};
 use crate::strict::fields::text;
+use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
 /// A field, in camelCase or in snake_case; a null is no field.
 pub(super) fn field<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
@@ -45,10 +45,10 @@ pub(super) fn declarations(body: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(|tool| many(tool, "functionDeclarations"))
 }
 
-pub(super) fn offered(declaration: &Value) -> Option<Offered> {
+pub(super) fn tool_definition(declaration: &Value) -> Option<ToolDefinition> {
     let schema = field(declaration, "parametersJsonSchema").or_else(|| field(declaration, "parameters"));
     let name = text(declaration, "name");
-    (!name.is_empty()).then(|| Offered {
+    (!name.is_empty()).then(|| ToolDefinition {
         name: name.to_owned(),
         schema: schema.map_or_else(|| serde_json::json!({"type": "object"}), lower_types),
     })
@@ -153,16 +153,10 @@ pub(super) fn turns(body: &Value) -> Vec<Turn> {
     let mut open: Vec<(String, String)> = Vec::new();
     let mut out = Vec::new();
     for (n, content) in many(inner(body), "contents").iter().enumerate() {
-        let mut turn = Turn {
-            role: if role(content) == "model" {
-                Role::Assistant
-            } else {
-                Role::User
-            },
-            texts: Vec::new(),
-            calls: Vec::new(),
-            results: Vec::new(),
-        };
+        let mut turn = Turn::new(match role(content) {
+            "model" => Role::Assistant,
+            _ => Role::User,
+        });
         for (m, part) in many(content, "parts").iter().enumerate() {
             if let Some(call) = field(part, "functionCall") {
                 let id = match text(call, "id") {
@@ -172,9 +166,9 @@ pub(super) fn turns(body: &Value) -> Vec<Turn> {
                 let name = text(call, "name").to_owned();
                 open.push((id.clone(), name.clone()));
                 let arguments = field(call, "args").cloned().unwrap_or(Value::Null);
-                turn.calls.push(Called { id, name, arguments });
+                turn.calls.push(ToolCall { id, name, arguments });
             } else if let Some(response) = field(part, "functionResponse") {
-                turn.results.push(answered(response, &mut open));
+                turn.results.push(tool_result(response, &mut open));
             } else if part.get("thought").and_then(Value::as_bool) != Some(true)
                 && let Some(said) = part.get("text").and_then(Value::as_str)
             {
@@ -186,13 +180,13 @@ pub(super) fn turns(body: &Value) -> Vec<Turn> {
     out
 }
 
-fn answered(response: &Value, open: &mut Vec<(String, String)>) -> Answered {
+fn tool_result(response: &Value, open: &mut Vec<(String, String)>) -> ToolResult {
     let (id, name) = (text(response, "id"), text(response, "name"));
     let fits = |(call, called): &(String, String)| if id.is_empty() { called == name } else { call == id };
     let call = open.iter().position(fits).map(|at| open.remove(at).0);
     let said = response.get("response").unwrap_or(&Value::Null);
     let said = said.get("output").or_else(|| said.get("result")).unwrap_or(said);
-    Answered {
+    ToolResult {
         id: call.unwrap_or_else(|| id.to_owned()),
         text: said.as_str().map_or_else(|| said.to_string(), ToOwned::to_owned),
     }

@@ -11,16 +11,16 @@ mod tests;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::canonical;
 use super::complaint::Findings;
-use super::dialect::{Dialect, Offered, Rendered, Turn};
+use super::dialect::{Dialect, Received, Rendered};
 use super::fields::text;
-use super::model::Seen;
 use super::reply::Reply;
-use super::usage::{Segment, Usage};
+use super::transcript::{ToolDefinition, Turn};
+use super::usage::{Segment, Usage, unmarked};
 use contents::{field, inner, many};
 
 /// The dialect. It has no state.
+#[derive(Debug)]
 pub(crate) struct Gemini;
 
 /// Error words and their codes.
@@ -37,22 +37,22 @@ const STATUSES: [(&str, u16); 9] = [
 ];
 
 impl Dialect for Gemini {
-    fn transcript(&self) -> &'static str {
+    fn transcript_field(&self) -> &'static str {
         "contents"
     }
 
-    fn turns(&self, seen: &Seen) -> Vec<Turn> {
-        contents::turns(&seen.body)
+    fn turns(&self, request: &Received) -> Vec<Turn> {
+        contents::turns(&request.body)
     }
 
-    fn tools(&self, seen: &Seen) -> Vec<Offered> {
-        contents::declarations(&seen.body)
-            .filter_map(contents::offered)
+    fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
+        contents::declarations(&request.body)
+            .filter_map(contents::tool_definition)
             .collect()
     }
 
-    fn streams(&self, seen: &Seen) -> bool {
-        seen.path.contains(":streamGenerateContent")
+    fn streams(&self, request: &Received) -> bool {
+        request.path.contains(":streamGenerateContent")
     }
 
     fn thinks(&self, body: &Value) -> bool {
@@ -61,32 +61,24 @@ impl Dialect for Gemini {
         budget.and_then(Value::as_i64) != Some(0)
     }
 
-    fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
-        rules::check(seen, findings);
+    fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        rules::check(request, findings);
     }
 
-    fn segments(&self, seen: &Seen) -> Vec<Segment> {
-        let body = inner(&seen.body);
+    fn segments(&self, request: &Received) -> Vec<Segment> {
+        let body = inner(&request.body);
         let system = field(body, "systemInstruction").into_iter();
-        let parts = many(body, "tools")
-            .iter()
-            .chain(system)
-            .chain(many(body, "contents"));
-        parts
-            .map(|part| Segment {
-                text: canonical::text(part),
-                mark: false,
-            })
-            .collect()
+        let tools = many(body, "tools").iter();
+        unmarked(tools.chain(system).chain(many(body, "contents")))
     }
 
-    fn counted(&self, usage: &Usage) -> Value {
+    fn token_count(&self, usage: &Usage) -> Value {
         let tokens = usage.prompt();
         json!({"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]})
     }
 
-    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-        render::render(seen, reply, usage)
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+        render::render(request, reply, usage)
     }
 
     fn error(&self, status: u16, message: &str) -> Value {
@@ -102,19 +94,19 @@ impl Dialect for Gemini {
         json!({"error": {"code": status, "message": message, "status": word.unwrap_or(otherwise)}})
     }
 
-    fn error_event(&self, seen: &Seen, at: usize, kind: &str, message: &str) -> Bytes {
+    fn error_event(&self, request: &Received, at: usize, kind: &str, message: &str) -> Bytes {
         let code = STATUSES
             .iter()
             .find(|(word, _)| *word == kind)
             .map(|(_, code)| *code);
         let error = self.error(code.unwrap_or(503), message);
-        render::Framing::of(seen).event(&error, at, true)
+        render::Framing::of(request).event(&error, at, true)
     }
 
-    fn padding_event(&self, seen: &Seen, at: usize, size: usize) -> Bytes {
+    fn padding_event(&self, request: &Received, at: usize, size: usize) -> Bytes {
         let part = json!({"text": "", "partMetadata": {"padding": "x".repeat(size)}});
         let candidate = json!({"content": {"parts": [part], "role": "model"}, "index": 0});
-        render::Framing::of(seen).event(&json!({"candidates": [candidate]}), at, false)
+        render::Framing::of(request).event(&json!({"candidates": [candidate]}), at, false)
     }
 
     fn models(&self) -> Value {
@@ -125,23 +117,19 @@ impl Dialect for Gemini {
         });
         json!({"models": [model]})
     }
-
-    fn request_id_header(&self) -> &'static str {
-        "x-request-id"
-    }
 }
 
 /// Whether the request came in an envelope, as Code Assist has it; its answers do, too.
-fn in_envelope(seen: &Seen) -> bool {
-    seen.path.starts_with("/v1internal:")
+fn in_envelope(request: &Received) -> bool {
+    request.path.starts_with("/v1internal:")
 }
 
 /// The model's name, which stands in the path, or in the envelope.
-fn model(seen: &Seen) -> &str {
-    if in_envelope(seen) {
-        return text(&seen.body, "model");
+fn model(request: &Received) -> &str {
+    if in_envelope(request) {
+        return text(&request.body, "model");
     }
-    let path = seen.path.split('?').next().unwrap_or("");
+    let path = request.path.split('?').next().unwrap_or("");
     let name = path.rsplit('/').next().unwrap_or("");
     name.split(':').next().unwrap_or("")
 }

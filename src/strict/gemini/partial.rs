@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::contents::{field, inner};
-use crate::strict::model::Seen;
+use crate::strict::dialect::Received;
 use crate::strict::reply::pieces;
 
 /// Whether a request asks for it.
-pub(super) fn asked(seen: &Seen) -> bool {
-    field(inner(&seen.body), "toolConfig")
+pub(super) fn asked(request: &Received) -> bool {
+    field(inner(&request.body), "toolConfig")
         .and_then(|config| field(config, "functionCallingConfig"))
         .and_then(|config| field(config, "streamFunctionCallArguments"))
         .is_some_and(|asked| asked == true)

@@ -7,9 +7,7 @@ use super::contents::{field, inner};
 use super::partial;
 use super::signatures::Prefix;
 use super::{in_envelope, model};
-use crate::strict::dialect::Rendered;
-use crate::strict::exchange::made_up_id;
-use crate::strict::model::Seen;
+use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::reply::{Part, Reply, Stop, pieces};
 use crate::strict::usage::{self, Usage};
 
@@ -23,8 +21,8 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    pub(super) fn of(seen: &Seen) -> Self {
-        let query = seen.path.split_once('?').map_or("", |(_, query)| query);
+    pub(super) fn of(request: &Received) -> Self {
+        let query = request.path.split_once('?').map_or("", |(_, query)| query);
         let sse = query
             .split('&')
             .any(|pair| pair == "alt=sse" || pair == "$alt=sse");
@@ -51,20 +49,20 @@ impl Framing {
     }
 }
 
-pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-    let shape = Shape::new(seen, reply, usage);
-    let streamed = seen.stream();
-    let chunks = shape.chunks(seen, reply, streamed);
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    let shape = Shape::new(request, reply, usage);
+    let streamed = request.stream();
+    let chunks = shape.chunks(request, reply, streamed);
     if !streamed {
         let parts = chunks.into_iter().flatten().collect();
         return Rendered::json(&shape.response(parts, Some(reply), shape.output));
     }
-    let chunks = if partial::asked(seen) {
+    let chunks = if partial::asked(request) {
         partial::spread(chunks, shape.size)
     } else {
         chunks
     };
-    let framing = Framing::of(seen);
+    let framing = Framing::of(request);
     let end = chunks.len().saturating_sub(1);
     let mut events = Vec::new();
     let mut written = 0;
@@ -100,21 +98,21 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(seen: &Seen, reply: &Reply, usage: &Usage) -> Self {
-        let config = field(inner(&seen.body), "generationConfig").unwrap_or(&Value::Null);
+    fn new(request: &Received, reply: &Reply, usage: &Usage) -> Self {
+        let config = field(inner(&request.body), "generationConfig").unwrap_or(&Value::Null);
         let shows = field(config, "thinkingConfig").and_then(|config| field(config, "includeThoughts"));
         let candidates = field(config, "candidateCount").and_then(Value::as_u64);
         let thoughts = usage::thoughts(reply).min(usage.output);
         Shape {
-            id: made_up_id("", seen, 0),
-            model: model(seen).to_owned(),
+            id: derived_id("", request, 0),
+            model: model(request).to_owned(),
             usage: *usage,
             thoughts,
             output: usage.output - thoughts,
             candidates: candidates.unwrap_or(1).max(1),
             shows_thoughts: shows.and_then(Value::as_bool).unwrap_or(false),
             size: reply.delivery.delta,
-            in_envelope: in_envelope(seen),
+            in_envelope: in_envelope(request),
         }
     }
 
@@ -146,7 +144,7 @@ impl Shape {
     }
 
     /// The parts of each chunk: texts in pieces where they are streamed, calls in a row together.
-    fn chunks(&self, seen: &Seen, reply: &Reply, streamed: bool) -> Vec<Vec<Value>> {
+    fn chunks(&self, request: &Received, reply: &Reply, streamed: bool) -> Vec<Vec<Value>> {
         let size = if streamed { self.size } else { usize::MAX };
         let mut out: Vec<Vec<Value>> = Vec::new();
         let mut calling = false;
@@ -163,7 +161,7 @@ impl Shape {
                     out.extend(pieces.map(|piece| vec![json!({"text": piece})]));
                 }
                 Part::Call { id, name, arguments } => {
-                    let id = id.clone().unwrap_or_else(|| made_up_id("fc-", seen, at));
+                    let id = id.clone().unwrap_or_else(|| derived_id("fc-", request, at));
                     let mut call = json!({"id": id, "name": name, "args": arguments.value()});
                     if let (true, Value::Object(fields)) = (id.is_empty(), &mut call) {
                         fields.shift_remove("id");
@@ -177,7 +175,7 @@ impl Shape {
                 Part::Block(whole) => out.push(vec![whole.clone()]),
             }
         }
-        sign(seen, reply, &mut out);
+        sign(request, reply, &mut out);
         if out.is_empty() {
             out.push(vec![json!({"text": ""})]);
         }
@@ -186,8 +184,8 @@ impl Shape {
 }
 
 /// The signature sits on the first call; without calls, and with thinking, on an empty text at the end.
-fn sign(seen: &Seen, reply: &Reply, chunks: &mut Vec<Vec<Value>>) {
-    let prefix = Prefix::of_next_turn(&seen.body);
+fn sign(request: &Received, reply: &Reply, chunks: &mut Vec<Vec<Value>>) {
+    let prefix = Prefix::of_next_turn(&request.body);
     let first = chunks
         .iter_mut()
         .flatten()

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::contents::{Merged, declarations, field, inner, many, merged, role};
 use super::signatures;
+use crate::strict::api::Endpoint;
 use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Endpoint;
+use crate::strict::dialect::Received;
 use crate::strict::fields::text;
-use crate::strict::model::Seen;
 
 /// Function declarations that one request may hold.
 const MAX_TOOLS: usize = 512;
@@ -38,8 +38,8 @@ const BESIDE: [&str; 5] = [
 ];
 
 /// Holds a request to all of them.
-pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
-    let body = inner(&seen.body);
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    let body = inner(&request.body);
     let contents = many(body, "contents");
     if contents.is_empty() {
         findings.add(
@@ -49,7 +49,7 @@ pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
     }
     check_head(body, findings);
     // The SDKs count contents alone: without system and tools there is nothing to hold calls and signatures to.
-    let bare = seen.endpoint == Endpoint::CountTokens && declarations(body).next().is_none();
+    let bare = request.endpoint == Endpoint::CountTokens && declarations(body).next().is_none();
     let names = check_tools(body, findings);
     let names = (!bare).then_some(names);
     for (n, content) in contents.iter().enumerate() {
@@ -64,7 +64,7 @@ pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
         }
     }
     if !bare {
-        signatures::check(seen, findings);
+        signatures::check(request, findings);
     }
 }
 

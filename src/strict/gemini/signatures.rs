@@ -7,8 +7,8 @@ use super::contents::{Merged, called, field, inner, many, merged, plain};
 use super::model;
 use crate::strict::canonical;
 use crate::strict::complaint::{Findings, Rule};
-use crate::strict::model::Seen;
-use crate::strict::stamp::Stamp;
+use crate::strict::dialect::Received;
+use crate::strict::signature::Signature;
 
 /// What may stand in place of a signature, for histories that no model of this API made.
 const ESCAPES: [&str; 2] = [
@@ -89,22 +89,22 @@ impl Prefix {
     /// The signature of a part of the turn that begins here. Two calls never have the same, however alike they are.
     pub(super) fn sign(&self, part: &Value) -> String {
         let id = field(part, "functionCall").and_then(|call| call.get("id")?.as_str());
-        let stamp = self.stamp(part);
-        id.map_or(stamp, |id| stamp.once(id)).write()
+        let signature = self.signature(part);
+        id.map_or(signature, |id| signature.with_nonce(id)).write()
     }
 
-    fn stamp(&self, part: &Value) -> Stamp {
+    fn signature(&self, part: &Value) -> Signature {
         let thing = field(part, "functionCall").map_or_else(|| "text".to_owned(), called);
-        Stamp::new(&thing, &self.hasher)
+        Signature::new(&thing, &self.hasher)
     }
 }
 
 /// Holds a transcript to the rules of signatures.
-pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
-    let turns = merged(&seen.body);
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    let turns = merged(&request.body);
     let current = current_turn(&turns);
-    let demanded = !OLD.iter().any(|old| model(seen).starts_with(old));
-    let mut prefix = Prefix::new(&seen.body);
+    let demanded = !OLD.iter().any(|old| model(request).starts_with(old));
+    let mut prefix = Prefix::new(&request.body);
     for (at, turn) in turns.iter().enumerate() {
         if turn.role == "model" {
             if at >= current && demanded {
@@ -146,14 +146,14 @@ fn check_given(turn: &Merged<'_>, prefix: &Prefix, current: bool, findings: &mut
             continue;
         };
         let place = format!("contents[{n}].parts[{m}]");
-        let here = prefix.stamp(part);
-        match Stamp::read(given) {
+        let here = prefix.signature(part);
+        match Signature::read(given) {
             None if ESCAPES.contains(&given) || !current => {}
             None => findings.add(
                 Rule::ForeignThinking,
                 format!("Corrupted thought signature. ({place}: not made by this provider)"),
             ),
-            Some(made) if !made.same_thing(&here) => findings.add(
+            Some(made) if !made.same_content(&here) => findings.add(
                 Rule::Signature,
                 format!("Corrupted thought signature. ({place}: made for another part)"),
             ),

@@ -4,20 +4,20 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::strict::api::Wire;
 use crate::strict::complaint::Rule;
-use crate::strict::dialect::Wire;
 use crate::strict::reply::Stop;
 
 const PATH: &str = "/v1beta/models/gemini-4-argon:generateContent";
 const STREAM: &str = "/v1beta/models/gemini-4-argon:streamGenerateContent";
 
-fn seen(path: &str, body: Value) -> Seen {
-    Seen::made_up(Wire::Gemini, path, body)
+fn received(path: &str, body: Value) -> Received {
+    Received::for_test(Wire::Gemini, path, body)
 }
 
 fn rules_at(path: &str, body: Value) -> Vec<Rule> {
     let mut findings = Findings::new(&[]);
-    Gemini.check(&seen(path, body), &mut findings);
+    Gemini.check(&received(path, body), &mut findings);
     findings.list.into_iter().map(|(rule, _)| rule).collect()
 }
 
@@ -52,7 +52,7 @@ fn working() -> Reply {
 
 /// The content that the provider answers `body` with.
 fn answer(body: &Value, reply: &Reply) -> Value {
-    let rendered = Gemini.render(&seen(PATH, body.clone()), reply, &Usage::default());
+    let rendered = Gemini.render(&received(PATH, body.clone()), reply, &Usage::default());
     let whole: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
     whole["candidates"][0]["content"].clone()
 }
@@ -116,10 +116,10 @@ fn both_spellings_are_read() {
         rules_at("/v1/models/gemini-4-argon:generateContent", body.clone()),
         []
     );
-    let seen = seen(PATH, body.clone());
-    assert_eq!(seen.tool_names(), ["read_file"]);
-    assert_eq!(seen.turns()[1].calls.len(), 2);
-    assert_eq!(seen.turns()[2].results[1].id, "b");
+    let received = received(PATH, body.clone());
+    assert_eq!(received.tool_names(), ["read_file"]);
+    assert_eq!(received.turns()[1].calls.len(), 2);
+    assert_eq!(received.turns()[2].results[1].id, "b");
     let mut both = body;
     both["systemInstruction"] = both["system_instruction"].clone();
     assert_eq!(rules(both), [Rule::Conflict]);
@@ -237,8 +237,8 @@ fn tools_are_checked() {
 fn a_token_count_may_wrap_its_request() {
     let wrapped = json!({"generateContentRequest": conversation()});
     assert_eq!(rules_at("/v1beta/models/m:countTokens", wrapped.clone()), []);
-    assert_eq!(Gemini.segments(&seen(PATH, wrapped)).len(), 5);
-    assert_eq!(Gemini.counted(&Usage::default())["totalTokens"], 0);
+    assert_eq!(Gemini.segments(&received(PATH, wrapped)).len(), 5);
+    assert_eq!(Gemini.token_count(&Usage::default())["totalTokens"], 0);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_stream_is_framed_as_asked() {
     let reply = working().deltas(4);
     let body = request(json!([user("Fix it.")]));
     let sse = Gemini.render(
-        &seen(&format!("{STREAM}?alt=sse"), body.clone()),
+        &received(&format!("{STREAM}?alt=sse"), body.clone()),
         &reply,
         &Usage::default(),
     );
@@ -273,7 +273,7 @@ fn a_stream_is_framed_as_asked() {
         .iter()
         .filter(|chunk| chunk["candidates"][0].get("finishReason").is_some());
     assert_eq!(ends.collect::<Vec<_>>(), [chunks.last().unwrap()]);
-    let array = Gemini.render(&seen(STREAM, body), &reply, &Usage::default());
+    let array = Gemini.render(&received(STREAM, body), &reply, &Usage::default());
     let whole: Vec<Value> = serde_json::from_slice(&array.events.concat()).unwrap();
     let said = |chunks: &[Value]| {
         let candidates = chunks.iter().map(|chunk| chunk["candidates"].clone());
@@ -286,7 +286,7 @@ fn a_stream_is_framed_as_asked() {
 fn arguments_are_streamed_where_that_is_asked_for() {
     let mut body = request(json!([user("Fix it.")]));
     body["toolConfig"] = json!({"functionCallingConfig": {"streamFunctionCallArguments": true}});
-    let rendered = Gemini.render(&seen(STREAM, body), &working(), &Usage::default());
+    let rendered = Gemini.render(&received(STREAM, body), &working(), &Usage::default());
     let whole: Vec<Value> = serde_json::from_slice(&rendered.events.concat()).unwrap();
     let calls = whole
         .iter()
@@ -297,10 +297,10 @@ fn arguments_are_streamed_where_that_is_asked_for() {
 
 #[test]
 fn trouble_is_framed_too() {
-    let sse = seen(&format!("{STREAM}?alt=sse"), Value::Null);
+    let sse = received(&format!("{STREAM}?alt=sse"), Value::Null);
     let event = Gemini.error_event(&sse, 3, "RESOURCE_EXHAUSTED", "slow down");
     assert!(event.starts_with(b"data: {\"error\":{\"code\":429,"));
-    let array = seen(STREAM, Value::Null);
+    let array = received(STREAM, Value::Null);
     let events = [
         Gemini.padding_event(&array, 0, 9),
         Gemini.error_event(&array, 1, "overloaded", "down"),
@@ -323,7 +323,7 @@ fn replies_without_calls_are_signed_at_their_end() {
     let nameless = answer(&body, &Reply::new().call_as("", "read_file", json!({})));
     assert!(nameless["parts"][0]["functionCall"].get("id").is_none());
     let cut = Gemini.render(
-        &seen(PATH, body),
+        &received(PATH, body),
         &Reply::text("x").stop(Stop::MaxTokens),
         &Usage::default(),
     );

@@ -8,60 +8,57 @@ mod tests;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::canonical;
+use super::api::Endpoint;
 use super::complaint::Findings;
-use super::dialect::{Answered, Called, Dialect, Endpoint, Offered, Rendered, Role, Turn};
+use super::dialect::{Dialect, Received, Rendered};
 use super::fields::{list, text};
-use super::model::Seen;
 use super::reply::Reply;
-use super::usage::{Segment, Usage};
+use super::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use super::usage::{Segment, Usage, unmarked};
 
 /// The dialect. It has no state.
+#[derive(Debug)]
 pub(crate) struct Ollama;
 
 impl Dialect for Ollama {
-    fn turns(&self, seen: &Seen) -> Vec<Turn> {
-        turns(list(&seen.body, "messages"))
+    fn turns(&self, request: &Received) -> Vec<Turn> {
+        turns(list(&request.body, "messages"))
     }
 
-    fn tools(&self, seen: &Seen) -> Vec<Offered> {
-        list(&seen.body, "tools").iter().filter_map(offered).collect()
+    fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
+        list(&request.body, "tools")
+            .iter()
+            .filter_map(tool_definition)
+            .collect()
     }
 
-    fn streams(&self, seen: &Seen) -> bool {
-        seen.body.get("stream").and_then(Value::as_bool) != Some(false)
+    fn streams(&self, request: &Received) -> bool {
+        request.body.get("stream").and_then(Value::as_bool) != Some(false)
     }
 
     fn thinks(&self, body: &Value) -> bool {
         body.get("think") != Some(&Value::Bool(false))
     }
 
-    fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
-        rules::check(seen, findings);
+    fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        rules::check(request, findings);
     }
 
-    fn segments(&self, seen: &Seen) -> Vec<Segment> {
-        let parts = list(&seen.body, "tools")
-            .iter()
-            .chain(list(&seen.body, "messages"));
-        parts
-            .map(|part| Segment {
-                text: canonical::text(part),
-                mark: false,
-            })
-            .collect()
+    fn segments(&self, request: &Received) -> Vec<Segment> {
+        let body = &request.body;
+        unmarked(list(body, "tools").iter().chain(list(body, "messages")))
     }
 
-    fn counted(&self, usage: &Usage) -> Value {
+    fn token_count(&self, usage: &Usage) -> Value {
         json!({"prompt_eval_count": usage.prompt()})
     }
 
-    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-        render::render(seen, reply, usage)
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+        render::render(request, reply, usage)
     }
 
-    fn answer(&self, seen: &Seen, _: &Usage) -> (u16, Value) {
-        let known = seen.endpoint == Endpoint::Stored;
+    fn answer(&self, request: &Received, _: &Usage) -> (u16, Value) {
+        let known = request.endpoint == Endpoint::Stored;
         if known {
             (200, json!({"version": "0.99.0"}))
         } else {
@@ -73,12 +70,12 @@ impl Dialect for Ollama {
         json!({"error": message})
     }
 
-    fn error_event(&self, _: &Seen, _: usize, _: &str, message: &str) -> Bytes {
+    fn error_event(&self, _: &Received, _: usize, _: &str, message: &str) -> Bytes {
         render::line(&json!({"error": message}))
     }
 
-    fn padding_event(&self, seen: &Seen, _: usize, size: usize) -> Bytes {
-        let mut chunk = render::chunk(seen, &json!({"role": "assistant", "content": ""}));
+    fn padding_event(&self, request: &Received, _: usize, size: usize) -> Bytes {
+        let mut chunk = render::chunk(request, &json!({"role": "assistant", "content": ""}));
         chunk["padding"] = json!("x".repeat(size));
         render::line(&chunk)
     }
@@ -90,10 +87,6 @@ impl Dialect for Ollama {
             "digest": "0", "details": details,
         }]})
     }
-
-    fn request_id_header(&self) -> &'static str {
-        "x-request-id"
-    }
 }
 
 /// The name in a tool or a call.
@@ -103,12 +96,12 @@ fn name(value: &Value) -> &str {
         .map_or("", |function| text(function, "name"))
 }
 
-fn offered(tool: &Value) -> Option<Offered> {
+fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     let schema = tool
         .get("function")
         .and_then(|function| function.get("parameters"));
     let name = name(tool);
-    (!name.is_empty()).then(|| Offered {
+    (!name.is_empty()).then(|| ToolDefinition {
         name: name.to_owned(),
         schema: schema.cloned().unwrap_or(Value::Null),
     })
@@ -121,14 +114,9 @@ fn turns(messages: &[Value]) -> Vec<Turn> {
     let mut out = Vec::new();
     for (n, message) in messages.iter().enumerate() {
         let said = text(message, "content");
-        let mut turn = Turn {
-            role: Role::User,
-            texts: Vec::new(),
-            calls: Vec::new(),
-            results: Vec::new(),
-        };
+        let mut turn = Turn::new(Role::User);
         match text(message, "role") {
-            "tool" => turn.results.push(answered(message, &mut open)),
+            "tool" => turn.results.push(tool_result(message, &mut open)),
             role => {
                 turn.texts.extend((!said.is_empty()).then(|| said.to_owned()));
                 turn.role = match role {
@@ -144,7 +132,7 @@ fn turns(messages: &[Value]) -> Vec<Turn> {
                 id => id.to_owned(),
             };
             open.push((id.clone(), name(call).to_owned()));
-            turn.calls.push(Called {
+            turn.calls.push(ToolCall {
                 id,
                 name: name(call).to_owned(),
                 arguments: call
@@ -158,7 +146,7 @@ fn turns(messages: &[Value]) -> Vec<Turn> {
     out
 }
 
-fn answered(message: &Value, open: &mut Vec<(String, String)>) -> Answered {
+fn tool_result(message: &Value, open: &mut Vec<(String, String)>) -> ToolResult {
     let at = open
         .iter()
         .position(|(id, called)| rules::answers(message, id, called));
@@ -166,7 +154,7 @@ fn answered(message: &Value, open: &mut Vec<(String, String)>) -> Answered {
         || text(message, "tool_call_id").to_owned(),
         |at| open.remove(at).0,
     );
-    Answered {
+    ToolResult {
         id,
         text: text(message, "content").to_owned(),
     }

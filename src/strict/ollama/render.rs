@@ -4,28 +4,26 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::text;
-use crate::strict::dialect::Rendered;
-use crate::strict::exchange::made_up_id;
-use crate::strict::model::Seen;
+use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::strict::usage::Usage;
 
 /// When every reply was made: the wire writes a date, and no client reads it.
 const CREATED: &str = "2026-11-21T10:00:00Z";
 
-pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-    if !seen.stream() {
-        return Rendered::json(&ended(seen, &whole(seen, reply), reply, usage));
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    if !request.stream() {
+        return Rendered::json(&ended(request, &whole(request, reply), reply, usage));
     }
     let mut events: Vec<Bytes> = Vec::new();
     let mut calls = 0;
     for (at, part) in reply.parts.iter().enumerate() {
-        for message in messages(seen, part, at, &mut calls, reply.delivery.delta) {
-            events.push(line(&chunk(seen, &message)));
+        for message in messages(request, part, at, &mut calls, reply.delivery.delta) {
+            events.push(line(&chunk(request, &message)));
         }
     }
     let last = json!({"role": "assistant", "content": ""});
-    events.push(line(&ended(seen, &last, reply, usage)));
+    events.push(line(&ended(request, &last, reply, usage)));
     Rendered {
         content_type: "application/x-ndjson",
         ..Rendered::stream(events)
@@ -38,34 +36,34 @@ pub(super) fn line(value: &Value) -> Bytes {
 }
 
 /// A chunk that is not the last.
-pub(super) fn chunk(seen: &Seen, message: &Value) -> Value {
+pub(super) fn chunk(request: &Received, message: &Value) -> Value {
     json!({
-        "model": text(&seen.body, "model"), "created_at": CREATED, "message": message, "done": false,
+        "model": text(&request.body, "model"), "created_at": CREATED, "message": message, "done": false,
     })
 }
 
-fn ended(seen: &Seen, message: &Value, reply: &Reply, usage: &Usage) -> Value {
+fn ended(request: &Received, message: &Value, reply: &Reply, usage: &Usage) -> Value {
     let reason = match &reply.stop {
         Stop::MaxTokens => "length",
         Stop::Word(word) => word,
         _ => "stop",
     };
     json!({
-        "model": text(&seen.body, "model"), "created_at": CREATED, "message": message, "done": true,
+        "model": text(&request.body, "model"), "created_at": CREATED, "message": message, "done": true,
         "done_reason": reason, "total_duration": 9, "load_duration": 1, "prompt_eval_count": usage.prompt(),
         "prompt_eval_duration": 4, "eval_count": usage.output, "eval_duration": 4,
     })
 }
 
 fn call(
-    seen: &Seen,
+    request: &Received,
     at: usize,
     index: usize,
     id: Option<&String>,
     name: &str,
     arguments: &Arguments,
 ) -> Value {
-    let id = id.cloned().unwrap_or_else(|| made_up_id("call_", seen, at));
+    let id = id.cloned().unwrap_or_else(|| derived_id("call_", request, at));
     let function = json!({"index": index, "name": name, "arguments": arguments.value()});
     if id.is_empty() {
         return json!({"function": function});
@@ -74,7 +72,7 @@ fn call(
 }
 
 /// The messages that spell one part.
-fn messages(seen: &Seen, part: &Part, at: usize, calls: &mut usize, size: usize) -> Vec<Value> {
+fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size: usize) -> Vec<Value> {
     let said = |key: &str, text: &str| {
         let pieces = pieces(text, size).into_iter();
         pieces
@@ -89,7 +87,7 @@ fn messages(seen: &Seen, part: &Part, at: usize, calls: &mut usize, size: usize)
         Part::Thinking(text) => said("thinking", text),
         Part::Text(text) => said("content", text),
         Part::Call { id, name, arguments } => {
-            let call = call(seen, at, *calls, id.as_ref(), name, arguments);
+            let call = call(request, at, *calls, id.as_ref(), name, arguments);
             *calls += 1;
             vec![json!({"role": "assistant", "content": "", "tool_calls": [call]})]
         }
@@ -98,14 +96,14 @@ fn messages(seen: &Seen, part: &Part, at: usize, calls: &mut usize, size: usize)
     }
 }
 
-fn whole(seen: &Seen, reply: &Reply) -> Value {
+fn whole(request: &Received, reply: &Reply) -> Value {
     let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for (at, part) in reply.parts.iter().enumerate() {
         match part {
             Part::Thinking(text) => thought.push_str(text),
             Part::Text(text) => said.push_str(text),
             Part::Call { id, name, arguments } => {
-                calls.push(call(seen, at, calls.len(), id.as_ref(), name, arguments));
+                calls.push(call(request, at, calls.len(), id.as_ref(), name, arguments));
             }
             Part::Block(_) | Part::Redacted => {}
         }

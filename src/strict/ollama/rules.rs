@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::{list, name, text};
 use crate::strict::complaint::{Findings, Rule};
-use crate::strict::model::Seen;
+use crate::strict::dialect::Received;
 
 /// Holds a request to all of them.
-pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
-    let body = &seen.body;
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    let body = &request.body;
     if text(body, "model").is_empty() {
         findings.add(Rule::Required, "model is required");
     }

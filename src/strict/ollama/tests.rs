@@ -4,17 +4,17 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::strict::api::Wire;
 use crate::strict::complaint::Rule;
-use crate::strict::dialect::Wire;
 use crate::strict::reply::Stop;
 
-fn seen(body: Value) -> Seen {
-    Seen::made_up(Wire::Ollama, "/api/chat", body)
+fn received(body: Value) -> Received {
+    Received::for_test(Wire::Ollama, "/api/chat", body)
 }
 
 fn rules(body: Value) -> Vec<Rule> {
     let mut findings = Findings::new(&[]);
-    Ollama.check(&seen(body), &mut findings);
+    Ollama.check(&received(body), &mut findings);
     findings.list.into_iter().map(|(rule, _)| rule).collect()
 }
 
@@ -42,7 +42,7 @@ fn changed(change: impl FnOnce(&mut Vec<Value>)) -> Vec<Rule> {
 #[test]
 fn a_correct_conversation_passes() {
     assert_eq!(changed(|_| {}), []);
-    let turns = seen(conversation()).turns();
+    let turns = received(conversation()).turns();
     let calls: Vec<&String> = turns[2].calls.iter().map(|call| &call.id).collect();
     assert_eq!(calls, [&turns[3].results[0].id, &turns[4].results[0].id]);
 }
@@ -102,7 +102,7 @@ fn streaming_is_the_default() {
         .say("Grüße!")
         .call("read_file", json!({"p": 1}))
         .deltas(4);
-    let rendered = Ollama.render(&seen(conversation()), &reply, &Usage::default());
+    let rendered = Ollama.render(&received(conversation()), &reply, &Usage::default());
     assert_eq!(rendered.content_type, "application/x-ndjson");
     let whole = String::from_utf8(rendered.events.concat()).unwrap();
     let lines: Vec<Value> = whole
@@ -117,7 +117,7 @@ fn streaming_is_the_default() {
     );
     let mut body = conversation();
     body["stream"] = json!(false);
-    let rendered = Ollama.render(&seen(body), &reply.stop(Stop::MaxTokens), &Usage::default());
+    let rendered = Ollama.render(&received(body), &reply.stop(Stop::MaxTokens), &Usage::default());
     let whole: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
     assert_eq!(
         (

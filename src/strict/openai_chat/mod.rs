@@ -8,60 +8,57 @@ mod tests;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::canonical;
 use super::complaint::Findings;
-use super::dialect::{Answered, Called, Dialect, Offered, Rendered, Role, Turn};
+use super::dialect::{Dialect, Received, Rendered};
 use super::fields::{list, text};
-use super::model::Seen;
+use super::openai_error;
 use super::reply::Reply;
-use super::usage::{Segment, Usage};
+use super::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use super::usage::{Segment, Usage, unmarked};
 
 /// The dialect. It has no state.
+#[derive(Debug)]
 pub(crate) struct OpenAiChat;
 
 impl Dialect for OpenAiChat {
-    fn turns(&self, seen: &Seen) -> Vec<Turn> {
-        list(&seen.body, "messages").iter().map(turn).collect()
+    fn turns(&self, request: &Received) -> Vec<Turn> {
+        list(&request.body, "messages").iter().map(turn).collect()
     }
 
-    fn tools(&self, seen: &Seen) -> Vec<Offered> {
-        list(&seen.body, "tools").iter().filter_map(offered).collect()
-    }
-
-    fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
-        rules::check(seen, findings);
-    }
-
-    fn segments(&self, seen: &Seen) -> Vec<Segment> {
-        let body = &seen.body;
-        let parts = list(body, "tools").iter().chain(list(body, "messages"));
-        parts
-            .map(|part| Segment {
-                text: canonical::text(part),
-                mark: false,
-            })
+    fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
+        list(&request.body, "tools")
+            .iter()
+            .filter_map(tool_definition)
             .collect()
     }
 
-    fn counted(&self, usage: &Usage) -> Value {
+    fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        rules::check(request, findings);
+    }
+
+    fn segments(&self, request: &Received) -> Vec<Segment> {
+        let body = &request.body;
+        unmarked(list(body, "tools").iter().chain(list(body, "messages")))
+    }
+
+    fn token_count(&self, usage: &Usage) -> Value {
         json!({"input_tokens": usage.prompt()})
     }
 
-    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-        render::render(seen, reply, usage)
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+        render::render(request, reply, usage)
     }
 
     fn error(&self, status: u16, message: &str) -> Value {
-        let (kind, code) = error_kind(status);
-        json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+        openai_error::body(status, message)
     }
 
-    fn error_event(&self, _: &Seen, _: usize, kind: &str, message: &str) -> Bytes {
+    fn error_event(&self, _: &Received, _: usize, kind: &str, message: &str) -> Bytes {
         let error = json!({"message": message, "type": kind, "param": null, "code": null});
         render::event(&json!({"error": error}))
     }
 
-    fn padding_event(&self, _: &Seen, _: usize, size: usize) -> Bytes {
+    fn padding_event(&self, _: &Received, _: usize, size: usize) -> Bytes {
         let choice = json!({"index": 0, "delta": {"content": ""}, "logprobs": null, "finish_reason": null});
         render::event(&json!({
             "id": "chatcmpl-padding", "object": "chat.completion.chunk", "created": 0, "model": "strict",
@@ -73,20 +70,6 @@ impl Dialect for OpenAiChat {
         let model =
             json!({"id": "gpt-strict-1", "object": "model", "created": 1_790_000_000, "owned_by": "strict"});
         json!({"object": "list", "data": [model]})
-    }
-
-    fn request_id_header(&self) -> &'static str {
-        "x-request-id"
-    }
-}
-
-fn error_kind(status: u16) -> (&'static str, Option<&'static str>) {
-    match status {
-        401 => ("authentication_error", Some("invalid_api_key")),
-        403 => ("permission_error", None),
-        429 => ("rate_limit_error", Some("rate_limit_exceeded")),
-        400..500 => ("invalid_request_error", None),
-        _ => ("server_error", None),
     }
 }
 
@@ -113,29 +96,24 @@ fn texts(message: &Value) -> Vec<String> {
     }
 }
 
-fn offered(tool: &Value) -> Option<Offered> {
+fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     let schema = tool
         .get("function")
         .and_then(|function| function.get("parameters"))
         .cloned();
     let name = name(tool);
-    (!name.is_empty()).then(|| Offered {
+    (!name.is_empty()).then(|| ToolDefinition {
         name: name.to_owned(),
         schema: schema.unwrap_or(Value::Null),
     })
 }
 
 fn turn(message: &Value) -> Turn {
-    let mut turn = Turn {
-        role: Role::User,
-        texts: Vec::new(),
-        calls: Vec::new(),
-        results: Vec::new(),
-    };
+    let mut turn = Turn::new(Role::User);
     match text(message, "role") {
         "tool" => {
             let id = text(message, "tool_call_id").to_owned();
-            turn.results.push(Answered {
+            turn.results.push(ToolResult {
                 id,
                 text: texts(message).concat(),
             });
@@ -150,11 +128,11 @@ fn turn(message: &Value) -> Turn {
     turn
 }
 
-fn called(call: &Value) -> Called {
+fn called(call: &Value) -> ToolCall {
     let arguments = call
         .get("function")
         .map_or("", |function| text(function, "arguments"));
-    Called {
+    ToolCall {
         id: text(call, "id").to_owned(),
         name: name(call).to_owned(),
         arguments: serde_json::from_str(arguments).unwrap_or(Value::Null),

@@ -6,21 +6,19 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::text;
-use crate::strict::dialect::Rendered;
-use crate::strict::exchange::made_up_id;
-use crate::strict::model::Seen;
+use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::reply::{CallStyle, Part, Reply, Stop, pieces};
 use crate::strict::usage::Usage;
 
-pub(super) fn render(seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-    let frame = Frame::new(seen);
-    let choices = seen.body.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    let frame = Frame::new(request);
+    let choices = request.body.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
     let mut usage = *usage;
     usage.output *= usize::try_from(choices).unwrap_or(1);
-    if seen.stream() {
-        return Rendered::stream(stream(seen, reply, &usage, &frame, choices));
+    if request.stream() {
+        return Rendered::stream(stream(request, reply, &usage, &frame, choices));
     }
-    let choices: Vec<Value> = (0..choices).map(|index| choice(seen, reply, index)).collect();
+    let choices: Vec<Value> = (0..choices).map(|index| choice(request, reply, index)).collect();
     let mut body = frame.object("chat.completion", choices);
     body["usage"] = usage_object(&usage);
     Rendered::json(&body)
@@ -39,12 +37,12 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(seen: &Seen) -> Self {
+    fn new(request: &Received) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Frame {
-            id: made_up_id("chatcmpl-", seen, 0),
+            id: derived_id("chatcmpl-", request, 0),
             created: now.as_secs(),
-            model: text(&seen.body, "model").to_owned(),
+            model: text(&request.body, "model").to_owned(),
         }
     }
 
@@ -75,20 +73,22 @@ fn finish_reason(reply: &Reply) -> &str {
     }
 }
 
-fn call_id(given: Option<&String>, seen: &Seen, choice: u64, at: usize) -> String {
+fn call_id(given: Option<&String>, request: &Received, choice: u64, at: usize) -> String {
     // Each choice has calls of its own, so that no two of them share an id.
     let slot = at + 1000 * usize::try_from(choice).unwrap_or(0);
-    given.cloned().unwrap_or_else(|| made_up_id("call_", seen, slot))
+    given
+        .cloned()
+        .unwrap_or_else(|| derived_id("call_", request, slot))
 }
 
-fn choice(seen: &Seen, reply: &Reply, index: u64) -> Value {
+fn choice(request: &Received, reply: &Reply, index: u64) -> Value {
     let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for (at, part) in reply.parts.iter().enumerate() {
         match part {
             Part::Text(text) => said.push_str(text),
             Part::Thinking(text) => thought.push_str(text),
             Part::Call { id, name, arguments } => {
-                let id = call_id(id.as_ref(), seen, index, at);
+                let id = call_id(id.as_ref(), request, index, at);
                 let function = json!({"name": name, "arguments": arguments.text()});
                 calls.push(json!({"id": id, "type": "function", "function": function}));
             }
@@ -111,8 +111,8 @@ fn choice(seen: &Seen, reply: &Reply, index: u64) -> Value {
     json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish_reason(reply)})
 }
 
-fn stream(seen: &Seen, reply: &Reply, usage: &Usage, frame: &Frame, choices: u64) -> Vec<Bytes> {
-    let asked = seen
+fn stream(request: &Received, reply: &Reply, usage: &Usage, frame: &Frame, choices: u64) -> Vec<Bytes> {
+    let asked = request
         .body
         .get("stream_options")
         .and_then(|options| options.get("include_usage"));
@@ -124,7 +124,7 @@ fn stream(seen: &Seen, reply: &Reply, usage: &Usage, frame: &Frame, choices: u64
         }
         event(&chunk)
     };
-    let per_choice: Vec<Vec<Value>> = (0..choices).map(|index| deltas(seen, reply, index)).collect();
+    let per_choice: Vec<Vec<Value>> = (0..choices).map(|index| deltas(request, reply, index)).collect();
     let longest = per_choice.iter().map(Vec::len).max().unwrap_or(0);
     let mut events = Vec::new();
     // Choices interleave, as they do when they are really produced side by side.
@@ -146,7 +146,7 @@ fn stream(seen: &Seen, reply: &Reply, usage: &Usage, frame: &Frame, choices: u64
     events
 }
 
-fn deltas(seen: &Seen, reply: &Reply, index: u64) -> Vec<Value> {
+fn deltas(request: &Received, reply: &Reply, index: u64) -> Vec<Value> {
     let size = reply.delivery.delta;
     let says = reply.parts.iter().any(|part| matches!(part, Part::Text(_)));
     let content = if says { json!("") } else { Value::Null };
@@ -170,7 +170,7 @@ fn deltas(seen: &Seen, reply: &Reply, index: u64) -> Vec<Value> {
                 );
             }
             Part::Call { id, name, arguments } => {
-                let id = call_id(id.as_ref(), seen, index, at);
+                let id = call_id(id.as_ref(), request, index, at);
                 let style = reply.delivery.call_style;
                 for call in call_deltas(calls, &id, name, &arguments.text(), style, size) {
                     out.push(json!({"tool_calls": [call]}));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{list, name, text};
 use crate::strict::complaint::{Findings, Rule};
-use crate::strict::model::Seen;
+use crate::strict::dialect::Received;
 
 /// Tools that one request may offer.
 const MAX_TOOLS: usize = 128;
@@ -14,10 +14,10 @@ const MAX_TOOLS: usize = 128;
 const ROLES: [&str; 6] = ["system", "assistant", "user", "function", "tool", "developer"];
 
 /// Holds a request to all of them.
-pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
-    let body = &seen.body;
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    let body = &request.body;
     // Azure has it in the path.
-    if text(body, "model").is_empty() && !seen.path.contains("/deployments/") {
+    if text(body, "model").is_empty() && !request.path.contains("/deployments/") {
         findings.add(Rule::Required, "you must provide a model parameter");
     }
     let names = check_tools(body, findings);

@@ -4,17 +4,17 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::strict::api::Wire;
 use crate::strict::complaint::Rule;
-use crate::strict::dialect::Wire;
 use crate::strict::reply::{CallStyle, Stop};
 
-fn seen(body: Value) -> Seen {
-    Seen::made_up(Wire::OpenAiChat, "/v1/chat/completions", body)
+fn received(body: Value) -> Received {
+    Received::for_test(Wire::OpenAiChat, "/v1/chat/completions", body)
 }
 
 fn rules(body: Value) -> Vec<Rule> {
     let mut findings = Findings::new(&[]);
-    OpenAiChat.check(&seen(body), &mut findings);
+    OpenAiChat.check(&received(body), &mut findings);
     findings.list.into_iter().map(|(rule, _)| rule).collect()
 }
 
@@ -147,7 +147,7 @@ fn chunks(extra: Value, reply: &Reply) -> Vec<Value> {
         body[key] = value.clone();
     }
     let rendered = OpenAiChat.render(
-        &seen(body),
+        &received(body),
         reply,
         &Usage {
             input: 5,
@@ -273,7 +273,7 @@ fn reasoning_is_shown_only_when_asked_for() {
 #[test]
 fn a_whole_completion_says_the_same() {
     let whole = |reply: &Reply| {
-        let rendered = OpenAiChat.render(&seen(conversation()), reply, &Usage::default());
+        let rendered = OpenAiChat.render(&received(conversation()), reply, &Usage::default());
         serde_json::from_slice::<Value>(&rendered.events[0]).unwrap()["choices"][0].clone()
     };
     let choice = whole(&Reply::new().raw_call("read_file", "{broken"));

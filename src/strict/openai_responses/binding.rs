@@ -1,30 +1,30 @@
-//! Encrypted reasoning, which belongs behind the very prefix that it was made for.
+//! Encrypted reasoning, which is bound to the prefix that it was produced behind.
 //!
-//! Reasoning itself is no part of the prefix, since older reasoning may be left out.
+//! Reasoning items are not part of the prefix, since a client may leave out older ones.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::items::{kind, whole};
+use super::items::{all, kind};
 use crate::strict::canonical;
+use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
-use crate::strict::model::Seen;
-use crate::strict::stamp::Stamp;
+use crate::strict::signature::Signature;
 
-/// What encrypted reasoning is given out with: there is one kind of it.
-const THING: &str = "reasoning";
+/// The content that encrypted reasoning is signed with: the prefix alone tells two of them apart.
+const CONTENT: &str = "reasoning";
 
 /// Fields that are the API's own bookkeeping: clients may leave them out.
-const LOOSE: [&str; 6] = ["id", "status", "phase", "annotations", "logprobs", "created_by"];
+const BOOKKEEPING: [&str; 6] = ["id", "status", "phase", "annotations", "logprobs", "created_by"];
 
-/// How encrypted content was found to be.
+/// Whether encrypted content is valid at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Right,
-    /// It was not made here.
+pub(super) enum Validity {
+    Valid,
+    /// This provider did not produce it.
     Foreign,
-    /// System, tools or earlier items are not those it was made for.
-    Moved,
+    /// System, tools or earlier items differ from those it was produced behind.
+    PrefixMismatch,
 }
 
 /// A transcript, hashed item by item up to some place.
@@ -37,40 +37,40 @@ impl Prefix {
         let mut prefix = Prefix(Sha256::new());
         prefix.feed(body.get("instructions").unwrap_or(&Value::Null));
         for tool in list(body, "tools") {
-            prefix.feed(&plain(tool));
+            prefix.feed(&canonical_form(tool));
         }
         prefix
     }
 
     /// The prefix behind the last item of a request.
-    pub(super) fn whole(seen: &Seen) -> Self {
-        let mut prefix = Prefix::new(&seen.body);
-        for item in whole(seen) {
+    pub(super) fn whole(request: &Received) -> Self {
+        let mut prefix = Prefix::new(&request.body);
+        for item in all(request) {
             prefix.push(&item);
         }
         prefix
     }
 
-    /// Goes past an item.
+    /// Extends the prefix by an item.
     pub(super) fn push(&mut self, item: &Value) {
         if kind(item) != "reasoning" {
-            self.feed(&plain(item));
+            self.feed(&canonical_form(item));
         }
     }
 
-    /// The encrypted content of reasoning at this place.
-    pub(super) fn stamp(&self) -> String {
-        Stamp::new(THING, &self.0).write()
+    /// The encrypted content of reasoning produced at this place.
+    pub(super) fn seal(&self) -> String {
+        Signature::new(CONTENT, &self.0).write()
     }
 
     /// Checks the encrypted content of reasoning at this place.
-    pub(super) fn verify(&self, encrypted: &str) -> Found {
-        let here = Stamp::new(THING, &self.0);
-        match Stamp::read(encrypted) {
-            Some(made) if !made.same_thing(&here) => Found::Foreign,
-            Some(made) if !made.same_prefix(&here) => Found::Moved,
-            Some(_) => Found::Right,
-            None => Found::Foreign,
+    pub(super) fn verify(&self, encrypted: &str) -> Validity {
+        let here = Signature::new(CONTENT, &self.0);
+        match Signature::read(encrypted) {
+            Some(made) if !made.same_content(&here) => Validity::Foreign,
+            Some(made) if !made.same_prefix(&here) => Validity::PrefixMismatch,
+            Some(_) => Validity::Valid,
+            None => Validity::Foreign,
         }
     }
 
@@ -80,20 +80,20 @@ impl Prefix {
     }
 }
 
-/// An item (or tool, or part) by value: without bookkeeping and null fields, and with content in its long form.
-fn plain(value: &Value) -> Value {
+/// An item (or tool, or part) in its canonical form: without bookkeeping and null fields, with content as parts.
+fn canonical_form(value: &Value) -> Value {
     let Value::Object(fields) = value else {
         return value.clone();
     };
     let mut out = Map::new();
     for (key, field) in fields {
-        let loose = LOOSE.contains(&key.as_str()) || field.is_null();
-        if loose || (key == "type" && field == "message") {
+        let ignored = BOOKKEEPING.contains(&key.as_str()) || field.is_null();
+        if ignored || (key == "type" && field == "message") {
             continue;
         }
         let field = match (key.as_str(), field) {
             ("content", Value::String(said)) => json!([{"type": "text", "text": said}]),
-            ("content", Value::Array(parts)) => parts.iter().map(plain).collect(),
+            ("content", Value::Array(parts)) => parts.iter().map(canonical_form).collect(),
             ("type", _) if matches!(text(value, "type"), "input_text" | "output_text") => json!("text"),
             _ => field.clone(),
         };
@@ -102,12 +102,13 @@ fn plain(value: &Value) -> Value {
     Value::Object(out)
 }
 
-/// The ids of the reasoning items of a request that stand behind another prefix than they were made for.
-pub(super) fn moved(seen: &Seen) -> Vec<String> {
-    let mut prefix = Prefix::new(&seen.body);
+/// The ids of the reasoning items that stand behind another prefix than they were produced behind.
+pub(super) fn prefix_mismatches(request: &Received) -> Vec<String> {
+    let mut prefix = Prefix::new(&request.body);
     let mut out = Vec::new();
-    for item in whole(seen) {
-        if kind(&item) == "reasoning" && prefix.verify(&encrypted(seen, &item)) == Found::Moved {
+    for item in all(request) {
+        if kind(&item) == "reasoning" && prefix.verify(&encrypted(request, &item)) == Validity::PrefixMismatch
+        {
             out.push(text(&item, "id").to_owned());
         }
         prefix.push(&item);
@@ -115,13 +116,13 @@ pub(super) fn moved(seen: &Seen) -> Vec<String> {
     out
 }
 
-/// The encrypted content of a reasoning item: its own, or what is stored; empty where there is neither.
-pub(super) fn encrypted(seen: &Seen, item: &Value) -> String {
+/// The encrypted content of a reasoning item: its own, or the stored one; empty where there is neither.
+pub(super) fn encrypted(request: &Received, item: &Value) -> String {
     let given = text(item, "encrypted_content");
     if !given.is_empty() {
         return given.to_owned();
     }
-    let stored = seen.memory.item(text(item, "id")).is_some();
-    let made = stored.then(|| seen.memory.made(text(item, "id"))).flatten();
-    made.and_then(|made| made.stamp).unwrap_or_default()
+    let id = text(item, "id");
+    let stored = request.memory.item(id).and_then(|_| request.memory.produced(id));
+    stored.and_then(|produced| produced.encrypted).unwrap_or_default()
 }

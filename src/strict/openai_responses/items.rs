@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::strict::dialect::{Answered, Called, Offered, Role, Turn};
+use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
-use crate::strict::model::Seen;
+use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
 /// Calls that the client answers, each with the type of its answer.
 pub(super) const CALLS: [(&str, &str); 5] = [
@@ -87,7 +87,7 @@ pub(super) fn conversation(body: &Value) -> Option<&str> {
 }
 
 /// The request's own items; a string is one user message.
-pub(super) fn own(body: &Value) -> Vec<Value> {
+pub(super) fn own_items(body: &Value) -> Vec<Value> {
     match body.get("input") {
         Some(Value::String(said)) => vec![json!({"type": "message", "role": "user", "content": said})],
         Some(Value::Array(items)) => items.clone(),
@@ -96,12 +96,14 @@ pub(super) fn own(body: &Value) -> Vec<Value> {
 }
 
 /// All items in front of the model, references to stored ones resolved.
-pub(crate) fn whole(seen: &Seen) -> Vec<Value> {
-    let own = own(&seen.body).into_iter().map(|item| match kind(&item) {
-        "item_reference" => seen.memory.item(text(&item, "id")).unwrap_or(item),
-        _ => item,
-    });
-    seen.recalled.iter().cloned().chain(own).collect()
+pub(super) fn all(request: &Received) -> Vec<Value> {
+    let own = own_items(&request.body)
+        .into_iter()
+        .map(|item| match kind(&item) {
+            "item_reference" => request.memory.item(text(&item, "id")).unwrap_or(item),
+            _ => item,
+        });
+    request.stored_history.iter().cloned().chain(own).collect()
 }
 
 /// The texts of a content or an output.
@@ -119,12 +121,7 @@ pub(super) fn texts(content: Option<&Value>) -> Vec<String> {
 
 /// An item as a turn; `None` where it neither says, calls nor answers.
 pub(super) fn turn(item: &Value) -> Option<Turn> {
-    let mut turn = Turn {
-        role: Role::User,
-        texts: Vec::new(),
-        calls: Vec::new(),
-        results: Vec::new(),
-    };
+    let mut turn = Turn::new(Role::User);
     let id = text(item, "call_id").to_owned();
     match kind(item) {
         "message" => {
@@ -137,7 +134,7 @@ pub(super) fn turn(item: &Value) -> Option<Turn> {
         }
         kind if is_answer(kind) => {
             let text = texts(item.get("output")).concat();
-            turn.results.push(Answered { id, text });
+            turn.results.push(ToolResult { id, text });
         }
         kind if answer_of(kind).is_some() => {
             turn.role = Role::Assistant;
@@ -146,7 +143,7 @@ pub(super) fn turn(item: &Value) -> Option<Turn> {
                 Some(input) => input.clone(),
                 None => serde_json::from_str(text(item, "arguments")).unwrap_or(Value::Null),
             };
-            turn.calls.push(Called { id, name, arguments });
+            turn.calls.push(ToolCall { id, name, arguments });
         }
         _ => return None,
     }
@@ -161,11 +158,11 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    pub(super) fn offered(&self) -> Option<Offered> {
+    pub(super) fn definition(&self) -> Option<ToolDefinition> {
         let name = text(&self.tool, "name");
         let schema = self.tool.get("parameters").cloned().unwrap_or(Value::Null);
         let ours = matches!(text(&self.tool, "type"), "function" | "custom") && !name.is_empty();
-        ours.then(|| Offered {
+        ours.then(|| ToolDefinition {
             name: name.to_owned(),
             schema,
         })
@@ -173,10 +170,10 @@ impl Tool {
 }
 
 /// Every tool of a request: of its top level, of `additional_tools` items, and those that a search found.
-pub(super) fn tools(seen: &Seen) -> Vec<Tool> {
+pub(super) fn tools(request: &Received) -> Vec<Tool> {
     let mut out = Vec::new();
-    flatten(list(&seen.body, "tools"), None, &mut out);
-    for item in whole(seen) {
+    flatten(list(&request.body, "tools"), None, &mut out);
+    for item in all(request) {
         if matches!(kind(&item), "additional_tools" | "tool_search_output") {
             flatten(list(&item, "tools"), None, &mut out);
         }

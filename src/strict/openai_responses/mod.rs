@@ -2,10 +2,10 @@
 
 mod binding;
 mod items;
-mod memory;
 mod output;
 mod pairing;
 mod render;
+mod response;
 mod rules;
 mod stored;
 mod stream;
@@ -18,32 +18,45 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::canonical;
 use super::complaint::{Findings, Rule};
-use super::dialect::{Dialect, Offered, Rendered, Turn};
+use super::dialect::{Dialect, Received, Rendered};
 use super::fields::{list, text};
-use super::model::Seen;
+use super::memory::Memory;
+use super::openai_error;
 use super::reply::Reply;
-use super::usage::{Segment, Usage};
+use super::transcript::{ToolDefinition, Turn};
+use super::usage::{Segment, Usage, unmarked};
 
-pub(crate) use items::whole;
-pub(crate) use memory::Memory;
-
-/// The dialect. What it keeps between requests is in [`Seen::memory`].
+/// The dialect. What it keeps between requests is in [`Received::memory`].
+#[derive(Debug)]
 pub(crate) struct OpenAiResponses;
 
 impl Dialect for OpenAiResponses {
-    fn transcript(&self) -> &'static str {
+    fn transcript_field(&self) -> &'static str {
         "input"
     }
 
-    fn turns(&self, seen: &Seen) -> Vec<Turn> {
-        items::whole(seen).iter().filter_map(items::turn).collect()
+    fn stored_history(&self, memory: &Memory, body: &Value) -> Vec<Value> {
+        if let Some(stored) = memory.response(text(body, "previous_response_id")) {
+            return stored.transcript;
+        }
+        let conversation = items::conversation(body).and_then(|id| memory.conversation(id));
+        conversation.unwrap_or_default()
     }
 
-    fn tools(&self, seen: &Seen) -> Vec<Offered> {
+    fn transcript(&self, request: &Received) -> Vec<Value> {
+        items::all(request)
+    }
+
+    fn turns(&self, request: &Received) -> Vec<Turn> {
+        items::all(request).iter().filter_map(items::turn).collect()
+    }
+
+    fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
         let mut names = HashSet::new();
-        let offered = items::tools(seen).into_iter().filter_map(|tool| tool.offered());
+        let offered = items::tools(request)
+            .into_iter()
+            .filter_map(|tool| tool.definition());
         offered.filter(|tool| names.insert(tool.name.clone())).collect()
     }
 
@@ -51,39 +64,32 @@ impl Dialect for OpenAiResponses {
         body.pointer("/reasoning/effort").and_then(Value::as_str) != Some("none")
     }
 
-    fn check(&self, seen: &Seen, findings: &mut Findings<'_>) {
-        rules::check(seen, findings);
+    fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        rules::check(request, findings);
     }
 
-    fn segments(&self, seen: &Seen) -> Vec<Segment> {
-        let instructions = json!(text(&seen.body, "instructions"));
-        let head = list(&seen.body, "tools")
+    fn segments(&self, request: &Received) -> Vec<Segment> {
+        let instructions = json!(text(&request.body, "instructions"));
+        let head = list(&request.body, "tools")
             .iter()
             .chain(std::iter::once(&instructions));
-        let items = items::whole(seen);
-        head.chain(&items)
-            .map(|part| Segment {
-                text: canonical::text(part),
-                mark: false,
-            })
-            .collect()
+        unmarked(head.chain(&items::all(request)))
     }
 
-    fn counted(&self, usage: &Usage) -> Value {
+    fn token_count(&self, usage: &Usage) -> Value {
         json!({"object": "response.input_tokens", "input_tokens": usage.prompt()})
     }
 
-    fn render(&self, seen: &Seen, reply: &Reply, usage: &Usage) -> Rendered {
-        render::render(seen, reply, usage)
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+        render::render(request, reply, usage)
     }
 
-    fn answer(&self, seen: &Seen, usage: &Usage) -> (u16, Value) {
-        stored::answer(seen, usage)
+    fn answer(&self, request: &Received, usage: &Usage) -> (u16, Value) {
+        stored::answer(request, usage)
     }
 
     fn error(&self, status: u16, message: &str) -> Value {
-        let (kind, code) = error_kind(status);
-        json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
+        openai_error::body(status, message)
     }
 
     fn refusal(&self, rule: Rule, message: &str) -> Value {
@@ -99,29 +105,15 @@ impl Dialect for OpenAiResponses {
         json!({"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}})
     }
 
-    fn error_event(&self, seen: &Seen, at: usize, kind: &str, message: &str) -> Bytes {
-        stream::error(seen, at, kind, message)
+    fn error_event(&self, request: &Received, at: usize, kind: &str, message: &str) -> Bytes {
+        stream::error(request, at, kind, message)
     }
 
-    fn padding_event(&self, _: &Seen, at: usize, size: usize) -> Bytes {
+    fn padding_event(&self, _: &Received, at: usize, size: usize) -> Bytes {
         stream::event("keepalive", at, json!({"padding": "x".repeat(size)}))
     }
 
     fn models(&self) -> Value {
         json!({"object": "list", "data": []})
-    }
-
-    fn request_id_header(&self) -> &'static str {
-        "x-request-id"
-    }
-}
-
-fn error_kind(status: u16) -> (&'static str, Option<&'static str>) {
-    match status {
-        401 => ("authentication_error", Some("invalid_api_key")),
-        403 => ("permission_error", None),
-        429 => ("rate_limit_error", Some("rate_limit_exceeded")),
-        400..500 => ("invalid_request_error", None),
-        _ => ("server_error", None),
     }
 }

@@ -4,51 +4,50 @@ use serde_json::{Value, json};
 
 use super::binding::Prefix;
 use super::items;
-use super::memory::Made;
-use crate::strict::exchange::made_up_id;
+use crate::strict::dialect::{Received, derived_id};
 use crate::strict::fields::{list, text};
-use crate::strict::model::Seen;
+use crate::strict::memory::Produced;
 use crate::strict::reply::{Arguments, Part, Reply, Stop};
 
-/// The reply's items; reasoning is stamped over the request and the items before it.
-pub(super) fn items(seen: &Seen, reply: &Reply) -> Vec<Value> {
-    let mut prefix = Prefix::whole(seen);
-    let tools = items::tools(seen);
-    let (mut out, mut made) = (Vec::<Value>::new(), Vec::<(String, Made)>::new());
+/// The reply's items; the encrypted content of reasoning covers the request and the items before it.
+pub(super) fn items(request: &Received, reply: &Reply) -> Vec<Value> {
+    let mut prefix = Prefix::whole(request);
+    let tools = items::tools(request);
+    let (mut out, mut produced) = (Vec::<Value>::new(), Vec::<(String, Produced)>::new());
     let mut reasoning = None;
     for (at, part) in reply.parts.iter().enumerate() {
-        let mut known = Made::default();
+        let mut known = Produced::default();
         let item = match part {
             Part::Thinking(said) => {
-                known.stamp = Some(prefix.stamp());
-                thought(seen, at, Some(said), &prefix.stamp())
+                known.encrypted = Some(prefix.seal());
+                thought(request, at, Some(said), &prefix.seal())
             }
             Part::Redacted => {
-                known.stamp = Some(prefix.stamp());
-                thought(seen, at, None, &prefix.stamp())
+                known.encrypted = Some(prefix.seal());
+                thought(request, at, None, &prefix.seal())
             }
-            Part::Text(said) => message(seen, reply, at, said),
+            Part::Text(said) => message(request, reply, at, said),
             Part::Call { id, name, arguments } => {
-                let id = id.clone().unwrap_or_else(|| made_up_id("call_", seen, at));
+                let id = id.clone().unwrap_or_else(|| derived_id("call_", request, at));
                 let tool = tools.iter().find(|tool| text(&tool.tool, "name") == name);
-                call(seen, at, &id, name, arguments, tool)
+                call(request, at, &id, name, arguments, tool)
             }
             Part::Block(whole) => whole.clone(),
         };
         let id = text(&item, "id").to_owned();
         known.reasoning.clone_from(&reasoning);
-        if let Some((_, before)) = made.last_mut() {
+        if let Some((_, before)) = produced.last_mut() {
             before.next = Some(id.clone());
         }
-        if known.stamp.is_some() {
+        if known.encrypted.is_some() {
             reasoning = Some(id.clone());
             known.reasoning = None;
         }
-        made.push((id, known));
+        produced.push((id, known));
         prefix.push(&item);
         out.push(item);
     }
-    seen.memory.note(made);
+    request.memory.record_produced(produced);
     if reply.stop == Stop::MaxTokens
         && let Some(last) = out.last_mut().filter(|last| last.get("status").is_some())
     {
@@ -57,8 +56,8 @@ pub(super) fn items(seen: &Seen, reply: &Reply) -> Vec<Value> {
     out
 }
 
-fn thought(seen: &Seen, at: usize, said: Option<&String>, stamp: &str) -> Value {
-    let asked = seen
+fn thought(request: &Received, at: usize, said: Option<&String>, encrypted: &str) -> Value {
+    let asked = request
         .body
         .pointer("/reasoning/summary")
         .is_some_and(|summary| !summary.is_null());
@@ -66,18 +65,18 @@ fn thought(seen: &Seen, at: usize, said: Option<&String>, stamp: &str) -> Value 
         .filter(|_| asked)
         .map(|said| json!({"type": "summary_text", "text": said}));
     let summary: Vec<Value> = summary.into_iter().collect();
-    let mut item = json!({"id": made_up_id("rs_", seen, at), "type": "reasoning", "summary": summary});
-    let included = list(&seen.body, "include");
+    let mut item = json!({"id": derived_id("rs_", request, at), "type": "reasoning", "summary": summary});
+    let included = list(&request.body, "include");
     if included
         .iter()
         .any(|included| included == "reasoning.encrypted_content")
     {
-        item["encrypted_content"] = json!(stamp);
+        item["encrypted_content"] = json!(encrypted);
     }
     item
 }
 
-fn message(seen: &Seen, reply: &Reply, at: usize, said: &str) -> Value {
+fn message(request: &Received, reply: &Reply, at: usize, said: &str) -> Value {
     let calls_follow = reply.parts[at..]
         .iter()
         .any(|part| matches!(part, Part::Call { .. }));
@@ -87,13 +86,13 @@ fn message(seen: &Seen, reply: &Reply, at: usize, said: &str) -> Value {
         json!({"type": "output_text", "annotations": [], "logprobs": [], "text": said})
     };
     json!({
-        "id": made_up_id("msg_", seen, at), "type": "message", "status": "completed", "role": "assistant",
+        "id": derived_id("msg_", request, at), "type": "message", "status": "completed", "role": "assistant",
         "phase": if calls_follow { "commentary" } else { "final_answer" }, "content": [content],
     })
 }
 
 fn call(
-    seen: &Seen,
+    request: &Received,
     at: usize,
     call_id: &str,
     name: &str,
@@ -106,12 +105,12 @@ fn call(
             other => other.text(),
         };
         return json!({
-            "id": made_up_id("ctc_", seen, at), "type": "custom_tool_call", "status": "completed",
+            "id": derived_id("ctc_", request, at), "type": "custom_tool_call", "status": "completed",
             "call_id": call_id, "name": name, "input": input,
         });
     }
     let mut item = json!({
-        "id": made_up_id("fc_", seen, at), "type": "function_call", "status": "completed", "call_id": call_id,
+        "id": derived_id("fc_", request, at), "type": "function_call", "status": "completed", "call_id": call_id,
         "name": name, "arguments": arguments.text(),
     });
     if let Some(namespace) = tool.and_then(|tool| tool.namespace.as_ref()) {

@@ -1,5 +1,5 @@
-//! The rules that tie items to each other: calls to their outputs, and reasoning to what was produced
-//! behind it.
+//! The rules that tie items to each other: calls to their outputs, and reasoning items to the items that were
+//! produced after them.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::items::{answer_of, is_answer, is_produced, kind};
 use crate::strict::complaint::{Findings, Rule};
+use crate::strict::dialect::Received;
 use crate::strict::fields::text;
-use crate::strict::model::Seen;
 
-/// Holds a transcript to them.
-pub(super) fn check(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
+/// Checks a transcript against them.
+pub(super) fn check(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
     check_calls(items, findings);
     for (n, item) in items.iter().enumerate() {
         if kind(item) == "reasoning" {
-            check_reasoning(seen, item, &items[n + 1..], findings);
+            check_reasoning(request, item, &items[n + 1..], findings);
         } else if is_produced(item) {
-            check_produced(seen, item, &items[..n], findings);
+            check_produced(request, item, &items[..n], findings);
         }
     }
 }
@@ -47,7 +47,7 @@ fn check_calls(items: &[Value], findings: &mut Findings<'_>) {
                     Rule::OrphanResult,
                     format!(
                         "No tool call found for {} with call_id {id}. (input[{n}])",
-                        spoken(kind)
+                        in_words(kind)
                     ),
                 ),
             }
@@ -59,29 +59,29 @@ fn check_calls(items: &[Value], findings: &mut Findings<'_>) {
                 Rule::Unanswered,
                 format!(
                     "No tool output found for {} {id}. (input[{n}])",
-                    spoken(kind(&items[n]))
+                    in_words(kind(&items[n]))
                 ),
             );
         }
     }
 }
 
-/// `function_call_output` as the API says it.
-fn spoken(kind: &str) -> String {
+/// `function_call_output` as the API words it in messages.
+fn in_words(kind: &str) -> String {
     kind.replace('_', " ")
 }
 
-/// Reasoning is followed by what was produced behind it; other reasoning may stand between.
-fn check_reasoning(seen: &Seen, item: &Value, after: &[Value], findings: &mut Findings<'_>) {
+/// A reasoning item is followed by the item that was produced after it; other reasoning may stand between.
+fn check_reasoning(request: &Received, item: &Value, after: &[Value], findings: &mut Findings<'_>) {
     let id = text(item, "id");
     let next = after.first();
-    let made = seen.memory.made(id).and_then(|made| made.next);
+    let produced_next = request.memory.produced(id).and_then(|produced| produced.next);
     let right = match next {
         None => false,
         Some(next) if kind(next) == "reasoning" => true,
         Some(next) => {
             let given = text(next, "id");
-            is_produced(next) && (given.is_empty() || made.is_none_or(|made| made == given))
+            is_produced(next) && (given.is_empty() || produced_next.is_none_or(|next| next == given))
         }
     };
     if !right {
@@ -92,10 +92,14 @@ fn check_reasoning(seen: &Seen, item: &Value, after: &[Value], findings: &mut Fi
     }
 }
 
-/// An item that was produced behind reasoning, and comes with its id, comes with that reasoning.
-fn check_produced(seen: &Seen, item: &Value, before: &[Value], findings: &mut Findings<'_>) {
+/// An item that was produced after reasoning, and comes with its id, comes with that reasoning item.
+fn check_produced(request: &Received, item: &Value, before: &[Value], findings: &mut Findings<'_>) {
     let id = text(item, "id");
-    let Some(reasoning) = seen.memory.made(id).and_then(|made| made.reasoning) else {
+    let Some(reasoning) = request
+        .memory
+        .produced(id)
+        .and_then(|produced| produced.reasoning)
+    else {
         return;
     };
     if !before.iter().any(|item| text(item, "id") == reasoning) {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{Found, Prefix, encrypted};
+use super::binding::{Prefix, Validity, encrypted};
 use super::items::{self, kind};
 use super::{pairing, tools};
 use crate::strict::complaint::{Findings, Rule};
+use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
-use crate::strict::model::Seen;
-use crate::strict::stamp::Stamp;
+use crate::strict::signature::Signature;
 
 /// Characters of an item's id, and of a call's.
 const MAX_ID: usize = 64;
@@ -36,16 +36,16 @@ const PREFIXES: [(&str, &str); 5] = [
 ];
 
 /// Holds a request to all of them.
-pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
-    check_head(seen, findings);
-    let items = items::whole(seen);
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    check_head(request, findings);
+    let items = items::all(request);
     if items.is_empty() {
         findings.add(
             Rule::NoMessages,
             "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be provided.",
         );
     }
-    tools::check(seen, &items, findings);
+    tools::check(request, &items, findings);
     for (n, item) in items.iter().enumerate() {
         check_item(n, item, findings);
         if kind(item) == "compaction_trigger" && n + 1 != items.len() {
@@ -57,12 +57,12 @@ pub(super) fn check(seen: &Seen, findings: &mut Findings<'_>) {
         }
     }
     check_ids(&items, findings);
-    pairing::check(seen, &items, findings);
-    check_encrypted(seen, &items, findings);
+    pairing::check(request, &items, findings);
+    check_encrypted(request, &items, findings);
 }
 
-fn check_head(seen: &Seen, findings: &mut Findings<'_>) {
-    let body = &seen.body;
+fn check_head(request: &Received, findings: &mut Findings<'_>) {
+    let body = &request.body;
     let given = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
     if text(body, "model").is_empty() && !given("prompt") {
         findings.add(Rule::Required, "Missing required parameter: 'model'.");
@@ -83,13 +83,13 @@ fn check_head(seen: &Seen, findings: &mut Findings<'_>) {
         findings.add(Rule::Conflict, "Background mode requires 'store' to be true.");
     }
     let previous = text(body, "previous_response_id");
-    if !previous.is_empty() && seen.memory.response(previous).is_none() {
+    if !previous.is_empty() && request.memory.response(previous).is_none() {
         findings.add(
             Rule::UnknownResponse,
             format!("Previous response with id '{previous}' not found."),
         );
     }
-    if let Some(id) = items::conversation(body).filter(|id| !seen.memory.knows_conversation(id)) {
+    if let Some(id) = items::conversation(body).filter(|id| request.memory.conversation(id).is_none()) {
         findings.add(
             Rule::UnknownResponse,
             format!("Conversation with id '{id}' not found."),
@@ -219,7 +219,7 @@ fn check_ids(items: &[Value], findings: &mut Findings<'_>) {
             );
         }
         for key in ["id", "call_id"] {
-            check_spelling(n, key, text(item, key), findings);
+            check_id_format(n, key, text(item, key), findings);
         }
         let prefix = PREFIXES.iter().find(|(name, _)| *name == kind(item));
         if let Some((_, prefix)) = prefix.filter(|(_, prefix)| !id.is_empty() && !id.starts_with(prefix)) {
@@ -231,7 +231,7 @@ fn check_ids(items: &[Value], findings: &mut Findings<'_>) {
     }
 }
 
-fn check_spelling(n: usize, key: &str, id: &str, findings: &mut Findings<'_>) {
+fn check_id_format(n: usize, key: &str, id: &str, findings: &mut Findings<'_>) {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if id.len() > MAX_ID {
         findings.add(
@@ -248,17 +248,17 @@ fn check_spelling(n: usize, key: &str, id: &str, findings: &mut Findings<'_>) {
     }
 }
 
-fn check_encrypted(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
-    let mut prefix = Prefix::new(&seen.body);
+fn check_encrypted(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
+    let mut prefix = Prefix::new(&request.body);
     for (n, item) in items.iter().enumerate() {
         let id = text(item, "id");
         match kind(item) {
-            "reasoning" => match encrypted(seen, item).as_str() {
+            "reasoning" => match encrypted(request, item).as_str() {
                 "" => findings.add(Rule::UnknownItem, missing(id)),
                 content => match prefix.verify(content) {
-                    Found::Right => {}
-                    Found::Foreign => findings.add(Rule::ForeignThinking, unverified(n, id)),
-                    Found::Moved => findings.add(
+                    Validity::Valid => {}
+                    Validity::Foreign => findings.add(Rule::ForeignThinking, unverified(n, id)),
+                    Validity::PrefixMismatch => findings.add(
                         Rule::ReasoningPrefix,
                         format!(
                             "Reasoning item '{id}' (input[{n}]) stands behind another prefix than it was made for: \
@@ -267,7 +267,7 @@ fn check_encrypted(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
                     ),
                 },
             },
-            "compaction" if Stamp::read(text(item, "encrypted_content")).is_none() => {
+            "compaction" if Signature::read(text(item, "encrypted_content")).is_none() => {
                 findings.add(Rule::ForeignThinking, unverified(n, id));
             }
             _ => {}

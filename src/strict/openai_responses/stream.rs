@@ -1,11 +1,11 @@
-//! The events that spell a response.
+//! The events of a streamed response.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::render::{Ending, object};
+use super::response::{Ending, object};
+use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
-use crate::strict::model::Seen;
 use crate::strict::reply::{Reply, pieces};
 
 /// One server-sent event: its type first, its sequence number last.
@@ -21,7 +21,7 @@ pub(super) fn event(kind: &str, number: usize, fields: Value) -> Bytes {
 }
 
 /// The event that ends a stream in trouble: `response.failed`, or the bare `error` where `kind` is that word.
-pub(super) fn error(seen: &Seen, at: usize, kind: &str, message: &str) -> Bytes {
+pub(super) fn error(request: &Received, at: usize, kind: &str, message: &str) -> Bytes {
     if kind == "error" {
         return event(
             "error",
@@ -29,43 +29,43 @@ pub(super) fn error(seen: &Seen, at: usize, kind: &str, message: &str) -> Bytes 
             json!({"code": "server_error", "message": message, "param": null}),
         );
     }
-    let failed = object(seen, &Ending::failed(kind, message), &[], &Value::Null);
+    let failed = object(request, &Ending::failed(kind, message), &[], &Value::Null);
     event("response.failed", at, json!({"response": failed}))
 }
 
 /// The whole stream.
 pub(super) fn events(
-    seen: &Seen,
+    request: &Received,
     reply: &Reply,
     output: &[Value],
     ending: &Ending,
     response: &Value,
 ) -> Vec<Bytes> {
-    let mut script = Script {
+    let mut stream = Events {
         events: Vec::new(),
         size: reply.delivery.delta,
     };
-    let open = object(seen, &Ending::OPEN, &[], &Value::Null);
-    script.push("response.created", json!({"response": open}));
-    script.push("response.in_progress", json!({"response": open}));
+    let open = object(request, &Ending::OPEN, &[], &Value::Null);
+    stream.push("response.created", json!({"response": open}));
+    stream.push("response.in_progress", json!({"response": open}));
     for (index, item) in output.iter().enumerate() {
-        script.item(index, item);
+        stream.item(index, item);
     }
-    script.push(
+    stream.push(
         &format!("response.{}", ending.status),
         json!({"response": response}),
     );
-    script.events
+    stream.events
 }
 
 /// The events so far.
-struct Script {
+struct Events {
     events: Vec<Bytes>,
     /// Characters in a delta.
     size: usize,
 }
 
-impl Script {
+impl Events {
     fn push(&mut self, kind: &str, fields: Value) {
         self.events.push(event(kind, self.events.len(), fields));
     }
@@ -87,12 +87,12 @@ impl Script {
             }
         }
         let kind = text(item, "type");
-        let spelled = matches!(
+        let has_deltas = matches!(
             kind,
             "reasoning" | "message" | "function_call" | "custom_tool_call"
         );
-        // A block of the script's own is added as it is.
-        let start = if spelled { &start } else { item };
+        // A block that the script gives as it is has no deltas.
+        let start = if has_deltas { &start } else { item };
         self.push(
             "response.output_item.added",
             json!({"output_index": index, "item": start}),

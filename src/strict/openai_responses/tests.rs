@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::strict::dialect::Wire;
+use crate::strict::api::Wire;
 use crate::strict::reply::Stop;
 
 mod pairs;
@@ -32,18 +32,18 @@ struct Talk {
 }
 
 impl Talk {
-    fn seen(&mut self, body: Value) -> Seen {
+    fn received(&mut self, body: Value) -> Received {
         self.number += 1;
-        let mut seen = Seen::made_up(Wire::OpenAiResponses, "/v1/responses", body);
-        seen.number = self.number;
-        seen.recalled = self.memory.recall(&seen.body);
-        seen.memory = Arc::clone(&self.memory);
-        seen
+        let mut received = Received::for_test(Wire::OpenAiResponses, "/v1/responses", body);
+        received.number = self.number;
+        received.stored_history = OpenAiResponses.stored_history(&self.memory, &received.body);
+        received.memory = Arc::clone(&self.memory);
+        received
     }
 
     fn found(&mut self, body: Value) -> Vec<(Rule, String)> {
         let mut findings = Findings::new(&[]);
-        OpenAiResponses.check(&self.seen(body), &mut findings);
+        OpenAiResponses.check(&self.received(body), &mut findings);
         findings.list
     }
 
@@ -53,7 +53,7 @@ impl Talk {
 
     /// The response that answers `body`.
     fn answer(&mut self, body: Value, reply: &Reply) -> Value {
-        let rendered = OpenAiResponses.render(&self.seen(body), reply, &Usage::default());
+        let rendered = OpenAiResponses.render(&self.received(body), reply, &Usage::default());
         serde_json::from_slice(&rendered.events[0]).unwrap()
     }
 }
@@ -192,7 +192,7 @@ fn additional_tools_bring_tools() {
     let mut body = request(json!([brought, user("Go.")]));
     body["tools"] = json!([]);
     assert_eq!(talk.rules(body.clone()), []);
-    assert_eq!(talk.seen(body.clone()).tool_names(), ["deep", "flat"]);
+    assert_eq!(talk.received(body.clone()).tool_names(), ["deep", "flat"]);
     let response = talk.answer(body.clone(), &Reply::new().call("deep", json!({})));
     assert_eq!(response["output"][0]["namespace"], "n");
     body["input"][0]["role"] = json!("user");

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::items::{self, kind};
 use crate::strict::complaint::{Findings, Rule};
+use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
-use crate::strict::model::Seen;
 
 /// Tools that one list may hold.
 const MAX_TOOLS: usize = 128;
@@ -37,8 +37,8 @@ const KINDS: [&str; 19] = [
 ];
 
 /// Holds a request's tools, and those that its items bring, to the rules.
-pub(super) fn check(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
-    check_list("tools", list(&seen.body, "tools"), findings);
+pub(super) fn check(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
+    check_list("tools", list(&request.body, "tools"), findings);
     for (n, item) in items.iter().enumerate() {
         if kind(item) == "additional_tools" {
             check_list(&format!("input[{n}].tools"), list(item, "tools"), findings);
@@ -48,7 +48,7 @@ pub(super) fn check(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
             }
         }
     }
-    check_names(seen, items, findings);
+    check_names(request, items, findings);
 }
 
 fn check_list(place: &str, tools: &[Value], findings: &mut Findings<'_>) {
@@ -108,7 +108,7 @@ fn check_name(place: &str, name: &str, findings: &mut Findings<'_>) {
 }
 
 fn check_strict(name: &str, schema: Option<&Value>, findings: &mut Findings<'_>) {
-    if let Some(why) = schema.map_or(Some("a schema is required".to_owned()), loose) {
+    if let Some(why) = schema.map_or(Some("a schema is required".to_owned()), why_not_strict) {
         findings.add(
             Rule::StrictSchema,
             format!("Invalid schema for function '{name}': {why}."),
@@ -116,8 +116,8 @@ fn check_strict(name: &str, schema: Option<&Value>, findings: &mut Findings<'_>)
     }
 }
 
-/// Why a schema cannot be held to strictly; `None` where it can.
-pub(super) fn loose(schema: &Value) -> Option<String> {
+/// Why a schema cannot be strict; `None` where it can.
+pub(super) fn why_not_strict(schema: &Value) -> Option<String> {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
             return Some("'additionalProperties' is required to be supplied and to be false".to_owned());
@@ -132,18 +132,18 @@ pub(super) fn loose(schema: &Value) -> Option<String> {
                  Missing '{optional}'"
             ));
         }
-        return properties.values().find_map(loose);
+        return properties.values().find_map(why_not_strict);
     }
     let inner = schema.get("items").into_iter().chain(list(schema, "anyOf"));
-    inner.into_iter().find_map(loose)
+    inner.into_iter().find_map(why_not_strict)
 }
 
 /// Calls in the history name tools on offer. A prompt template may bring tools that nobody sees here.
-fn check_names(seen: &Seen, items: &[Value], findings: &mut Findings<'_>) {
-    if seen.body.get("prompt").is_some_and(|prompt| !prompt.is_null()) {
+fn check_names(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
+    if request.body.get("prompt").is_some_and(|prompt| !prompt.is_null()) {
         return;
     }
-    let tools = items::tools(seen);
+    let tools = items::tools(request);
     let names: HashSet<&str> = tools.iter().map(|tool| text(&tool.tool, "name")).collect();
     for (n, item) in items.iter().enumerate() {
         let called = matches!(kind(item), "function_call" | "custom_tool_call");

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::strict::{Endpoint, Model, Options, Reply, Rule, Seen, Strict};
+use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ struct Script {
 }
 
 impl Model for Desk {
-    fn reply(&self, seen: &Seen) -> Reply {
+    fn reply(&self, seen: &Received) -> Reply {
         let mut script = self.script.lock().unwrap();
         if script.measuring {
             return Reply::text("x");
@@ -80,7 +80,7 @@ impl Model for Desk {
 
 impl Desk {
     /// The transcript that upstream has, but for the agent's own opening.
-    fn read(&self, seen: &Seen) -> Vec<Item> {
+    fn read(&self, seen: &Received) -> Vec<Item> {
         let items = (self.tongue.read)(&seen.transcript()).into_iter();
         items
             .filter(|i| *i != Item::System("You are an agent.".to_owned()))
@@ -381,7 +381,7 @@ impl Run {
     }
 
     /// Input side of the last leg, output of all.
-    async fn check_usage(&self, said: &Said, outcome: &Outcome, last: &Seen) -> Checked {
+    async fn check_usage(&self, said: &Said, outcome: &Outcome, last: &Received) -> Checked {
         if said.output != outcome.output as u64 {
             return Err(format!("{} tokens put out, told {}", outcome.output, said.output));
         }

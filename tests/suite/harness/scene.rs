@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use baton_proxy::config::Config;
 use baton_proxy::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
-use baton_proxy::strict::{Options, Queue, Reply, Seen, Strict};
+use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -60,7 +60,7 @@ impl Scene {
     }
 
     /// The last request that upstream got.
-    pub fn last(&self) -> Arc<Seen> {
+    pub fn last(&self) -> Arc<Received> {
         self.provider.requests().last().unwrap().clone()
     }
 

@@ -3,7 +3,7 @@
 use baton_proxy::config::Config;
 use baton_proxy::journal::Tap;
 use baton_proxy::store::SharedStore;
-use baton_proxy::strict::{Model, Options, Queue, Reply, Role, Seen, Strict};
+use baton_proxy::strict::{Model, Options, Queue, Received, Reply, Role, Strict};
 use serde_json::{Value, json};
 
 use super::sides::{Said, Side};
@@ -114,7 +114,7 @@ impl Stage {
     }
 
     /// What the provider itself says of this request's size.
-    pub async fn measured(&self, seen: &Seen) -> u64 {
+    pub async fn measured(&self, seen: &Received) -> u64 {
         self.push(Reply::text("x"));
         let url = format!("{}{}", self.provider.url(), seen.path);
         let heard = harness::post(&url, self.side.headers, seen.raw.clone()).await;
@@ -170,7 +170,7 @@ fn config(side: &Side, url: &str) -> Config {
 
 /// A transcript as the model saw it: texts (neighbours joined), calls, results, whatever the wire's blocks and
 /// borders are.
-pub fn sketch(seen: &Seen) -> Vec<String> {
+pub fn sketch(seen: &Received) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for turn in seen.turns().iter().filter(|t| t.role != Role::System) {
         let who = if turn.role == Role::User { "u: " } else { "a: " };

@@ -13,7 +13,7 @@ fn events(body: Value, reply: &Reply) -> Vec<(String, Value)> {
         cache_read: 9,
         output: 7,
     };
-    let rendered = Anthropic.render(&seen(body), reply, &usage);
+    let rendered = Anthropic.render(&received(body), reply, &usage);
     let whole: Vec<u8> = rendered.events.concat();
     let whole = String::from_utf8(whole).unwrap();
     let mut out = Vec::new();
@@ -102,7 +102,7 @@ fn streamed_thinking_is_signed_like_the_rest() {
 fn stops_have_the_wires_words() {
     let word = |stop: Stop| {
         let body = request(json!([{"role": "user", "content": "Fix it."}]));
-        let rendered = Anthropic.render(&seen(body), &Reply::text("x").stop(stop), &Usage::default());
+        let rendered = Anthropic.render(&received(body), &Reply::text("x").stop(stop), &Usage::default());
         serde_json::from_slice::<Value>(&rendered.events[0]).unwrap()["stop_reason"].clone()
     };
     assert_eq!(word(Stop::Natural), "end_turn");

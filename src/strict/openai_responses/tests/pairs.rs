@@ -97,7 +97,7 @@ fn a_stored_response_can_be_gone_on_with() {
     assert_eq!(talk.rules(body.clone()), [Rule::Unanswered]);
     body["input"] = json!([output("call_1")]);
     assert_eq!(talk.rules(body.clone()), []);
-    let turns = talk.seen(body.clone()).turns();
+    let turns = talk.received(body.clone()).turns();
     assert_eq!((turns.len(), turns[0].texts[0].as_str()), (4, "Fix it."));
     let second = talk.answer(body.clone(), &Reply::new().thinking("So.").say("Done."));
     // The same by reference, without the chain.
@@ -121,12 +121,12 @@ fn a_stored_response_can_be_gone_on_with() {
 #[test]
 fn a_conversation_grows_by_each_response() {
     let mut talk = Talk::default();
-    talk.memory.converse("conv_1", vec![user("First.")]);
+    talk.memory.append_to_conversation("conv_1", vec![user("First.")]);
     let mut body = request(json!([user("Hello.")]));
     body["conversation"] = json!({"id": "conv_1"});
     let response = talk.answer(body.clone(), &Reply::text("Hi."));
     assert_eq!(response["conversation"]["id"], "conv_1");
-    assert_eq!(talk.seen(body.clone()).turns().len(), 4);
+    assert_eq!(talk.received(body.clone()).turns().len(), 4);
     body["previous_response_id"] = json!("resp_x");
     assert_eq!(talk.rules(body), [Rule::Conflict, Rule::UnknownResponse]);
 }

@@ -1,0 +1,77 @@
+//! Open connections and aborted requests, counted by guards that are dropped with what they count.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How long [`Counts::wait`] waits: far longer than a loopback needs, and short enough for a test.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Numbers {
+    /// Connections that are open now.
+    pub(crate) open: usize,
+    /// Requests that the client left before their reply was written to its end.
+    pub(crate) aborted: usize,
+}
+
+/// The counters of one provider.
+#[derive(Default)]
+pub(crate) struct Counts(watch::Sender<Numbers>);
+
+impl Counts {
+    pub(crate) fn now(&self) -> Numbers {
+        *self.0.borrow()
+    }
+
+    /// Counts a connection for as long as the guard lives.
+    pub(crate) fn connection(&self) -> OpenConnection {
+        self.0.send_modify(|numbers| numbers.open += 1);
+        OpenConnection(self.0.clone())
+    }
+
+    /// Counts a request as aborted unless the guard is told that it finished.
+    pub(crate) fn request(&self) -> InFlight {
+        InFlight {
+            counts: self.0.clone(),
+            done: false,
+        }
+    }
+
+    /// Waits until `ready` holds; false after 5 seconds.
+    pub(crate) async fn wait(&self, ready: impl FnMut(&Numbers) -> bool) -> bool {
+        let mut numbers = self.0.subscribe();
+        let waited = tokio::time::timeout(MAX_WAIT, numbers.wait_for(ready)).await;
+        matches!(waited, Ok(Ok(_)))
+    }
+}
+
+/// A request whose reply is not yet written to its end.
+pub(crate) struct InFlight {
+    counts: watch::Sender<Numbers>,
+    done: bool,
+}
+
+impl InFlight {
+    /// The reply ended as planned.
+    pub(crate) fn finish(&mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if !self.done {
+            self.counts.send_modify(|numbers| numbers.aborted += 1);
+        }
+    }
+}
+
+/// An open connection.
+pub(crate) struct OpenConnection(watch::Sender<Numbers>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.send_modify(|numbers| numbers.open -= 1);
+    }
+}

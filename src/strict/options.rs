@@ -1,0 +1,63 @@
+//! How a provider is started.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::complaint::{Complaint, Rule};
+use super::dialect::Received;
+
+pub(crate) type Watch = Arc<dyn Fn(&Received, &[Complaint]) + Send + Sync>;
+
+/// How a provider runs.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// The address to bind; by default a free port on the loopback.
+    pub listen: SocketAddr,
+    /// Rules that are neither enforced nor recorded.
+    pub ignored: Vec<Rule>,
+    pub(crate) watch: Option<Watch>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            ignored: Vec::new(),
+            watch: None,
+        }
+    }
+}
+
+impl Options {
+    /// Binds this address.
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address;
+        self
+    }
+
+    /// Neither enforces nor records this rule.
+    #[must_use]
+    pub fn without(mut self, rule: Rule) -> Self {
+        self.ignored.push(rule);
+        self
+    }
+
+    /// Calls `watch` for every request, with the rules that it breaks, before it is answered.
+    #[must_use]
+    pub fn watch(mut self, watch: impl Fn(&Received, &[Complaint]) + Send + Sync + 'static) -> Self {
+        self.watch = Some(Arc::new(watch));
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("listen", &self.listen)
+            .field("ignored", &self.ignored)
+            .finish()
+    }
+}

@@ -1,0 +1,44 @@
+//! The table of wires: which dialect speaks which API.
+
+use super::anthropic::Anthropic;
+use super::api::Wire;
+use super::dialect::Dialect;
+use super::gemini::Gemini;
+use super::ollama::Ollama;
+use super::openai_chat::OpenAiChat;
+use super::openai_responses::OpenAiResponses;
+
+/// The dialect of a wire.
+pub(crate) fn dialect(wire: Wire) -> &'static dyn Dialect {
+    match wire {
+        Wire::Anthropic => &Anthropic,
+        Wire::OpenAiChat => &OpenAiChat,
+        Wire::OpenAiResponses => &OpenAiResponses,
+        Wire::Gemini => &Gemini,
+        Wire::Ollama => &Ollama,
+    }
+}
+
+#[cfg(test)]
+impl super::Received {
+    /// A request that never went over a socket.
+    pub(crate) fn for_test(wire: Wire, path: &str, body: serde_json::Value) -> Self {
+        let method = http::Method::POST;
+        let headers = http::HeaderMap::new();
+        let (_, endpoint) = super::routes::route(&method, path.split('?').next().unwrap_or(""), &headers);
+        super::Received {
+            number: 1,
+            wire,
+            endpoint,
+            method,
+            path: path.to_owned(),
+            headers,
+            raw: bytes::Bytes::from(body.to_string()),
+            body,
+            stored_history: Vec::new(),
+            received: 1_790_000_000,
+            memory: std::sync::Arc::default(),
+            dialect: dialect(wire),
+        }
+    }
+}
