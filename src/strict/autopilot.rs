@@ -1,10 +1,11 @@
-//! A model that does what the text in front of it says, and remembers nothing itself.
+//! A scripted model without state: it obeys a directive in the transcript.
 //!
-//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (the prompt of a person, or a
-//! carry-over prompt) asks for `S` tool calls, and then for the next of `N` tasks: by a handoff where
-//! `session_handoff` is on offer, else in the same context. Steps are counted from the tool results that
-//! follow the directive in the transcript, so any agent that runs tools drives it, and a transcript that was
-//! cut in the wrong place makes it go astray where a test can see it.
+//! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a person's prompt or a carry-over
+//! prompt) asks for `S` tool calls, and then for the next of `N` tasks: by a handoff where `session_handoff` is on
+//! offer, else in the same context. `mixed` calls the handoff beside the last step's tool, `refuse` makes a handoff
+//! with an empty prompt first. Steps are counted by the tool results that follow the directive in the transcript.
+//! So any agent that runs tools drives it, and a transcript that was cut in the wrong place changes its replies
+//! visibly.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use super::model::Model;
 use super::reply::{Part, Reply};
 use super::transcript::{Role, ToolDefinition, Turn};
 
-/// The model. See the module's documentation for the directive it obeys.
+/// The model. The module's documentation describes the directive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Autopilot;
 
@@ -34,15 +35,15 @@ impl Model for Autopilot {
             directive.in_one_context(tool, &after)
         };
         if request.dialect.thinks(&request.body) {
-            thoughtful(reply)
+            with_thinking(reply)
         } else {
             reply
         }
     }
 }
 
-/// Puts thinking in front of a reply.
-fn thoughtful(mut reply: Reply) -> Reply {
+/// Puts thinking before a reply.
+fn with_thinking(mut reply: Reply) -> Reply {
     let thought = Part::Thinking("What does the task ask for next? — “step by step”.".to_owned());
     reply.parts.insert(0, thought);
     reply
@@ -56,7 +57,7 @@ fn echo(request: &Received, turns: &[Turn]) -> Reply {
     ))
 }
 
-/// What happened since the directive.
+/// What happened after the directive.
 struct History {
     /// Results of the agent's own tools.
     steps: usize,
@@ -92,7 +93,7 @@ struct Directive {
     tool: Option<String>,
 }
 
-/// The last directive in the user's texts, and the turn it stands in.
+/// The last directive in the user's texts, and the index of its turn.
 fn last_directive(turns: &[Turn]) -> Option<(usize, Directive)> {
     let users = turns
         .iter()
@@ -149,7 +150,7 @@ impl Directive {
         line
     }
 
-    /// The tool to work with: the named one, else the first one that has a schema.
+    /// The tool to call: the named one, else the first one that has a schema.
     fn choose<'a>(&self, tools: &'a [ToolDefinition]) -> Option<&'a ToolDefinition> {
         let mut tools = tools.iter().filter(|tool| tool.name != HANDOFF);
         match &self.tool {
@@ -182,7 +183,7 @@ impl Directive {
             return Reply::text("Handing over, badly.").call(HANDOFF, json!({"prompt": ""}));
         }
         if after.handoffs > first_is_refused {
-            // Refused although it was in order: to ask again would only go round in circles.
+            // Refused although it was valid: calling it again would loop for ever.
             return Reply::text(format!(
                 "Task {} is done, but the handoff was refused.",
                 self.task
@@ -192,7 +193,7 @@ impl Directive {
         reply.call(HANDOFF, self.carry_over())
     }
 
-    /// Without the handoff all tasks pile up in one context.
+    /// Without the handoff, all tasks run in one context.
     fn in_one_context(&self, tool: &ToolDefinition, after: &History) -> Reply {
         let left = (self.tasks + 1).saturating_sub(self.task);
         if after.steps >= self.steps * left {
@@ -223,7 +224,7 @@ impl Directive {
     }
 }
 
-/// Plausible arguments for a tool: its required parameters, by name and type.
+/// Plausible arguments for a tool: values for its required parameters, by their names and types.
 fn arguments(tool: &ToolDefinition, step: usize) -> Value {
     let Value::Object(schema) = &tool.schema else {
         return json!({"command": format!("echo step {step}")});

@@ -1,16 +1,15 @@
-//! An agent for the tests: it lists one tool of its own and does what is asked for, on any wire.
+//! An agent for the tests of the autopilot: it offers one tool and answers its calls, on any wire.
 
 use http::HeaderValue;
 use serde_json::{Value, json};
 
 use super::super::{Autopilot, HANDOFF};
 use crate::strict::api::Wire;
-use crate::strict::complaint::{Findings, Rule};
+use crate::strict::complaint::Rule;
 use crate::strict::dialect::Received;
 use crate::strict::model::Model;
 use crate::strict::transcript::ToolCall;
 use crate::strict::usage::Usage;
-use crate::strict::wires;
 
 pub(super) const WIRES: [Wire; 5] = [
     Wire::Anthropic,
@@ -20,9 +19,9 @@ pub(super) const WIRES: [Wire; 5] = [
     Wire::Ollama,
 ];
 
-/// What an agent and its proxy make of one reply.
+/// What a reply asks the agent and its proxy to do.
 #[derive(Debug, PartialEq)]
-pub(super) enum Did {
+pub(super) enum Outcome {
     Call,
     Handoff(String),
     Both,
@@ -38,7 +37,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// If `handoff`, the handoff is on offer too.
+    /// `handoff` says whether the handoff is on offer, too.
     pub(super) fn new(wire: Wire, handoff: bool, prompt: &str) -> Self {
         let mut last = Received::for_test(wire, path(wire), Value::Null);
         last.number = 0;
@@ -67,19 +66,16 @@ impl Agent {
         received
     }
 
-    /// One request; the history grows by the reply and the results of its calls.
-    pub(super) fn turn(&mut self) -> Did {
+    /// Sends one request; the history grows by the reply and the results of its calls.
+    pub(super) fn turn(&mut self) -> Outcome {
         let received = self.request();
-        let dialect = wires::dialect(self.wire);
-        let mut findings = Findings::new(&[]);
-        dialect.check(&received, &mut findings);
-        self.complaints.extend(findings.list);
+        self.complaints.extend(received.violations());
         let before = received.turns().len();
         let reply = Autopilot.reply(&received);
-        let rendered = dialect.render(&received, &reply, &Usage::default());
+        let rendered = received.dialect.render(&received, &reply, &Usage::default());
         let reply: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
         self.last = received;
-        self.messages.extend(kept(self.wire, &reply));
+        self.messages.extend(stored_messages(self.wire, &reply));
         let new = self.request().turns().split_off(before);
         let calls: Vec<ToolCall> = new.iter().flat_map(|turn| turn.calls.clone()).collect();
         self.messages.extend(answers(self.wire, &calls));
@@ -88,14 +84,14 @@ impl Agent {
             .find(|call| call.name == HANDOFF)
             .map(|call| &call.arguments["prompt"]);
         match (prompt, calls.len()) {
-            (None, 0) => Did::Text(new.iter().flat_map(|turn| turn.texts.clone()).collect()),
-            (None, _) => Did::Call,
-            (Some(prompt), 1) => Did::Handoff(prompt.as_str().unwrap().to_owned()),
-            (Some(_), _) => Did::Both,
+            (None, 0) => Outcome::Text(new.iter().flat_map(|turn| turn.texts.clone()).collect()),
+            (None, _) => Outcome::Call,
+            (Some(prompt), 1) => Outcome::Handoff(prompt.as_str().unwrap().to_owned()),
+            (Some(_), _) => Outcome::Both,
         }
     }
 
-    /// Begins again with a carry-over prompt.
+    /// Starts over with a carry-over prompt.
     pub(super) fn hand_over(&mut self, prompt: &str) {
         self.messages = vec![said(self.wire, prompt)];
     }
@@ -150,8 +146,8 @@ fn body(wire: Wire, tools: &[(&str, Value)], messages: &[Value]) -> Value {
     }
 }
 
-/// What an agent keeps of a reply.
-fn kept(wire: Wire, reply: &Value) -> Vec<Value> {
+/// The messages that an agent adds to its history for a reply.
+fn stored_messages(wire: Wire, reply: &Value) -> Vec<Value> {
     match wire {
         Wire::Anthropic => vec![json!({"role": "assistant", "content": reply["content"]})],
         Wire::OpenAiChat => vec![reply["choices"][0]["message"].clone()],

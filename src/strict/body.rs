@@ -1,4 +1,4 @@
-//! A body that is written as a reply asks for: in what pieces, how slowly, and broken in what way.
+//! A response body, written with the chunk sizes, the delays and the fault that a reply asks for.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,7 +16,7 @@ use super::dialect::{Received, Rendered};
 use super::faults::Fault;
 use super::reply::{Chunks, Delivery};
 
-/// Time for the bytes before a cut to leave the socket: closing at once could take them along.
+/// Time for the bytes before a cut to leave the socket: closing at once could discard them.
 const FLUSH_TIME: Duration = Duration::from_millis(15);
 
 /// One thing to do while a body is written.
@@ -26,7 +26,7 @@ pub(crate) enum Step {
     Write(Bytes),
     /// Wait.
     Wait(Duration),
-    /// Wait for ever.
+    /// Write nothing more, and keep the connection open.
     Stall,
     /// Drop the connection.
     Cut,
@@ -63,7 +63,7 @@ fn with_crlf(event: &[u8]) -> Bytes {
     out.freeze()
 }
 
-/// Puts a fault that counts in events in its place.
+/// Applies a fault whose place is counted in events.
 fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, request: &Received) -> Vec<Step> {
     let dialect = request.dialect;
     let at = |events: usize| events.min(steps.len());
@@ -95,7 +95,7 @@ fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, request: &Received)
     steps
 }
 
-/// Regroups neighbouring writes.
+/// Regroups consecutive writes.
 fn regroup(steps: Vec<Step>, chunks: Chunks) -> Vec<Step> {
     let size = match chunks {
         Chunks::Events => return steps,
@@ -156,13 +156,13 @@ fn slow_down(steps: Vec<Step>, delay: Duration) -> VecDeque<Step> {
     out
 }
 
-/// A body that carries out a plan, and tells the server how it ended.
+/// A body that executes a plan, and counts how it ended.
 pub(crate) struct ReplyBody {
     steps: VecDeque<Step>,
-    /// The bytes still to come, where the head announced them.
+    /// How many bytes are left, where the response has a content-length.
     announced: Option<u64>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Set after a write: one turn of the loop lets hyper flush it, so that writes stay apart on the line.
+    /// Set after a write: returning once to the event loop lets hyper flush it, so that writes stay separate.
     flush: bool,
     in_flight: InFlight,
 }
@@ -209,7 +209,7 @@ impl ReplyBody {
                 Poll::Pending
             }
             Some(Step::Stall) => {
-                // Nothing will wake this body; only the client's leaving ends it.
+                // Nothing will wake this body; it ends when the client leaves.
                 self.steps.push_front(Step::Stall);
                 Poll::Pending
             }

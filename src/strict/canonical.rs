@@ -1,4 +1,4 @@
-//! One spelling for equal JSON values, and a reader that notices keys given twice.
+//! JSON in canonical form, and a parser that finds repeated keys.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Writes `value` with sorted keys and no white space. Numbers keep their spelling: `1.0` and `1` differ.
+/// Writes `value` with sorted keys and no white space. Numbers are not normalised: `1.0` and `1` differ.
 pub(crate) fn write(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
@@ -44,8 +44,8 @@ pub(crate) fn text(value: &Value) -> String {
     out
 }
 
-/// The first object key that stands twice in one object of `json`, if any. Parsers keep the last one
-/// silently, so that a badly spliced body would look right; unreadable JSON counts as having none.
+/// The first key that occurs twice in one object of `json`; `None` also where the JSON is invalid. Parsers keep
+/// the last one silently, so that a badly spliced body would look right.
 pub(crate) fn repeated_key(json: &[u8]) -> Option<String> {
     let mut found = None;
     let mut reader = serde_json::Deserializer::from_slice(json);

@@ -1,10 +1,10 @@
-//! What a client did wrong.
+//! Rules, and their violations by a client.
 
 use std::fmt;
 
 use super::api::Wire;
 
-/// The rules that requests are held to. Those marked *own* are stricter than the real APIs.
+/// The rules that requests are checked against. Those marked *own* are stricter than the real APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
@@ -50,21 +50,21 @@ pub enum Rule {
     UnknownTool,
     /// No forced tool choice while thinking (Anthropic).
     ForcedChoice,
-    /// Thinking blocks stand behind the very prefix they were made for (Anthropic).
+    /// Thinking blocks follow the prefix that they were produced behind (Anthropic).
     Binding,
-    /// Signed or encrypted thinking was made by this very provider (Anthropic, Responses, Gemini). Ignore it to
+    /// Signed or encrypted thinking was produced by this provider (Anthropic, Responses, Gemini). Ignore this rule to
     /// send recorded histories.
     ForeignThinking,
-    /// Reasoning stands behind the prefix it was made for: system, tools, earlier items (Responses, Gemini).
-    /// The real APIs drop such reasoning without a word of blame, so the request is answered all the same.
+    /// Reasoning follows the prefix that it was produced behind: system, tools, earlier items (Responses, Gemini).
+    /// The real APIs drop other reasoning silently, so the request is answered all the same.
     ReasoningPrefix,
-    /// A reasoning item is followed by the item that was produced behind it (Responses).
+    /// A reasoning item is followed by the item that was produced after it (Responses).
     LoneReasoning,
-    /// An item that was produced behind reasoning comes back with it (Responses).
+    /// An item that was produced after reasoning comes back with it (Responses).
     MissingReasoning,
     /// Item ids are short, have the prefix of their type, and hold no odd characters (Responses).
     ItemId,
-    /// No item id stands twice (Responses).
+    /// No item id occurs twice (Responses).
     RepeatedItem,
     /// Items that are sent by id alone are stored (Responses).
     UnknownItem,
@@ -80,12 +80,12 @@ pub enum Rule {
     CallPlace,
     /// The first call of each step of the current turn has its own thought signature (Gemini).
     Signature,
-    /// The test's own script ran out of replies: a fault of the test, not of the client.
+    /// The script has a reply for every request: a violation is a mistake of the test, not of the client.
     Script,
 }
 
 impl Rule {
-    /// Whether a request that breaks it is refused. The others are recorded only.
+    /// Whether a request that breaks it is refused. Violations of the other rules are only recorded.
     pub fn refuses(self) -> bool {
         self != Rule::ReasoningPrefix
     }
@@ -108,7 +108,7 @@ pub struct Complaint {
     pub wire: Wire,
     /// The rule that was broken.
     pub rule: Rule,
-    /// The words of the API, with the place in the request.
+    /// The wording of the API, with the place in the request.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its response: record, check, ask the model, write.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,7 +132,7 @@ impl Shared {
         request
     }
 
-    /// Checks a request; the first violation that refuses it, if there is any.
+    /// Checks a request; the first violation for which it is refused, if there is one.
     fn check(&self, request: &Received) -> Option<(Rule, String)> {
         let mut findings = Findings::new(&self.options.ignored);
         if request.endpoint.is_checked() {
@@ -153,8 +153,8 @@ impl Shared {
         if let Some(watch) = &self.options.watch {
             watch(request, &complaints);
         }
-        let noted = complaints.into_iter().find(|complaint| complaint.rule.refuses());
-        first.or_else(|| noted.map(|complaint| (complaint.rule, complaint.message)))
+        let recorded = complaints.into_iter().find(|complaint| complaint.rule.refuses());
+        first.or_else(|| recorded.map(|complaint| (complaint.rule, complaint.message)))
     }
 
     fn complain(&self, request: &Received, list: Vec<(Rule, String)>) {
@@ -240,8 +240,8 @@ impl Shared {
         }
         let (content_type, sized) = (rendered.content_type, rendered.sized);
         let length: usize = rendered.events.iter().map(Bytes::len).sum();
-        // A fault that changes how much is written would belie an announced length, except a cut: there
-        // the missing bytes are the point.
+        // A fault that changes how much is written would contradict a content-length, except a cut: there the
+        // missing bytes are the point.
         let cut = matches!(
             reply.fault,
             Some(Fault::CutAfterBytes(_) | Fault::CutAfterEvents(_))
@@ -280,7 +280,7 @@ async fn gzip(events: Vec<Bytes>) -> io::Result<Vec<Bytes>> {
     Ok(out)
 }
 
-/// A JSON response that is written at once.
+/// A JSON response, written in one piece.
 fn json(
     request: &Received,
     status: u16,
@@ -297,7 +297,7 @@ fn json(
     )
 }
 
-/// A response that is written at once.
+/// A response, written in one piece.
 fn response(
     request: &Received,
     status: StatusCode,
@@ -306,7 +306,7 @@ fn response(
     mut in_flight: InFlight,
 ) -> io::Result<Response<ReplyBody>> {
     in_flight.finish();
-    // A HEAD request gets the head alone.
+    // The response to a HEAD request has no body.
     let body = if request.method == Method::HEAD {
         Bytes::new()
     } else {
@@ -323,7 +323,7 @@ fn response(
         .map_err(io::Error::other)
 }
 
-/// The request's body as it came; each of its headers as `x-echo-NAME`.
+/// The request's body unchanged, and each of its headers as `x-echo-NAME`.
 fn echo(request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
     let mut response = Response::new(ReplyBody::whole(request.raw.clone(), in_flight));
     for (name, value) in &request.headers {
@@ -338,7 +338,7 @@ fn echo(request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBod
     Ok(response)
 }
 
-/// The body without its content-encoding; empty where that is unknown or does not fit.
+/// The body without its content-encoding; empty where the encoding is unknown or the body is not valid in it.
 async fn decode(headers: &HeaderMap, raw: &Bytes) -> Bytes {
     use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
     let encoding = headers

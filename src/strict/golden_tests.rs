@@ -1,5 +1,5 @@
-//! The provider against the golden files: its streams have their keys in their order, and the requests in
-//! them pass its rules.
+//! The provider against the golden files: its streams have the same keys in the same order as the recorded ones,
+//! and the recorded requests pass its rules.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn events(stream: &str) -> Vec<Value> {
     lines.filter(|line| line.starts_with('{')).map(json).collect()
 }
 
-/// Keys in their order, words that are part of the grammar, and no other values.
+/// A value reduced to its keys in order and the words that are part of the format.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -50,7 +50,7 @@ fn shape(value: &Value) -> Value {
     }
 }
 
-/// The shapes of a stream; deltas in a row count as one, since their number is the provider's own affair.
+/// The shapes of a stream's events; consecutive equal shapes count as one, since the number of deltas may differ.
 fn shapes(stream: &str) -> Vec<Value> {
     let mut shapes: Vec<Value> = events(stream).iter().map(shape).collect();
     shapes.dedup();
@@ -82,7 +82,7 @@ fn handing_over() -> Reply {
 }
 
 #[test]
-fn streams_have_the_keys_of_the_goldens_in_their_order() {
+fn streams_have_the_keys_of_the_golden_files_in_order() {
     let responses = golden!("openai_responses/01_request_upstream.json");
     let gemini = golden!("gemini/01_request_upstream.json");
     let cases = [
@@ -106,7 +106,7 @@ fn streams_have_the_keys_of_the_goldens_in_their_order() {
 }
 
 #[test]
-fn mixed_batches_have_the_keys_of_the_goldens_in_their_order() {
+fn mixed_batches_have_the_keys_of_the_golden_files_in_order() {
     let reply = Reply::new()
         .thinking("Two things at once.")
         .call("session_handoff", json!({"prompt": "Goal: …"}))
@@ -127,7 +127,7 @@ fn mixed_batches_have_the_keys_of_the_goldens_in_their_order() {
 }
 
 #[test]
-fn whole_replies_have_the_keys_of_the_goldens_in_their_order() {
+fn whole_replies_have_the_keys_of_the_golden_files_in_order() {
     let mut responses = received(
         Wire::OpenAiResponses,
         "/v1/responses",
@@ -149,7 +149,7 @@ fn whole_replies_have_the_keys_of_the_goldens_in_their_order() {
 }
 
 #[test]
-fn errors_have_the_shape_of_the_goldens() {
+fn errors_have_the_shape_of_the_golden_files() {
     for (wire, golden) in [
         (Wire::OpenAiResponses, golden!("openai_responses/30_error.json")),
         (Wire::Gemini, golden!("gemini/30_error.json")),
@@ -159,8 +159,8 @@ fn errors_have_the_shape_of_the_goldens() {
     }
 }
 
-/// The rules that a request breaks, but for its thinking, which this provider did not make.
-fn broken(wire: Wire, path: &str, request: &str) -> BTreeSet<String> {
+/// The rules that a request breaks, except that its thinking was not produced by this provider.
+fn violations(wire: Wire, path: &str, request: &str) -> BTreeSet<String> {
     let mut findings = Findings::new(&[Rule::ForeignThinking]);
     let received = received(wire, path, request);
     dialect(wire).check(&received, &mut findings);
@@ -181,7 +181,7 @@ fn golden_requests_pass() {
         golden!("openai_responses/23_mixed_next_upstream.json"),
     ] {
         assert_eq!(
-            broken(Wire::OpenAiResponses, "/v1/responses", request),
+            violations(Wire::OpenAiResponses, "/v1/responses", request),
             BTreeSet::new()
         );
     }
@@ -192,9 +192,9 @@ fn golden_requests_pass() {
         golden!("gemini/08_next_request_upstream.json"),
         golden!("gemini/23_mixed_next_upstream.json"),
     ] {
-        assert_eq!(broken(Wire::Gemini, GEMINI, request), BTreeSet::new());
+        assert_eq!(violations(Wire::Gemini, GEMINI, request), BTreeSet::new());
     }
-    // What the agent sends behind a mixed batch lacks the hidden call, which had the signature.
-    let unsigned = broken(Wire::Gemini, GEMINI, golden!("gemini/22_mixed_next_agent.json"));
+    // What the agent sends after a mixed batch lacks the hidden call, which had the signature.
+    let unsigned = violations(Wire::Gemini, GEMINI, golden!("gemini/22_mixed_next_agent.json"));
     assert_eq!(unsigned, BTreeSet::from(["Signature".to_owned()]));
 }

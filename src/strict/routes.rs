@@ -1,10 +1,10 @@
-//! The paths of the wires.
+//! Which wire and endpoint a path belongs to.
 
 use http::{HeaderMap, Method};
 
 use super::api::{Endpoint, Wire};
 
-/// One row per path. `*` stands for one segment, or for the rest of one. What is not here is answered 404.
+/// One row per path. `*` matches one segment, or the beginning of one. Paths without a row are answered with 404.
 static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
     (Method::POST, "/v1/messages", Wire::Anthropic, Endpoint::Generate),
     (
@@ -134,16 +134,16 @@ static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
         Wire::Gemini,
         Endpoint::CountTokens,
     ),
-    // Bedrock is no wire here: what comes goes back.
+    // Bedrock is not implemented: its requests are echoed.
     (Method::POST, "/model/*/*", Wire::Anthropic, Endpoint::Echo),
 ];
 
-/// Folders in which vendors keep an API of others: Azure's and Google's of OpenAI's, Foundry's of Anthropic's,
-/// OpenRouter's.
-const FOLDERS: [&str; 3] = ["/openai", "/anthropic", "/api"];
+/// Path prefixes under which vendors serve an API of others: Azure and Google that of OpenAI, Foundry that of
+/// Anthropic, OpenRouter both.
+const VENDOR_PREFIXES: [&str; 3] = ["/openai", "/anthropic", "/api"];
 
-/// Where Gemini's models stand: at home, and in both forms of Vertex. A verb follows each.
-const MODELS: [&str; 3] = [
+/// Paths of Gemini models: on its own API, and in both forms of Vertex. A verb follows each.
+const GEMINI_MODELS: [&str; 3] = [
     "/*/models/*",
     "/*/publishers/google/models/*",
     "/*/projects/*/locations/*/publishers/google/models/*",
@@ -155,22 +155,22 @@ const VERBS: [(&str, Endpoint); 3] = [
     (":countTokens", Endpoint::CountTokens),
 ];
 
-/// The wire that answers a path of no row, by how the path begins.
-const STRANGERS: [(&str, Wire); 4] = [
+/// The wire that answers a path without a row, by the beginning of the path.
+const FALLBACKS: [(&str, Wire); 4] = [
     ("/v1/messages", Wire::Anthropic),
     ("/v1/responses", Wire::OpenAiResponses),
     ("/v1beta", Wire::Gemini),
     ("/api/", Wire::Ollama),
 ];
 
-/// Whose a request is, and what it asks for.
+/// The wire of a request, and what it asks for.
 pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, Endpoint) {
-    let path = at_home(path);
+    let path = without_vendor_prefix(path);
     let fits =
         |(verb, pattern, ..): &&(Method, &str, Wire, Endpoint)| verb == method && matches(pattern, path);
     let known = ROUTES.iter().find(fits);
     let anthropic = headers.contains_key("anthropic-version");
-    let begins = STRANGERS.iter().find(|(begin, _)| path.starts_with(begin));
+    let begins = FALLBACKS.iter().find(|(begin, _)| path.starts_with(begin));
     if method == Method::POST
         && let Some(endpoint) = model_verb(path)
     {
@@ -185,16 +185,18 @@ pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, 
     }
 }
 
-/// A path as the API's own home has it.
-fn at_home(path: &str) -> &str {
-    let inside = FOLDERS.iter().find_map(|folder| path.strip_prefix(folder));
+/// A path without its vendor prefix.
+fn without_vendor_prefix(path: &str) -> &str {
+    let inside = VENDOR_PREFIXES
+        .iter()
+        .find_map(|prefix| path.strip_prefix(prefix));
     inside.filter(|rest| rest.starts_with("/v1/")).unwrap_or(path)
 }
 
 fn model_verb(path: &str) -> Option<Endpoint> {
     VERBS.iter().find_map(|(verb, endpoint)| {
         let model = path.strip_suffix(verb)?;
-        let known = MODELS.iter().any(|pattern| matches(pattern, model));
+        let known = GEMINI_MODELS.iter().any(|pattern| matches(pattern, model));
         known.then_some(*endpoint)
     })
 }

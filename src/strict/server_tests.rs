@@ -1,4 +1,4 @@
-//! The provider over a real socket.
+//! The provider over a socket.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn provider(replies: impl IntoIterator<Item = Reply>) -> Strict {
 }
 
 #[tokio::test]
-async fn replies_come_in_order_and_requests_are_kept() {
+async fn replies_come_in_order_and_requests_are_recorded() {
     let provider = provider([Reply::text("One."), Reply::text("Two.").in_bytes(1)]).await;
     let first = parsed(post(&provider, &hello(false)).await).await;
     assert_eq!(first["content"][0]["text"], "One.");
@@ -121,7 +121,7 @@ async fn an_ignored_rule_is_neither_enforced_nor_recorded() {
 }
 
 #[tokio::test]
-async fn a_script_that_is_too_short_is_noticed() {
+async fn a_script_that_is_too_short_is_a_complaint() {
     let provider = provider([]).await;
     assert_eq!(post(&provider, &hello(false)).await.status(), 400);
     assert_eq!(provider.complaints()[0].rule, Rule::Script);
@@ -212,7 +212,7 @@ async fn no_answer_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn faults_inside_a_stream_stand_in_their_place() {
+async fn faults_inside_a_stream_happen_at_their_place() {
     let kind = "overloaded_error".to_owned();
     let provider = provider([
         Reply::text("Hi.").fault(Fault::ErrorEvent {
@@ -246,7 +246,7 @@ async fn faults_inside_a_stream_stand_in_their_place() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_noticed_at_every_stage() {
+async fn a_client_that_leaves_is_counted_at_every_stage() {
     let stalled = Reply::text("Hi.").fault(Fault::Stall {
         events: 2,
         time: None,

@@ -1,4 +1,4 @@
-//! Sizes as tokens, and a prompt cache that remembers every prefix it has seen.
+//! Token counts, and a prompt cache that remembers every prefix it has seen.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::canonical;
 use super::reply::{Part, Reply};
 
-/// Bytes of canonical JSON that count as one token: a common rule of thumb, and monotone with size.
+/// Bytes of canonical JSON that count as one token: a common rule of thumb that grows with size.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// A piece of a request that the cache can end at.
+/// A piece of a request at whose end a cached prefix can end.
 pub(crate) struct Segment {
     /// The piece in canonical JSON.
     pub(crate) text: String,
@@ -38,12 +38,12 @@ pub(crate) struct Usage {
     pub(crate) cache_write: usize,
     /// Read from the cache.
     pub(crate) cache_read: usize,
-    /// Produced.
+    /// Output tokens.
     pub(crate) output: usize,
 }
 
 impl Usage {
-    /// The whole input side.
+    /// All input tokens.
     pub(crate) fn prompt(&self) -> usize {
         self.input + self.cache_write + self.cache_read
     }
@@ -54,9 +54,9 @@ impl Usage {
 pub(crate) struct PromptCache(Mutex<HashSet<[u8; 32]>>);
 
 impl PromptCache {
-    /// Measures a request; `remember` is false for token counts, which warm nothing.
+    /// Counts the tokens of a request; `remember` is false for token counts, which do not write the cache.
     pub(crate) fn measure(&self, segments: &[Segment], remember: bool) -> Usage {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut hasher = Sha256::new();
         let (mut bytes, mut read, mut marked) = (0, 0, 0);
         let mut unbroken = true;
@@ -65,11 +65,11 @@ impl PromptCache {
             hasher.update([0]);
             bytes += segment.text.len();
             let key: [u8; 32] = hasher.clone().finalize().into();
-            unbroken &= seen.contains(&key);
+            unbroken &= known.contains(&key);
             if unbroken {
                 read = bytes;
             } else if remember {
-                seen.insert(key);
+                known.insert(key);
             }
             if segment.mark {
                 marked = bytes;

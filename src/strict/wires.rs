@@ -41,4 +41,16 @@ impl super::Received {
             dialect: dialect(wire),
         }
     }
+
+    /// The violations in it.
+    pub(crate) fn violations(&self) -> Vec<(super::Rule, String)> {
+        let mut findings = super::complaint::Findings::new(&[]);
+        self.dialect.check(self, &mut findings);
+        findings.list
+    }
+
+    /// The rules that it breaks.
+    pub(crate) fn broken_rules(&self) -> Vec<super::Rule> {
+        self.violations().into_iter().map(|(rule, _)| rule).collect()
+    }
 }

@@ -1,4 +1,4 @@
-//! Responses, Gemini and Ollama over a real socket: what is stored, how streams break, what is refused.
+//! Responses, Gemini and Ollama over a socket: stored responses, broken streams, refused requests.
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
@@ -49,7 +49,7 @@ fn hello(path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn responses_are_stored_gone_on_with_and_forgotten() {
+async fn responses_are_stored_continued_and_deleted() {
     let provider = provider([Reply::text("One."), Reply::text("Two."), Reply::text("Three.")]).await;
     let post = |body: Value| {
         let provider = &provider;
@@ -119,7 +119,7 @@ async fn unstored_responses_background_and_compaction() {
 }
 
 #[tokio::test]
-async fn soft_rules_are_recorded_and_nothing_else() {
+async fn rules_that_do_not_refuse_are_only_recorded() {
     let provider = provider([Reply::new().thinking("Hm.").say("One."), Reply::text("Two.")]).await;
     let mut body = json!({
         "model": "m", "input": [{"role": "user", "content": "Hello."}], "include": ["reasoning.encrypted_content"],

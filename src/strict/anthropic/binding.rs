@@ -1,35 +1,36 @@
-//! Signatures of thinking blocks, which bind each block to everything that came before it.
+//! Signatures of thinking blocks, which bind each block to everything before it.
 //!
-//! A signature holds four hashes: of the prefix (system, tools, earlier messages, earlier blocks of the
-//! same message), of the thinking itself, of the thinking block before it, and a seal over these three.
-//! Thinking blocks are no part of the prefix, so that the oldest of them may be removed; the link to the
-//! block before is what notices that one is missing between two others.
+//! A signature holds four hashes: of the prefix (system, tools, earlier messages, earlier blocks of the same
+//! message), of the thinking itself, of the previous thinking block's signature, and a checksum over these three.
+//! Thinking blocks are not part of the prefix, so that the oldest of them may be removed; the link to the
+//! previous block shows that one is missing between two others.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{as_blocks, list, plain, text};
+use super::transcript::{as_blocks, canonical_form};
 use crate::strict::canonical;
+use crate::strict::fields::{list, text};
 
 /// Bytes of each of the four hashes: short enough to read in a log, long enough never to collide here.
 const PART: usize = 12;
-/// Makes a signature of ours recognisable as such; it is no secret.
-const SEAL: &[u8] = b"strict provider";
+/// Makes a signature of this provider recognisable; it is no secret.
+const SALT: &[u8] = b"strict provider";
 
 type Hash = [u8; PART];
 
 /// Why a thinking block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The signature was not made here.
+    /// This provider did not issue the signature.
     Foreign,
     /// The thinking was changed.
     Thinking,
-    /// What came before is not what it was.
+    /// The transcript before it differs.
     Prefix,
-    /// A thinking block between this one and the one before is missing, or one came back.
+    /// A thinking block between this one and the previous one is missing, or a removed one came back.
     Link,
 }
 
@@ -44,10 +45,11 @@ impl Broken {
     }
 }
 
-/// A transcript, hashed block by block up to some place.
+/// The hash of a transcript up to some block.
 pub(super) struct Prefix {
     hasher: Sha256,
     role: String,
+    /// The checksum of the last thinking block's signature.
     last: Option<Hash>,
 }
 
@@ -74,7 +76,7 @@ impl Prefix {
         for message in list(body, "messages") {
             prefix.enter(message);
             for block in as_blocks(message.get("content")) {
-                match seal_of(&block) {
+                match signature_of(&block) {
                     Some(signature) => prefix.last = decode(signature).map(|parts| parts[3]).or(prefix.last),
                     None => prefix.push(&block),
                 }
@@ -83,10 +85,10 @@ impl Prefix {
         prefix
     }
 
-    /// Goes into a message. A message of the same role as the one before continues it.
+    /// Begins a message. A message of the same role as the previous one continues it.
     pub(super) fn enter(&mut self, message: &Value) {
         self.enter_role(text(message, "role"));
-        let mut rest = plain(message);
+        let mut rest = canonical_form(message);
         if let Value::Object(fields) = &mut rest {
             fields.retain(|key, _| !matches!(key.as_str(), "role" | "content" | "output_config"));
             if !fields.is_empty() {
@@ -95,7 +97,7 @@ impl Prefix {
         }
     }
 
-    /// Goes into a message of this role.
+    /// Begins a message of this role.
     pub(super) fn enter_role(&mut self, role: &str) {
         if self.role != role {
             self.hasher.update([1]);
@@ -104,7 +106,7 @@ impl Prefix {
         }
     }
 
-    /// Goes past a block that is not thinking.
+    /// Extends the prefix by a block that is not thinking.
     pub(super) fn push(&mut self, block: &Value) {
         self.feed("block", block);
     }
@@ -112,22 +114,23 @@ impl Prefix {
     fn feed(&mut self, kind: &str, value: &Value) {
         self.hasher.update([2]);
         self.hasher.update(kind.as_bytes());
-        self.hasher.update(canonical::text(&plain(value)).as_bytes());
+        self.hasher
+            .update(canonical::text(&canonical_form(value)).as_bytes());
     }
 
-    /// Signs thinking at this place and goes past it.
+    /// Signs a thinking block at this place.
     pub(super) fn sign(&mut self, thinking: &str) -> String {
         let parts = self.parts(thinking, self.last.unwrap_or_default());
         self.last = Some(parts[3]);
         STANDARD.encode(parts.concat())
     }
 
-    /// Checks a thinking block at this place and goes past it.
+    /// Verifies a thinking block at this place.
     pub(super) fn verify(&mut self, thinking: &str, signature: &str) -> Result<(), Broken> {
         let given = decode(signature).ok_or(Broken::Foreign)?;
         let before = self.last.replace(given[3]);
         let made = self.parts(thinking, given[2]);
-        if seal(&given) != given[3] {
+        if checksum(&given) != given[3] {
             Err(Broken::Foreign)
         } else if made[1] != given[1] {
             Err(Broken::Thinking)
@@ -142,15 +145,15 @@ impl Prefix {
 
     fn parts(&self, thinking: &str, before: Hash) -> [Hash; 4] {
         let prefix = shorten(self.hasher.clone());
-        let own = shorten(Sha256::new().chain_update(thinking.as_bytes()));
-        let mut parts = [prefix, own, before, Hash::default()];
-        parts[3] = seal(&parts);
+        let content = shorten(Sha256::new().chain_update(thinking.as_bytes()));
+        let mut parts = [prefix, content, before, Hash::default()];
+        parts[3] = checksum(&parts);
         parts
     }
 }
 
-/// What carries a thinking block's signature: `signature`, or `data` of redacted thinking.
-pub(super) fn seal_of(block: &Value) -> Option<&str> {
+/// The signature of a thinking block: `signature`, or `data` of redacted thinking.
+pub(super) fn signature_of(block: &Value) -> Option<&str> {
     match text(block, "type") {
         "thinking" => Some(text(block, "signature")),
         "redacted_thinking" => Some(text(block, "data")),
@@ -158,8 +161,8 @@ pub(super) fn seal_of(block: &Value) -> Option<&str> {
     }
 }
 
-fn seal(parts: &[Hash; 4]) -> Hash {
-    shorten(Sha256::new().chain_update(SEAL).chain_update(parts[..3].concat()))
+fn checksum(parts: &[Hash; 4]) -> Hash {
+    shorten(Sha256::new().chain_update(SALT).chain_update(parts[..3].concat()))
 }
 
 fn shorten(hasher: Sha256) -> Hash {

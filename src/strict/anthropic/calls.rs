@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::text;
 use crate::strict::complaint::{Findings, Rule};
+use crate::strict::fields::text;
 
-/// Holds a transcript to the rules of calls and results.
+/// Checks a transcript against the rules of calls and results.
 pub(super) fn check(messages: &[Value], findings: &mut Findings<'_>) {
     let merged = merge(messages);
     let mut ids = HashSet::new();
@@ -70,7 +70,7 @@ fn merge(messages: &[Value]) -> Vec<Merged<'_>> {
                 Some(Value::Array(list)) => {
                     blocks.extend(list.iter().enumerate().map(|(m, block)| (n, m, block)));
                 }
-                // A string: it has no fields to look at, but it has a place in the order.
+                // A string has no fields to check, but it counts in the order.
                 Some(other) => blocks.push((n, 0, other)),
                 None => {}
             }

@@ -1,4 +1,4 @@
-//! Anthropic Messages: how to read a request, and the shapes around a reply.
+//! Anthropic Messages: its dialect.
 
 mod binding;
 mod calls;
@@ -6,6 +6,7 @@ mod render;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod transcript;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -15,22 +16,26 @@ use super::complaint::Findings;
 use super::dialect::{Dialect, Received, Rendered};
 use super::fields::{list, text};
 use super::reply::Reply;
-use super::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage};
+use transcript::{as_blocks, canonical_form};
 
-/// The dialect. It has no state.
+/// The dialect; it has no state.
 #[derive(Debug)]
 pub(crate) struct Anthropic;
 
 impl Dialect for Anthropic {
     fn turns(&self, request: &Received) -> Vec<Turn> {
-        list(&request.body, "messages").iter().map(turn).collect()
+        list(&request.body, "messages")
+            .iter()
+            .map(transcript::turn)
+            .collect()
     }
 
     fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
         list(&request.body, "tools")
             .iter()
-            .filter_map(tool_definition)
+            .filter_map(transcript::tool_definition)
             .collect()
     }
 
@@ -112,68 +117,10 @@ fn error_kind(status: u16) -> &'static str {
     }
 }
 
-/// Content as blocks: a string is one text block, anything but a list is nothing.
-fn as_blocks(content: Option<&Value>) -> Vec<Value> {
-    match content {
-        Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
-        Some(Value::Array(blocks)) => blocks.clone(),
-        _ => Vec::new(),
-    }
-}
-
-/// A block (or tool) as the API compares it: without `cache_control` and null fields, and with the
-/// content of a tool result in its long form.
-fn plain(block: &Value) -> Value {
-    let Value::Object(fields) = block else {
-        return block.clone();
-    };
-    let mut out = fields.clone();
-    out.retain(|key, value| key != "cache_control" && !value.is_null());
-    if text(block, "type") == "tool_result" {
-        let content = as_blocks(block.get("content")).iter().map(plain).collect();
-        out.insert("content".to_owned(), Value::Array(content));
-    }
-    Value::Object(out)
-}
-
 fn segment(block: &Value) -> Segment {
     let mark = block.get("cache_control").is_some_and(|mark| !mark.is_null());
     Segment {
-        text: canonical::text(&plain(block)),
+        text: canonical::text(&canonical_form(block)),
         mark,
     }
-}
-
-fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
-    let name = tool.get("name")?.as_str()?.to_owned();
-    let schema = tool.get("input_schema").cloned().unwrap_or(Value::Null);
-    Some(ToolDefinition { name, schema })
-}
-
-fn turn(message: &Value) -> Turn {
-    let role = match text(message, "role") {
-        "assistant" => Role::Assistant,
-        "system" => Role::System,
-        _ => Role::User,
-    };
-    let mut turn = Turn::new(role);
-    for block in as_blocks(message.get("content")) {
-        match text(&block, "type") {
-            "text" => turn.texts.push(text(&block, "text").to_owned()),
-            "tool_use" => turn.calls.push(ToolCall {
-                id: text(&block, "id").to_owned(),
-                name: text(&block, "name").to_owned(),
-                arguments: block.get("input").cloned().unwrap_or(Value::Null),
-            }),
-            "tool_result" => turn.results.push(ToolResult {
-                id: text(&block, "tool_use_id").to_owned(),
-                text: as_blocks(block.get("content"))
-                    .iter()
-                    .map(|block| text(block, "text"))
-                    .collect(),
-            }),
-            _ => {}
-        }
-    }
-    turn
 }

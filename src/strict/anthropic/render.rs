@@ -1,11 +1,11 @@
-//! A reply as a message, or as the stream that spells it.
+//! A reply as a message, or as a stream of events.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::binding::Prefix;
-use super::text;
 use crate::strict::dialect::{Received, Rendered, derived_id};
+use crate::strict::fields::text;
 use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::strict::usage::Usage;
 
@@ -77,7 +77,7 @@ fn stop_fields(reply: &Reply) -> Value {
     json!({"stop_reason": reason, "stop_sequence": null, "stop_details": details})
 }
 
-/// A content block: as it stands in a message, and what its arguments look like on the line.
+/// A content block as it is in a message, and its arguments as they are streamed.
 struct Block {
     whole: Value,
     raw_arguments: Option<String>,

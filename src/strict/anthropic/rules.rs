@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{Broken, Prefix, seal_of};
-use super::{calls, list, text};
+use super::binding::{Broken, Prefix, signature_of};
+use super::calls;
+use super::transcript::as_blocks;
 use crate::strict::api::Endpoint;
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
+use crate::strict::fields::{list, text};
 
 /// Explicit cache breakpoints that one request may carry.
 const MAX_CACHE_MARKS: usize = 4;
@@ -45,7 +47,7 @@ const ASSISTANT_BLOCKS: [&str; 18] = [
 
 const SYSTEM_BLOCKS: [&str; 3] = ["text", "tool_addition", "tool_removal"];
 
-/// Holds a request to all of them.
+/// Checks a request against all rules.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let body = &request.body;
     check_head(request, findings);
@@ -74,7 +76,7 @@ fn check_head(request: &Received, findings: &mut Findings<'_>) {
     } else if !vertex && request.header("anthropic-version").is_none() {
         findings.add(Rule::Required, "anthropic-version: header is required");
     }
-    // Vertex has the model in the path, but for counts.
+    // Vertex has the model in the path, except for token counts.
     let named = !text(&request.body, "model").is_empty();
     if !named && (!vertex || counted) {
         findings.add(Rule::Required, "model: Field required");
@@ -256,7 +258,7 @@ fn check_ends(messages: &[Value], findings: &mut Findings<'_>) {
             .is_some_and(|next| text(next, "role") == "assistant");
         let ends_so = list(message, "content")
             .last()
-            .is_some_and(|block| seal_of(block).is_some());
+            .is_some_and(|block| signature_of(block).is_some());
         if text(message, "role") == "assistant" && ends_so && !continued {
             let rule = "The final block in an assistant message cannot be `thinking`.";
             findings.add(Rule::EndsInThinking, format!("messages.{n}: {rule}"));
@@ -265,7 +267,7 @@ fn check_ends(messages: &[Value], findings: &mut Findings<'_>) {
     let Some(last) = messages.last().filter(|last| text(last, "role") == "assistant") else {
         return;
     };
-    // A paused turn is sent back as it is; it ends in a server tool's call or result.
+    // A paused turn is sent back unchanged; it ends in a server tool's call or result.
     let paused = list(last, "content").last().is_some_and(|block| {
         let kind = text(block, "type");
         kind == "server_tool_use" || (kind != "tool_result" && kind.ends_with("_tool_result"))
@@ -301,8 +303,8 @@ fn check_binding(body: &Value, messages: &[Value], findings: &mut Findings<'_>) 
     let mut prefix = Prefix::new(body);
     for (n, message) in messages.iter().enumerate() {
         prefix.enter(message);
-        for (m, block) in super::as_blocks(message.get("content")).iter().enumerate() {
-            let Some(signature) = seal_of(block) else {
+        for (m, block) in as_blocks(message.get("content")).iter().enumerate() {
+            let Some(signature) = signature_of(block) else {
                 prefix.push(block);
                 continue;
             };

@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and each single fault in it is found.
+//! One test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use http::HeaderValue;
 use pretty_assertions::assert_eq;
@@ -18,14 +18,8 @@ fn received(body: Value) -> Received {
     received
 }
 
-fn found(received: &Received) -> Vec<(Rule, String)> {
-    let mut findings = Findings::new(&[]);
-    Anthropic.check(received, &mut findings);
-    findings.list
-}
-
 fn rules(body: Value) -> Vec<Rule> {
-    found(&received(body)).into_iter().map(|(rule, _)| rule).collect()
+    received(body).broken_rules()
 }
 
 fn request(messages: Value) -> Value {
@@ -75,11 +69,11 @@ fn conversation() -> Value {
 
 #[test]
 fn a_correct_conversation_passes() {
-    assert_eq!(found(&received(conversation())), []);
+    assert_eq!(received(conversation()).violations(), []);
 }
 
 #[test]
-fn equal_values_in_another_spelling_pass() {
+fn equivalent_forms_of_a_conversation_pass() {
     let mut body = conversation();
     body["system"] = json!([{"type": "text", "text": "Be careful.", "cache_control": {"type": "ephemeral"}}]);
     body["tools"][0] =
@@ -90,20 +84,20 @@ fn equal_values_in_another_spelling_pass() {
     for (key, value) in [("max_tokens", json!(1)), ("tool_choice", json!({"type": "none"}))] {
         body[key] = value;
     }
-    assert_eq!(found(&received(body)), []);
+    assert_eq!(received(body).violations(), []);
 }
 
 #[test]
-fn neighbouring_messages_of_one_role_are_one() {
+fn consecutive_messages_of_one_role_are_merged() {
     let mut body = conversation();
     let messages = body["messages"].as_array_mut().unwrap();
     let text = messages[1]["content"].as_array_mut().unwrap().split_off(1);
     messages.insert(2, json!({"role": "assistant", "content": text}));
-    assert_eq!(found(&received(body)), []);
+    assert_eq!(received(body).violations(), []);
 }
 
 #[test]
-fn what_came_before_thinking_is_bound() {
+fn thinking_is_bound_to_everything_before_it() {
     let changes: [(&str, Value); 6] = [
         ("/system", json!("Be careless.")),
         ("/tools/0/name", json!("read_files")),
@@ -115,7 +109,7 @@ fn what_came_before_thinking_is_bound() {
     for (place, value) in changes {
         let mut body = conversation();
         *body.pointer_mut(place).unwrap() = value;
-        let list = found(&received(body));
+        let list = received(body).violations();
         let (_, message) = list.iter().find(|(rule, _)| *rule == Rule::Binding).expect(place);
         assert!(
             message.contains("Invalid \"signature\" in \"thinking\" block"),
@@ -129,7 +123,7 @@ fn what_came_before_thinking_is_bound() {
 }
 
 #[test]
-fn a_lost_or_added_message_breaks_the_binding_behind_it() {
+fn a_missing_or_added_message_breaks_the_binding_of_later_thinking() {
     let mut body = conversation();
     body["messages"].as_array_mut().unwrap().drain(1..3);
     assert_eq!(rules(body), [Rule::Binding, Rule::Binding]);
@@ -137,7 +131,7 @@ fn a_lost_or_added_message_breaks_the_binding_behind_it() {
     let mut body = conversation();
     let extra = json!({"role": "system", "content": "Hurry."});
     body["messages"].as_array_mut().unwrap().insert(5, extra);
-    let list = found(&received(body));
+    let list = received(body).violations();
     assert_eq!(list.len(), 1);
     assert!(list[0].1.starts_with("messages.6.content.0: "), "{}", list[0].1);
 }
@@ -153,17 +147,17 @@ fn changed_or_foreign_thinking_is_refused() {
 }
 
 #[test]
-fn thinking_may_go_from_either_end_but_not_from_the_middle() {
+fn thinking_may_be_removed_at_either_end_but_not_in_the_middle() {
     for removed in [vec![1], vec![1, 3], vec![5], vec![3, 5], vec![1, 3, 5]] {
         let mut body = conversation();
         for at in &removed {
             body["messages"][at]["content"].as_array_mut().unwrap().remove(0);
         }
-        assert_eq!(found(&received(body)), [], "{removed:?}");
+        assert_eq!(received(body).violations(), [], "{removed:?}");
     }
     let mut body = conversation();
     body["messages"][3]["content"].as_array_mut().unwrap().remove(0);
-    let list = found(&received(body));
+    let list = received(body).violations();
     assert_eq!(list.len(), 1);
     assert!(list[0].1.contains("is missing"), "{}", list[0].1);
 }
@@ -175,7 +169,7 @@ fn thinking_that_was_removed_stays_out() {
     let content = answer(&body, &Reply::new().thinking("Later.").say("Done."));
     push(&mut body, "assistant", content);
     push(&mut body, "user", json!("Go on."));
-    assert_eq!(found(&received(body.clone())), []);
+    assert_eq!(received(body.clone()).violations(), []);
     body["messages"][5]["content"]
         .as_array_mut()
         .unwrap()
@@ -189,24 +183,24 @@ fn redacted_thinking_is_bound_too() {
     let content = answer(&body, &Reply::new().part(Part::Redacted).say("Done."));
     push(&mut body, "assistant", content);
     push(&mut body, "user", json!("Go on."));
-    assert_eq!(found(&received(body.clone())), []);
+    assert_eq!(received(body.clone()).violations(), []);
     body["messages"][0]["content"] = json!("Fix that.");
     assert_eq!(rules(body), [Rule::Binding]);
 }
 
 #[test]
-fn head_and_tools_are_checked() {
+fn top_level_fields_and_tools_are_checked() {
     let hello = || request(json!([{"role": "user", "content": "Hello."}]));
     let mut bare = received(hello());
     bare.headers.clear();
-    assert_eq!(found(&bare)[0].0, Rule::Required);
+    assert_eq!(bare.violations()[0].0, Rule::Required);
 
     let mut body = hello();
     body.as_object_mut().unwrap().remove("max_tokens");
     assert_eq!(rules(body.clone()), [Rule::Required]);
     let mut count = received(body);
     count.endpoint = Endpoint::CountTokens;
-    assert_eq!(found(&count), [], "a count needs no max_tokens");
+    assert_eq!(count.violations(), [], "a count needs no max_tokens");
 
     let mut body = hello();
     body["tools"] = json!([body["tools"][0], body["tools"][0]]);
@@ -231,7 +225,7 @@ fn more_than_four_cache_marks_are_refused() {
 }
 
 #[test]
-fn messages_have_a_known_role_and_something_in_them() {
+fn messages_have_a_known_role_and_content() {
     let user = |content: Value| request(json!([{"role": "user", "content": content}]));
     assert_eq!(rules(request(json!([]))), [Rule::NoMessages]);
     assert_eq!(rules(user(json!([]))), [Rule::EmptyContent]);
@@ -315,7 +309,7 @@ fn calls_and_results_belong_together() {
 }
 
 #[test]
-fn results_may_come_in_two_messages_but_not_behind_a_system_message() {
+fn results_may_come_in_two_messages_but_not_after_a_system_message() {
     let messages = json!([
         {"role": "user", "content": "Fix it."},
         {"role": "assistant", "content": [call("a"), call("b")]},

@@ -1,29 +1,28 @@
-//! Gemini `generateContent`: how to read a request, and the shapes around a reply.
+//! Gemini `generateContent`: its dialect.
 
-mod contents;
 mod partial;
 mod render;
 mod rules;
 mod signatures;
 #[cfg(test)]
 mod tests;
+mod transcript;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::complaint::Findings;
 use super::dialect::{Dialect, Received, Rendered};
-use super::fields::text;
 use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage, unmarked};
-use contents::{field, inner, many};
+use transcript::{field, inner, many};
 
-/// The dialect. It has no state.
+/// The dialect; it has no state.
 #[derive(Debug)]
 pub(crate) struct Gemini;
 
-/// Error words and their codes.
+/// Error statuses and their HTTP codes.
 const STATUSES: [(&str, u16); 9] = [
     ("INVALID_ARGUMENT", 400),
     ("UNAUTHENTICATED", 401),
@@ -42,12 +41,12 @@ impl Dialect for Gemini {
     }
 
     fn turns(&self, request: &Received) -> Vec<Turn> {
-        contents::turns(&request.body)
+        transcript::turns(&request.body)
     }
 
     fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
-        contents::declarations(&request.body)
-            .filter_map(contents::tool_definition)
+        transcript::declarations(&request.body)
+            .filter_map(transcript::tool_definition)
             .collect()
     }
 
@@ -117,19 +116,4 @@ impl Dialect for Gemini {
         });
         json!({"models": [model]})
     }
-}
-
-/// Whether the request came in an envelope, as Code Assist has it; its answers do, too.
-fn in_envelope(request: &Received) -> bool {
-    request.path.starts_with("/v1internal:")
-}
-
-/// The model's name, which stands in the path, or in the envelope.
-fn model(request: &Received) -> &str {
-    if in_envelope(request) {
-        return text(&request.body, "model");
-    }
-    let path = request.path.split('?').next().unwrap_or("");
-    let name = path.rsplit('/').next().unwrap_or("");
-    name.split(':').next().unwrap_or("")
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::contents::{field, inner};
+use super::transcript::{field, inner};
 use crate::strict::dialect::Received;
 use crate::strict::reply::pieces;
 
-/// Whether a request asks for it.
+/// Whether a request asks for such a stream.
 pub(super) fn asked(request: &Received) -> bool {
     field(inner(&request.body), "toolConfig")
         .and_then(|config| field(config, "functionCallingConfig"))
@@ -14,20 +14,20 @@ pub(super) fn asked(request: &Received) -> bool {
         .is_some_and(|asked| asked == true)
 }
 
-/// Spells each call over several chunks: its name, then each argument by its path, strings in pieces of
-/// `size` characters, then an empty call that ends it. Empty objects and lists have no path, and are lost.
-pub(super) fn spread(chunks: Vec<Vec<Value>>, size: usize) -> Vec<Vec<Value>> {
+/// Splits each call over several chunks: its name, then each argument by its path, strings in pieces of `size`
+/// characters, then an empty call that ends it. Empty objects and lists have no path and are lost.
+pub(super) fn split_calls(chunks: Vec<Vec<Value>>, size: usize) -> Vec<Vec<Value>> {
     let mut out = Vec::new();
     for part in chunks.into_iter().flatten() {
         match part.get("functionCall") {
-            Some(call) => spell(&part, call, size, &mut out),
+            Some(call) => split_call(&part, call, size, &mut out),
             None => out.push(vec![part]),
         }
     }
     out
 }
 
-fn spell(part: &Value, call: &Value, size: usize, out: &mut Vec<Vec<Value>>) {
+fn split_call(part: &Value, call: &Value, size: usize, out: &mut Vec<Vec<Value>>) {
     let mut head = part.clone();
     if let Some(Value::Object(fields)) = head.get_mut("functionCall") {
         fields.shift_remove("args");
@@ -82,8 +82,8 @@ mod tests {
         let args = json!({"a": "Grüße", "b": {"c": [1, null]}, "d": true});
         let call = json!({"id": "x", "name": "f", "args": args});
         let part = json!({"functionCall": call, "thoughtSignature": "s"});
-        let spread = spread(vec![vec![json!({"text": "Hm."}), part]], 3);
-        let parts: Vec<Value> = spread.into_iter().flatten().collect();
+        let split = split_calls(vec![vec![json!({"text": "Hm."}), part]], 3);
+        let parts: Vec<Value> = split.into_iter().flatten().collect();
         assert_eq!(parts[0], json!({"text": "Hm."}));
         let head = json!({"id": "x", "name": "f", "willContinue": true});
         assert_eq!(parts[1], json!({"functionCall": head, "thoughtSignature": "s"}));

@@ -1,12 +1,11 @@
-//! A reply as a response, or as the chunks that spell it.
+//! A reply as a response, or as a stream of chunks.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::contents::{field, inner};
 use super::partial;
 use super::signatures::Prefix;
-use super::{in_envelope, model};
+use super::transcript::{field, in_envelope, inner, model};
 use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::reply::{Part, Reply, Stop, pieces};
 use crate::strict::usage::{self, Usage};
@@ -29,7 +28,7 @@ impl Framing {
         if sse { Framing::Sse } else { Framing::Array }
     }
 
-    /// One chunk, at its place; `last` closes the array.
+    /// The chunk with index `at`; `last` closes the array.
     pub(super) fn event(self, chunk: &Value, at: usize, last: bool) -> Bytes {
         match (self, at) {
             (Framing::Sse, _) => format!("data: {chunk}\r\n\r\n").into(),
@@ -58,7 +57,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         return Rendered::json(&shape.response(parts, Some(reply), shape.output));
     }
     let chunks = if partial::asked(request) {
-        partial::spread(chunks, shape.size)
+        partial::split_calls(chunks, shape.size)
     } else {
         chunks
     };
@@ -116,7 +115,7 @@ impl Shape {
         }
     }
 
-    /// A chunk; the last one, or a whole response, says how the reply ended.
+    /// A chunk. The last one, or a whole response, has a finish reason.
     fn response(&self, parts: Vec<Value>, ended: Option<&Reply>, output: usize) -> Value {
         let candidates: Vec<Value> = (0..self.candidates)
             .map(|index| {
@@ -143,7 +142,7 @@ impl Shape {
         }
     }
 
-    /// The parts of each chunk: texts in pieces where they are streamed, calls in a row together.
+    /// The parts of each chunk: streamed texts in pieces, consecutive calls together.
     fn chunks(&self, request: &Received, reply: &Reply, streamed: bool) -> Vec<Vec<Value>> {
         let size = if streamed { self.size } else { usize::MAX };
         let mut out: Vec<Vec<Value>> = Vec::new();
@@ -183,7 +182,7 @@ impl Shape {
     }
 }
 
-/// The signature sits on the first call; without calls, and with thinking, on an empty text at the end.
+/// Puts the signature on the first call; without calls, but with thinking, on an empty text at the end.
 fn sign(request: &Received, reply: &Reply, chunks: &mut Vec<Vec<Value>>) {
     let prefix = Prefix::of_next_turn(&request.body);
     let first = chunks

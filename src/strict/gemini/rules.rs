@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::contents::{Merged, declarations, field, inner, many, merged, role};
 use super::signatures;
+use super::transcript::{Merged, declarations, field, inner, many, merged, role};
 use crate::strict::api::Endpoint;
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
@@ -16,7 +16,7 @@ const MAX_TOOLS: usize = 512;
 /// Characters of a function's name.
 const MAX_NAME: usize = 128;
 
-/// What a part holds: exactly one of these…
+/// The data fields of a part, of which it has exactly one…
 const DATA: [&str; 9] = [
     "text",
     "inlineData",
@@ -28,8 +28,8 @@ const DATA: [&str; 9] = [
     "toolCall",
     "toolResponse",
 ];
-/// … and any of these beside it.
-const BESIDE: [&str; 5] = [
+/// … and the fields that may accompany it.
+const METADATA: [&str; 5] = [
     "thought",
     "thoughtSignature",
     "videoMetadata",
@@ -37,7 +37,7 @@ const BESIDE: [&str; 5] = [
     "mediaResolution",
 ];
 
-/// Holds a request to all of them.
+/// Checks a request against all rules.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let body = inner(&request.body);
     let contents = many(body, "contents");
@@ -48,7 +48,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
         );
     }
     check_head(body, findings);
-    // The SDKs count contents alone: without system and tools there is nothing to hold calls and signatures to.
+    // The SDKs count contents only: without system and tools, calls and signatures cannot be checked.
     let bare = request.endpoint == Endpoint::CountTokens && declarations(body).next().is_none();
     let names = check_tools(body, findings);
     let names = (!bare).then_some(names);
@@ -173,7 +173,7 @@ fn check_part(place: &str, part: &Value, findings: &mut Findings<'_>) {
     }
     for key in part.as_object().into_iter().flatten().map(|(key, _)| key) {
         let camel = camel(key);
-        if !DATA.contains(&camel.as_str()) && !BESIDE.contains(&camel.as_str()) {
+        if !DATA.contains(&camel.as_str()) && !METADATA.contains(&camel.as_str()) {
             findings.add(
                 Rule::BlockType,
                 format!(
@@ -249,7 +249,7 @@ fn check_calls(
     }
 }
 
-/// Responses stand right behind the calls that they answer, by id where both have one, else by name.
+/// Responses come right after the calls that they answer; they are matched by id where both have one, else by name.
 fn check_responses(turn: &Merged<'_>, before: Option<&Merged<'_>>, findings: &mut Findings<'_>) {
     let mut open = match before {
         Some(before) if before.role == "model" => before.all("functionCall"),

@@ -1,27 +1,25 @@
-//! Thought signatures: each is good for the call (or the text) that it was given out with.
+//! Thought signatures: each is valid for the call (or the text) that it was issued with.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::contents::{Merged, called, field, inner, many, merged, plain};
-use super::model;
+use super::transcript::{Merged, canonical_call, canonical_form, field, inner, many, merged, model};
 use crate::strict::canonical;
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
 use crate::strict::signature::Signature;
 
-/// What may stand in place of a signature, for histories that no model of this API made.
-const ESCAPES: [&str; 2] = [
+/// What the API accepts in place of a signature, for histories that none of its models produced.
+const PLACEHOLDERS: [&str; 2] = [
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
 ];
 
-/// Models from before signatures were demanded.
-const OLD: [&str; 2] = ["gemini-1", "gemini-2"];
+/// Models that do not require signatures.
+const WITHOUT_SIGNATURES: [&str; 2] = ["gemini-1", "gemini-2"];
 
-/// A transcript, hashed turn by turn up to some place. Thoughts, ids and signatures are no part of it, and
-/// neither are the borders between contents and texts, since chunks of a stream come back as contents of
-/// their own.
+/// The hash of a transcript up to some turn. Thoughts, ids and signatures are not part of it, and neither are the
+/// boundaries between contents and between texts, since chunks of a stream come back as contents of their own.
 pub(super) struct Prefix {
     hasher: Sha256,
     role: String,
@@ -38,7 +36,7 @@ impl Prefix {
         };
         let system = field(inner(body), "systemInstruction");
         for part in system.map_or(&[][..], |system| many(system, "parts")) {
-            prefix.hasher.update(plain(part).unwrap_or_default());
+            prefix.hasher.update(canonical_form(part).unwrap_or_default());
         }
         for tool in many(inner(body), "tools") {
             let declared = many(tool, "functionDeclarations");
@@ -55,7 +53,7 @@ impl Prefix {
         prefix
     }
 
-    /// The prefix of the model's next turn: it ends before the last turn, if that is the model's already.
+    /// The prefix of the model's next turn: it ends before the last turn where that is the model's already.
     pub(super) fn of_next_turn(body: &Value) -> Self {
         let mut prefix = Prefix::new(body);
         let mut turns = merged(body);
@@ -70,7 +68,9 @@ impl Prefix {
 
     fn push(&mut self, turn: &Merged<'_>) {
         for (_, _, part) in &turn.parts {
-            let Some(said) = plain(part) else { continue };
+            let Some(said) = canonical_form(part) else {
+                continue;
+            };
             let is_text = part.get("text").is_some();
             if self.role != turn.role {
                 self.hasher.update([1]);
@@ -86,7 +86,7 @@ impl Prefix {
         }
     }
 
-    /// The signature of a part of the turn that begins here. Two calls never have the same, however alike they are.
+    /// Signs a part of the turn that begins here. Two calls never get the same signature, even where they are equal.
     pub(super) fn sign(&self, part: &Value) -> String {
         let id = field(part, "functionCall").and_then(|call| call.get("id")?.as_str());
         let signature = self.signature(part);
@@ -94,20 +94,22 @@ impl Prefix {
     }
 
     fn signature(&self, part: &Value) -> Signature {
-        let thing = field(part, "functionCall").map_or_else(|| "text".to_owned(), called);
-        Signature::new(&thing, &self.hasher)
+        let content = field(part, "functionCall").map_or_else(|| "text".to_owned(), canonical_call);
+        Signature::new(&content, &self.hasher)
     }
 }
 
-/// Holds a transcript to the rules of signatures.
+/// Checks a transcript against the rules of signatures.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let turns = merged(&request.body);
     let current = current_turn(&turns);
-    let demanded = !OLD.iter().any(|old| model(request).starts_with(old));
+    let required = !WITHOUT_SIGNATURES
+        .iter()
+        .any(|old| model(request).starts_with(old));
     let mut prefix = Prefix::new(&request.body);
     for (at, turn) in turns.iter().enumerate() {
         if turn.role == "model" {
-            if at >= current && demanded {
+            if at >= current && required {
                 check_first_call(turn, findings);
             }
             check_given(turn, &prefix, at >= current, findings);
@@ -116,7 +118,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     }
 }
 
-/// Where the current turn begins: the last user turn that is no tool result.
+/// Where the current turn begins: at the last user turn without tool results.
 fn current_turn(turns: &[Merged<'_>]) -> usize {
     let begins = |turn: &Merged<'_>| turn.role == "user" && turn.all("functionResponse").is_empty();
     turns.iter().rposition(begins).unwrap_or(0)
@@ -139,7 +141,7 @@ fn check_first_call(turn: &Merged<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Signatures of older turns are not looked at by the real API, except that they must not have moved.
+/// The real API ignores signatures of older turns, except that they must not have moved.
 fn check_given(turn: &Merged<'_>, prefix: &Prefix, current: bool, findings: &mut Findings<'_>) {
     for (n, m, part) in &turn.parts {
         let Some(given) = field(part, "thoughtSignature").and_then(Value::as_str) else {
@@ -148,7 +150,7 @@ fn check_given(turn: &Merged<'_>, prefix: &Prefix, current: bool, findings: &mut
         let place = format!("contents[{n}].parts[{m}]");
         let here = prefix.signature(part);
         match Signature::read(given) {
-            None if ESCAPES.contains(&given) || !current => {}
+            None if PLACEHOLDERS.contains(&given) || !current => {}
             None => findings.add(
                 Rule::ForeignThinking,
                 format!("Corrupted thought signature. ({place}: not made by this provider)"),

@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and each single fault in it is found.
+//! One test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -16,9 +16,7 @@ fn received(path: &str, body: Value) -> Received {
 }
 
 fn rules_at(path: &str, body: Value) -> Vec<Rule> {
-    let mut findings = Findings::new(&[]);
-    Gemini.check(&received(path, body), &mut findings);
-    findings.list.into_iter().map(|(rule, _)| rule).collect()
+    received(path, body).broken_rules()
 }
 
 fn rules(body: Value) -> Vec<Rule> {
@@ -100,7 +98,7 @@ fn a_correct_conversation_passes() {
 }
 
 #[test]
-fn both_spellings_are_read() {
+fn camel_case_and_snake_case_are_read() {
     let said = conversation().to_string();
     let mut snake = said.replace("functionCall\"", "function_call\"");
     for (camel, other) in [
@@ -126,7 +124,7 @@ fn both_spellings_are_read() {
 }
 
 #[test]
-fn calls_and_responses_are_as_many_and_belong_together() {
+fn calls_and_responses_match_in_number_and_id() {
     assert_eq!(changed(|c| drop(parts(&mut c[2]).pop())), [Rule::Unanswered]);
     assert_eq!(changed(|c| drop(c.pop())), [Rule::Unanswered]);
     assert_eq!(
@@ -157,7 +155,7 @@ fn calls_and_responses_are_as_many_and_belong_together() {
 fn the_first_call_of_a_step_has_its_own_signature() {
     let unsigned = |c: &mut Vec<Value>| remove(&mut c[1]["parts"][2], "thoughtSignature");
     assert_eq!(changed(unsigned), [Rule::Signature]);
-    // Older turns and older models are not asked.
+    // Older turns and older models are exempt.
     assert_eq!(
         changed(|c| {
             unsigned(c);
@@ -242,7 +240,7 @@ fn a_token_count_may_wrap_its_request() {
 }
 
 #[test]
-fn a_token_count_may_be_of_contents_alone() {
+fn a_token_count_may_have_contents_only() {
     let alone = json!({"contents": conversation()["contents"]});
     assert_eq!(rules_at("/v1beta/models/m:countTokens", alone.clone()), []);
     assert_ne!(rules_at(PATH, alone), [], "a reply is asked for with its tools");
@@ -296,7 +294,7 @@ fn arguments_are_streamed_where_that_is_asked_for() {
 }
 
 #[test]
-fn trouble_is_framed_too() {
+fn error_events_are_framed_too() {
     let sse = received(&format!("{STREAM}?alt=sse"), Value::Null);
     let event = Gemini.error_event(&sse, 3, "RESOURCE_EXHAUSTED", "slow down");
     assert!(event.starts_with(b"data: {\"error\":{\"code\":429,"));

@@ -1,9 +1,10 @@
-//! Ollama `/api/chat`: how to read a request, and the shapes around a reply.
+//! Ollama `/api/chat`: its dialect.
 
 mod render;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod transcript;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -11,24 +12,24 @@ use serde_json::{Value, json};
 use super::api::Endpoint;
 use super::complaint::Findings;
 use super::dialect::{Dialect, Received, Rendered};
-use super::fields::{list, text};
+use super::fields::list;
 use super::reply::Reply;
-use super::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage, unmarked};
 
-/// The dialect. It has no state.
+/// The dialect; it has no state.
 #[derive(Debug)]
 pub(crate) struct Ollama;
 
 impl Dialect for Ollama {
     fn turns(&self, request: &Received) -> Vec<Turn> {
-        turns(list(&request.body, "messages"))
+        transcript::turns(list(&request.body, "messages"))
     }
 
     fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
         list(&request.body, "tools")
             .iter()
-            .filter_map(tool_definition)
+            .filter_map(transcript::tool_definition)
             .collect()
     }
 
@@ -86,76 +87,5 @@ impl Dialect for Ollama {
             "name": "strict:latest", "model": "strict:latest", "modified_at": "2026-01-01T00:00:00Z", "size": 1,
             "digest": "0", "details": details,
         }]})
-    }
-}
-
-/// The name in a tool or a call.
-fn name(value: &Value) -> &str {
-    value
-        .get("function")
-        .map_or("", |function| text(function, "name"))
-}
-
-fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
-    let schema = tool
-        .get("function")
-        .and_then(|function| function.get("parameters"));
-    let name = name(tool);
-    (!name.is_empty()).then(|| ToolDefinition {
-        name: name.to_owned(),
-        schema: schema.cloned().unwrap_or(Value::Null),
-    })
-}
-
-/// The transcript. A call without an id gets one by its place, and so does the result that answers it: the
-/// first open call of that name, or the first one where the result names no tool.
-fn turns(messages: &[Value]) -> Vec<Turn> {
-    let mut open: Vec<(String, String)> = Vec::new();
-    let mut out = Vec::new();
-    for (n, message) in messages.iter().enumerate() {
-        let said = text(message, "content");
-        let mut turn = Turn::new(Role::User);
-        match text(message, "role") {
-            "tool" => turn.results.push(tool_result(message, &mut open)),
-            role => {
-                turn.texts.extend((!said.is_empty()).then(|| said.to_owned()));
-                turn.role = match role {
-                    "assistant" => Role::Assistant,
-                    "system" => Role::System,
-                    _ => Role::User,
-                };
-            }
-        }
-        for (m, call) in list(message, "tool_calls").iter().enumerate() {
-            let id = match text(call, "id") {
-                "" => format!("call {n}.{m}"),
-                id => id.to_owned(),
-            };
-            open.push((id.clone(), name(call).to_owned()));
-            turn.calls.push(ToolCall {
-                id,
-                name: name(call).to_owned(),
-                arguments: call
-                    .pointer("/function/arguments")
-                    .cloned()
-                    .unwrap_or(Value::Null),
-            });
-        }
-        out.push(turn);
-    }
-    out
-}
-
-fn tool_result(message: &Value, open: &mut Vec<(String, String)>) -> ToolResult {
-    let at = open
-        .iter()
-        .position(|(id, called)| rules::answers(message, id, called));
-    let id = at.map_or_else(
-        || text(message, "tool_call_id").to_owned(),
-        |at| open.remove(at).0,
-    );
-    ToolResult {
-        id,
-        text: text(message, "content").to_owned(),
     }
 }

@@ -1,14 +1,14 @@
-//! A reply as a chat response, or as the lines that spell it.
+//! A reply as a chat response, or as a stream of JSON lines.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::text;
 use crate::strict::dialect::{Received, Rendered, derived_id};
+use crate::strict::fields::text;
 use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::strict::usage::Usage;
 
-/// When every reply was made: the wire writes a date, and no client reads it.
+/// The creation date of every reply: the API writes one, and no client reads it.
 const CREATED: &str = "2026-11-21T10:00:00Z";
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
@@ -30,7 +30,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     }
 }
 
-/// One line.
+/// One line of a stream.
 pub(super) fn line(value: &Value) -> Bytes {
     format!("{value}\n").into()
 }
@@ -71,7 +71,7 @@ fn call(
     json!({"id": id, "function": function})
 }
 
-/// The messages that spell one part.
+/// The messages by which one part is streamed.
 fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size: usize) -> Vec<Value> {
     let said = |key: &str, text: &str| {
         let pieces = pieces(text, size).into_iter();

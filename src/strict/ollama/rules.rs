@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{list, name, text};
+use super::transcript::{answers, name};
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
+use crate::strict::fields::{list, text};
 
-/// Holds a request to all of them.
+/// Checks a request against all rules.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let body = &request.body;
     if text(body, "model").is_empty() {
@@ -88,18 +89,8 @@ fn check_call(place: &str, call: &Value, tools: &[&str], findings: &mut Findings
     }
 }
 
-/// Whether a tool message answers this call: by id where both have one, else by name where the message has one.
-pub(super) fn answers(message: &Value, id: &str, called: &str) -> bool {
-    let (given, tool) = (text(message, "tool_call_id"), text(message, "tool_name"));
-    if given.is_empty() || id.starts_with("call ") {
-        tool.is_empty() || tool == called
-    } else {
-        given == id
-    }
-}
-
-/// Tool messages follow the calls that they answer, one each (stricter than the real server, which takes
-/// them as they come).
+/// Tool messages follow the calls that they answer, one for each call. The real server is less strict: it accepts
+/// them in any order.
 fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
     let mut open: Vec<(String, &str)> = Vec::new();
     for (n, message) in messages.iter().enumerate() {
@@ -114,7 +105,7 @@ fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
             }
             continue;
         }
-        complain_of_open(&open, n, findings);
+        report_unanswered(&open, n, findings);
         let calls = list(message, "tool_calls").iter().enumerate();
         open = calls
             .map(|(m, call)| match text(call, "id") {
@@ -123,10 +114,10 @@ fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
             })
             .collect();
     }
-    complain_of_open(&open, messages.len(), findings);
+    report_unanswered(&open, messages.len(), findings);
 }
 
-fn complain_of_open(open: &[(String, &str)], n: usize, findings: &mut Findings<'_>) {
+fn report_unanswered(open: &[(String, &str)], n: usize, findings: &mut Findings<'_>) {
     if !open.is_empty() {
         let names: Vec<&str> = open.iter().map(|(_, name)| *name).collect();
         let names = names.join(", ");

@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and each single fault in it is found.
+//! One test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,9 +13,7 @@ fn received(body: Value) -> Received {
 }
 
 fn rules(body: Value) -> Vec<Rule> {
-    let mut findings = Findings::new(&[]);
-    Ollama.check(&received(body), &mut findings);
-    findings.list.into_iter().map(|(rule, _)| rule).collect()
+    received(body).broken_rules()
 }
 
 fn conversation() -> Value {

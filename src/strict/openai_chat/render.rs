@@ -1,12 +1,12 @@
-//! A reply as a completion, or as the chunks that spell it.
+//! A reply as a completion, or as a stream of chunks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::text;
 use crate::strict::dialect::{Received, Rendered, derived_id};
+use crate::strict::fields::text;
 use crate::strict::reply::{CallStyle, Part, Reply, Stop, pieces};
 use crate::strict::usage::Usage;
 
@@ -127,7 +127,7 @@ fn stream(request: &Received, reply: &Reply, usage: &Usage, frame: &Frame, choic
     let per_choice: Vec<Vec<Value>> = (0..choices).map(|index| deltas(request, reply, index)).collect();
     let longest = per_choice.iter().map(Vec::len).max().unwrap_or(0);
     let mut events = Vec::new();
-    // Choices interleave, as they do when they are really produced side by side.
+    // Choices interleave, as those of the real API do.
     for step in 0..=longest {
         for (index, deltas) in per_choice.iter().enumerate() {
             let (delta, finish) = match deltas.get(step) {

@@ -4,19 +4,20 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{list, name, text};
+use super::transcript::name;
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
+use crate::strict::fields::{list, text};
 
 /// Tools that one request may offer.
 const MAX_TOOLS: usize = 128;
 
 const ROLES: [&str; 6] = ["system", "assistant", "user", "function", "tool", "developer"];
 
-/// Holds a request to all of them.
+/// Checks a request against all rules.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let body = &request.body;
-    // Azure has it in the path.
+    // Azure has the model in the path.
     if text(body, "model").is_empty() && !request.path.contains("/deployments/") {
         findings.add(Rule::Required, "you must provide a model parameter");
     }
@@ -198,7 +199,7 @@ fn check_call_shapes(n: usize, message: &Value, names: &HashSet<&str>, findings:
     }
 }
 
-/// Every call is answered right after its message, and nothing else is.
+/// Every call is answered right after its message, and every answer belongs to such a call.
 fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
     let mut open: Vec<&str> = Vec::new();
     let mut asked: HashSet<&str> = HashSet::new();
@@ -223,17 +224,17 @@ fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
             }
             continue;
         }
-        complain_of_open(&open, n, findings);
+        report_unanswered(&open, n, findings);
         open = list(message, "tool_calls")
             .iter()
             .map(|call| text(call, "id"))
             .collect();
         asked = open.iter().copied().collect();
     }
-    complain_of_open(&open, messages.len(), findings);
+    report_unanswered(&open, messages.len(), findings);
 }
 
-fn complain_of_open(open: &[&str], n: usize, findings: &mut Findings<'_>) {
+fn report_unanswered(open: &[&str], n: usize, findings: &mut Findings<'_>) {
     if !open.is_empty() {
         findings.add(
             Rule::Unanswered,

@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and each single fault in it is found.
+//! One test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,9 +13,7 @@ fn received(body: Value) -> Received {
 }
 
 fn rules(body: Value) -> Vec<Rule> {
-    let mut findings = Findings::new(&[]);
-    OpenAiChat.check(&received(body), &mut findings);
-    findings.list.into_iter().map(|(rule, _)| rule).collect()
+    received(body).broken_rules()
 }
 
 fn tool(name: &str) -> Value {
@@ -96,7 +94,7 @@ fn calls_and_results_belong_together() {
 }
 
 #[test]
-fn messages_have_a_known_role_and_something_in_them() {
+fn messages_have_a_known_role_and_content() {
     assert_eq!(rules(request(json!([]))), [Rule::NoMessages]);
     assert_eq!(changed(|list| list[6]["role"] = json!("human")), [Rule::Role]);
     assert_eq!(
@@ -123,7 +121,7 @@ fn messages_have_a_known_role_and_something_in_them() {
 }
 
 #[test]
-fn head_and_tools_are_checked() {
+fn top_level_fields_and_tools_are_checked() {
     let mut body = conversation();
     body["tools"] = json!([tool("read_file"), tool("read_file")]);
     assert_eq!(rules(body), [Rule::RepeatedTool]);
@@ -180,7 +178,7 @@ fn call_delta(fields: Value) -> Value {
 }
 
 #[test]
-fn a_stream_follows_the_grammar() {
+fn a_stream_has_the_events_of_the_api_in_order() {
     let reply = Reply::new()
         .say("Grüße!")
         .call_as("c", "read_file", json!({"p": 1}))
@@ -206,14 +204,14 @@ fn a_stream_follows_the_grammar() {
 }
 
 #[test]
-fn usage_comes_only_when_asked_for() {
+fn usage_is_sent_only_when_asked_for() {
     let list = chunks(json!({}), &Reply::text("Hi."));
     assert!(list.iter().all(|chunk| chunk.get("usage").is_none()));
     assert_eq!(list.last().unwrap()["choices"][0]["finish_reason"], "stop");
 }
 
 #[test]
-fn calls_can_be_spelled_otherwise() {
+fn calls_can_be_streamed_in_other_styles() {
     let spelled = |style| {
         let reply = Reply::new()
             .call_as("c", "read_file", json!({"p": 1}))
@@ -271,7 +269,7 @@ fn reasoning_is_shown_only_when_asked_for() {
 }
 
 #[test]
-fn a_whole_completion_says_the_same() {
+fn a_completion_in_one_piece_says_the_same() {
     let whole = |reply: &Reply| {
         let rendered = OpenAiChat.render(&received(conversation()), reply, &Usage::default());
         serde_json::from_slice::<Value>(&rendered.events[0]).unwrap()["choices"][0].clone()

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::items::{all, kind};
+use super::transcript::{all, kind};
 use crate::strict::canonical;
 use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};

@@ -1,7 +1,6 @@
-//! OpenAI Responses: how to read a request, and the shapes around a reply.
+//! OpenAI Responses: its dialect.
 
 mod binding;
-mod items;
 mod output;
 mod pairing;
 mod render;
@@ -12,6 +11,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod transcript;
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage, unmarked};
 
-/// The dialect. What it keeps between requests is in [`Received::memory`].
+/// The dialect; what it stores between requests is in [`Received::memory`].
 #[derive(Debug)]
 pub(crate) struct OpenAiResponses;
 
@@ -40,21 +40,24 @@ impl Dialect for OpenAiResponses {
         if let Some(stored) = memory.response(text(body, "previous_response_id")) {
             return stored.transcript;
         }
-        let conversation = items::conversation(body).and_then(|id| memory.conversation(id));
+        let conversation = transcript::conversation(body).and_then(|id| memory.conversation(id));
         conversation.unwrap_or_default()
     }
 
     fn transcript(&self, request: &Received) -> Vec<Value> {
-        items::all(request)
+        transcript::all(request)
     }
 
     fn turns(&self, request: &Received) -> Vec<Turn> {
-        items::all(request).iter().filter_map(items::turn).collect()
+        transcript::all(request)
+            .iter()
+            .filter_map(transcript::turn)
+            .collect()
     }
 
     fn tools(&self, request: &Received) -> Vec<ToolDefinition> {
         let mut names = HashSet::new();
-        let offered = items::tools(request)
+        let offered = transcript::tools(request)
             .into_iter()
             .filter_map(|tool| tool.definition());
         offered.filter(|tool| names.insert(tool.name.clone())).collect()
@@ -73,7 +76,7 @@ impl Dialect for OpenAiResponses {
         let head = list(&request.body, "tools")
             .iter()
             .chain(std::iter::once(&instructions));
-        unmarked(head.chain(&items::all(request)))
+        unmarked(head.chain(&transcript::all(request)))
     }
 
     fn token_count(&self, usage: &Usage) -> Value {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::binding::Prefix;
-use super::items;
+use super::transcript;
 use crate::strict::dialect::{Received, derived_id};
 use crate::strict::fields::{list, text};
 use crate::strict::memory::Produced;
@@ -12,7 +12,7 @@ use crate::strict::reply::{Arguments, Part, Reply, Stop};
 /// The reply's items; the encrypted content of reasoning covers the request and the items before it.
 pub(super) fn items(request: &Received, reply: &Reply) -> Vec<Value> {
     let mut prefix = Prefix::whole(request);
-    let tools = items::tools(request);
+    let tools = transcript::tools(request);
     let (mut out, mut produced) = (Vec::<Value>::new(), Vec::<(String, Produced)>::new());
     let mut reasoning = None;
     for (at, part) in reply.parts.iter().enumerate() {
@@ -97,7 +97,7 @@ fn call(
     call_id: &str,
     name: &str,
     arguments: &Arguments,
-    tool: Option<&items::Tool>,
+    tool: Option<&transcript::Tool>,
 ) -> Value {
     if tool.is_some_and(|tool| text(&tool.tool, "type") == "custom") {
         let input = match arguments {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::items::{answer_of, is_answer, is_produced, kind};
+use super::transcript::{answer_of, is_answer, is_produced, kind};
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
 use crate::strict::fields::text;

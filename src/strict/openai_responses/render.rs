@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::response::{Ending, id, object, usage_object};
-use super::{items, output, stream};
+use super::{output, stream, transcript};
 use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::fields::text;
 use crate::strict::memory::StoredResponse;
@@ -28,7 +28,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
 /// Stores the response where the request asks for it, and appends to its conversation.
 fn store(request: &Received, response: &Value, output: &[Value]) {
     let input = stored_input(request);
-    if let Some(conversation) = items::conversation(&request.body) {
+    if let Some(conversation) = transcript::conversation(&request.body) {
         let new = input.iter().chain(output).cloned().collect();
         request.memory.append_to_conversation(conversation, new);
     }
@@ -50,17 +50,17 @@ fn store(request: &Received, response: &Value, output: &[Value]) {
 
 /// The request's own items with an id each; references are resolved.
 fn stored_input(request: &Received) -> Vec<Value> {
-    let mut own = items::all(request).split_off(request.stored_history.len());
+    let mut own = transcript::all(request).split_off(request.stored_history.len());
     for (n, item) in own.iter_mut().enumerate() {
         if text(item, "id").is_empty() {
-            let prefix = match items::kind(item) {
+            let prefix = match transcript::kind(item) {
                 "message" => "msg_",
                 "function_call" => "fc_",
                 "custom_tool_call" => "ctc_",
                 "reasoning" => "rs_",
                 _ => "item_",
             };
-            // Slots far beyond those of the output's own ids.
+            // Slots far above those of the output items' ids.
             item["id"] = json!(derived_id(prefix, request, 10_000 + n));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{binding, items, tools};
+use super::{binding, tools, transcript};
 use crate::strict::dialect::{Received, derived_id};
 use crate::strict::fields::{list, text};
 use crate::strict::reply::{Reply, Stop};
@@ -82,7 +82,7 @@ pub(super) fn object(request: &Received, ending: &Ending, output: &[Value], usag
         "top_p": repeated("top_p", json!(1.0)), "truncation": repeated("truncation", json!("disabled")), "usage": usage,
         "metadata": repeated("metadata", json!({})),
     });
-    if let Some(conversation) = items::conversation(body) {
+    if let Some(conversation) = transcript::conversation(body) {
         response["conversation"] = json!({"id": conversation});
     }
     let mismatched = if done {

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::binding::{Prefix, Validity, encrypted};
-use super::items::{self, kind};
+use super::transcript::{self, kind};
 use super::{pairing, tools};
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
 use crate::strict::signature::Signature;
 
-/// Characters of an item's id, and of a call's.
+/// Characters of an item's id and of a call's id.
 const MAX_ID: usize = 64;
 
 const INCLUDES: [&str; 8] = [
@@ -26,7 +26,7 @@ const INCLUDES: [&str; 8] = [
     "message.output_text.logprobs",
 ];
 
-/// How the ids of items begin; types that are not here may have any.
+/// How the ids of items begin; items of other types may have any id.
 const PREFIXES: [(&str, &str); 5] = [
     ("message", "msg"),
     ("reasoning", "rs"),
@@ -35,10 +35,10 @@ const PREFIXES: [(&str, &str); 5] = [
     ("compaction", "cmp"),
 ];
 
-/// Holds a request to all of them.
+/// Checks a request against all rules.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     check_head(request, findings);
-    let items = items::all(request);
+    let items = transcript::all(request);
     if items.is_empty() {
         findings.add(
             Rule::NoMessages,
@@ -89,7 +89,7 @@ fn check_head(request: &Received, findings: &mut Findings<'_>) {
             format!("Previous response with id '{previous}' not found."),
         );
     }
-    if let Some(id) = items::conversation(body).filter(|id| request.memory.conversation(id).is_none()) {
+    if let Some(id) = transcript::conversation(body).filter(|id| request.memory.conversation(id).is_none()) {
         findings.add(
             Rule::UnknownResponse,
             format!("Conversation with id '{id}' not found."),
@@ -138,7 +138,7 @@ fn check_item(n: usize, item: &Value, findings: &mut Findings<'_>) {
             findings.add(Rule::UnknownItem, missing(id));
             &[]
         }
-        known if items::is_known(known) => &[],
+        known if transcript::is_known(known) => &[],
         unknown => {
             findings.add(
                 Rule::BlockType,

@@ -5,8 +5,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::binding::Prefix;
-use super::items::{self, kind};
 use super::response::usage_object;
+use super::transcript::{self, kind};
 use crate::strict::api::Endpoint;
 use crate::strict::dialect::{Received, derived_id};
 use crate::strict::fields::text;
@@ -34,7 +34,7 @@ pub(super) fn answer(request: &Received, usage: &Usage) -> (u16, Value) {
 
 /// All user messages, and one compaction item that stands for the rest.
 fn compact(request: &Received, usage: &Usage) -> Value {
-    let whole = items::all(request);
+    let whole = transcript::all(request);
     let users = whole
         .iter()
         .filter(|item| kind(item) == "message" && text(item, "role") == "user");

@@ -20,7 +20,7 @@ pub(super) fn event(kind: &str, number: usize, fields: Value) -> Bytes {
     format!("event: {kind}\ndata: {data}\n\n").into()
 }
 
-/// The event that ends a stream in trouble: `response.failed`, or the bare `error` where `kind` is that word.
+/// The event that ends a failed stream: `response.failed`, or `error` where `kind` is that word.
 pub(super) fn error(request: &Received, at: usize, kind: &str, message: &str) -> Bytes {
     if kind == "error" {
         return event(
@@ -33,7 +33,7 @@ pub(super) fn error(request: &Received, at: usize, kind: &str, message: &str) ->
     event("response.failed", at, json!({"response": failed}))
 }
 
-/// The whole stream.
+/// All events of a stream.
 pub(super) fn events(
     request: &Received,
     reply: &Reply,
@@ -91,7 +91,7 @@ impl Events {
             kind,
             "reasoning" | "message" | "function_call" | "custom_tool_call"
         );
-        // A block that the script gives as it is has no deltas.
+        // A `Part::Block` has no deltas.
         let start = if has_deltas { &start } else { item };
         self.push(
             "response.output_item.added",
@@ -142,10 +142,10 @@ impl Events {
             self.push("response.content_part.added", with(&place, "part", &empty));
             for piece in pieces(text(part, key), self.size) {
                 let delta = with(&place, "delta", &json!(piece));
-                self.push(&format!("response.{name}.delta"), logged(delta, refused));
+                self.push(&format!("response.{name}.delta"), with_logprobs(delta, refused));
             }
             let done = with(&place, key, &part[key]);
-            self.push(&format!("response.{name}.done"), logged(done, refused));
+            self.push(&format!("response.{name}.done"), with_logprobs(done, refused));
             self.push("response.content_part.done", with(&place, "part", part));
         }
     }
@@ -181,8 +181,8 @@ fn with(place: &Value, key: &str, value: &Value) -> Value {
     out
 }
 
-/// Text events carry logprobs; refusals do not.
-fn logged(fields: Value, refused: bool) -> Value {
+/// Text events have logprobs; refusals do not.
+fn with_logprobs(fields: Value, refused: bool) -> Value {
     if refused {
         fields
     } else {

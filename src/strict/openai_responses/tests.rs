@@ -1,4 +1,4 @@
-//! One test per rule: a correct conversation passes, and each single fault in it is found.
+//! One test per rule: a correct conversation passes, and every single mistake in it is found.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn output(id: &str) -> Value {
     json!({"type": "function_call_output", "call_id": id, "output": "fn main() {}"})
 }
 
-/// A provider's memory, and the requests that it saw.
+/// A conversation with one provider: its memory, and how many requests it received.
 #[derive(Default)]
 struct Talk {
     memory: Arc<Memory>,
@@ -42,9 +42,7 @@ impl Talk {
     }
 
     fn found(&mut self, body: Value) -> Vec<(Rule, String)> {
-        let mut findings = Findings::new(&[]);
-        OpenAiResponses.check(&self.received(body), &mut findings);
-        findings.list
+        self.received(body).violations()
     }
 
     fn rules(&mut self, body: Value) -> Vec<Rule> {
@@ -108,7 +106,7 @@ fn a_correct_conversation_passes() {
 }
 
 #[test]
-fn ids_are_spelled_as_the_api_spells_them() {
+fn ids_have_the_format_of_the_api() {
     assert_eq!(changed(|input| input[0]["id"] = json!("user_1")), [Rule::ItemId]);
     assert_eq!(
         changed(|input| input[0]["id"] = json!(format!("msg_{}", "x".repeat(61)))),
@@ -184,7 +182,7 @@ fn tools_are_checked_wherever_they_stand() {
 }
 
 #[test]
-fn additional_tools_bring_tools() {
+fn additional_tools_items_add_tools() {
     let brought = json!({"type": "additional_tools", "role": "developer", "tools": [
         {"type": "namespace", "name": "n", "tools": [tool("deep")]}, tool("flat"),
     ]});
@@ -200,7 +198,7 @@ fn additional_tools_bring_tools() {
 }
 
 #[test]
-fn the_head_is_checked() {
+fn top_level_fields_are_checked() {
     let with = |key: &str, value: Value| {
         let mut body = request(json!("Hello."));
         body[key] = value;

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::items::{self, kind};
+use super::transcript::{self, kind};
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
 
-/// Tools that one list may hold.
+/// The most tools that one list may hold.
 const MAX_TOOLS: usize = 128;
-/// Characters of a tool's name.
+/// The most characters of a tool's name.
 const MAX_NAME: usize = 64;
 
 const KINDS: [&str; 19] = [
@@ -36,7 +36,7 @@ const KINDS: [&str; 19] = [
     "multi_agent",
 ];
 
-/// Holds a request's tools, and those that its items bring, to the rules.
+/// Checks a request's tools, and those that its items add, against the rules.
 pub(super) fn check(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
     check_list("tools", list(&request.body, "tools"), findings);
     for (n, item) in items.iter().enumerate() {
@@ -138,12 +138,12 @@ pub(super) fn why_not_strict(schema: &Value) -> Option<String> {
     inner.into_iter().find_map(why_not_strict)
 }
 
-/// Calls in the history name tools on offer. A prompt template may bring tools that nobody sees here.
+/// Calls in the history name tools on offer. A prompt template may add tools that are not in the request.
 fn check_names(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
     if request.body.get("prompt").is_some_and(|prompt| !prompt.is_null()) {
         return;
     }
-    let tools = items::tools(request);
+    let tools = transcript::tools(request);
     let names: HashSet<&str> = tools.iter().map(|tool| text(&tool.tool, "name")).collect();
     for (n, item) in items.iter().enumerate() {
         let called = matches!(kind(item), "function_call" | "custom_tool_call");

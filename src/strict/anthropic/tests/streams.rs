@@ -1,4 +1,4 @@
-//! The shape of replies.
+//! The events of replies.
 
 use pretty_assertions::assert_eq;
 
@@ -31,7 +31,7 @@ fn events(body: Value, reply: &Reply) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_stream_follows_the_grammar() {
+fn a_stream_has_the_events_of_the_api_in_order() {
     let mut body = request(json!([{"role": "user", "content": "Fix it."}]));
     body["stream"] = json!(true);
     let reply = Reply::new()
@@ -84,7 +84,7 @@ fn a_stream_follows_the_grammar() {
 }
 
 #[test]
-fn streamed_thinking_is_signed_like_the_rest() {
+fn streamed_thinking_is_signed() {
     let mut body = request(json!([{"role": "user", "content": "Fix it."}]));
     let reply = Reply::new().thinking("Hm.").say("Done.");
     let content = answer(&body, &reply);
@@ -99,7 +99,7 @@ fn streamed_thinking_is_signed_like_the_rest() {
 }
 
 #[test]
-fn stops_have_the_wires_words() {
+fn stop_reasons_have_the_words_of_the_api() {
     let word = |stop: Stop| {
         let body = request(json!([{"role": "user", "content": "Fix it."}]));
         let rendered = Anthropic.render(&received(body), &Reply::text("x").stop(stop), &Usage::default());

@@ -1,4 +1,4 @@
-//! What belongs together: calls and outputs, reasoning and what follows it, requests and what is stored.
+//! The rules that tie items to each other: calls and outputs, reasoning and the next item, stored responses.
 
 use pretty_assertions::assert_eq;
 
@@ -32,7 +32,7 @@ fn calls_and_outputs_belong_together() {
 }
 
 #[test]
-fn reasoning_needs_what_follows_it_and_the_other_way_round() {
+fn reasoning_and_the_item_after_it_need_each_other() {
     assert_eq!(
         changed(|input| drop(input.remove(1))),
         [Rule::MissingReasoning, Rule::MissingReasoning]
@@ -49,7 +49,7 @@ fn reasoning_needs_what_follows_it_and_the_other_way_round() {
 }
 
 #[test]
-fn encrypted_reasoning_is_bound_to_its_prefix_but_only_softly() {
+fn encrypted_reasoning_behind_another_prefix_is_recorded_but_not_refused() {
     let mut talk = Talk::default();
     let body = conversation(&mut talk);
     for (key, value) in [
@@ -75,7 +75,7 @@ fn encrypted_reasoning_is_bound_to_its_prefix_but_only_softly() {
         changed(|input| input[1]["encrypted_content"] = json!("ZW5jLTE=")),
         [Rule::ForeignThinking]
     );
-    // Without its content it is known only if it is stored.
+    // Without its content it is found only where it is stored.
     assert_eq!(
         changed(|input| drop(input[1].as_object_mut().unwrap().remove("encrypted_content"))),
         [Rule::UnknownItem]
@@ -83,7 +83,7 @@ fn encrypted_reasoning_is_bound_to_its_prefix_but_only_softly() {
 }
 
 #[test]
-fn a_stored_response_can_be_gone_on_with() {
+fn a_stored_response_can_be_continued() {
     let mut talk = Talk::default();
     let mut body = request(json!([user("Fix it.")]));
     body.as_object_mut()
@@ -100,7 +100,7 @@ fn a_stored_response_can_be_gone_on_with() {
     let turns = talk.received(body.clone()).turns();
     assert_eq!((turns.len(), turns[0].texts[0].as_str()), (4, "Fix it."));
     let second = talk.answer(body.clone(), &Reply::new().thinking("So.").say("Done."));
-    // The same by reference, without the chain.
+    // The same by item reference, without `previous_response_id`.
     let ids = first["output"].as_array().unwrap().iter().map(|item| &item["id"]);
     let mut input = vec![user("Fix it.")];
     input.extend(ids.map(|id| json!({"type": "item_reference", "id": id})));

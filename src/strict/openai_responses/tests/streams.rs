@@ -1,4 +1,4 @@
-//! The grammar of replies.
+//! The events of replies.
 
 use pretty_assertions::assert_eq;
 
@@ -58,7 +58,7 @@ fn a_stream_ends_as_its_reply_does() {
 }
 
 #[test]
-fn every_event_has_its_number() {
+fn events_are_numbered_in_sequence() {
     let reply = working().call("apply_patch", json!("*** Begin Patch"));
     let events = events(&reply);
     let numbers: Vec<u64> = events
@@ -99,7 +99,7 @@ fn refusals_and_blocks_have_events_of_their_own() {
 }
 
 #[test]
-fn trouble_keeps_the_id_of_the_stream() {
+fn a_failed_stream_keeps_its_response_id() {
     let received = Talk::default().received(request(json!("Hi.")));
     let failed = parsed(&OpenAiResponses.error_event(&received, 5, "rate_limit_exceeded", "slow down"));
     assert_eq!(failed["response"]["id"], response::id(&received).as_str());
@@ -110,7 +110,7 @@ fn trouble_keeps_the_id_of_the_stream() {
 }
 
 #[test]
-fn a_response_says_the_request_again() {
+fn a_response_repeats_the_fields_of_its_request() {
     let mut body = request(json!("Hi."));
     body["prompt_cache_key"] = json!("conv-1");
     body["tools"] = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);

@@ -1,4 +1,4 @@
-//! Items: their kinds, the whole list of a request, and what they say.
+//! Reading a request: its items, their types, its tools, and items as turns.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(super) const CALLS: [(&str, &str); 5] = [
     ("computer_call", "computer_call_output"),
 ];
 
-/// What the model may produce right behind its reasoning, beside messages and [`CALLS`].
+/// What the model may produce right after its reasoning, besides messages and [`CALLS`].
 const PRODUCED: [&str; 11] = [
     "local_shell_call",
     "tool_search_call",
@@ -60,7 +60,7 @@ pub(super) fn is_known(kind: &str) -> bool {
         || answer_of(kind).is_some()
 }
 
-/// The type of the answer to a call; `None` where `kind` is no call of the client's.
+/// The type of the output of a call; `None` where `kind` is not a call that the client answers.
 pub(super) fn answer_of(kind: &str) -> Option<&'static str> {
     CALLS
         .iter()
@@ -76,11 +76,11 @@ pub(super) fn is_answer(kind: &str) -> bool {
 /// Whether the model produces such items.
 pub(super) fn is_produced(item: &Value) -> bool {
     let kind = kind(item);
-    let said = kind == "message" && text(item, "role") == "assistant";
-    said || answer_of(kind).is_some() || PRODUCED.contains(&kind)
+    let message = kind == "message" && text(item, "role") == "assistant";
+    message || answer_of(kind).is_some() || PRODUCED.contains(&kind)
 }
 
-/// The id of the conversation that a request goes on with.
+/// The id of the conversation that a request continues.
 pub(super) fn conversation(body: &Value) -> Option<&str> {
     let given = body.get("conversation")?;
     given.as_str().or_else(|| given.get("id").and_then(Value::as_str))
@@ -95,7 +95,7 @@ pub(super) fn own_items(body: &Value) -> Vec<Value> {
     }
 }
 
-/// All items in front of the model, references to stored ones resolved.
+/// All items that the model reads, with references to stored ones resolved.
 pub(super) fn all(request: &Received) -> Vec<Value> {
     let own = own_items(&request.body)
         .into_iter()
@@ -119,7 +119,7 @@ pub(super) fn texts(content: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// An item as a turn; `None` where it neither says, calls nor answers.
+/// An item as a turn; `None` where it is neither a message, a call nor an output.
 pub(super) fn turn(item: &Value) -> Option<Turn> {
     let mut turn = Turn::new(Role::User);
     let id = text(item, "call_id").to_owned();
@@ -150,7 +150,7 @@ pub(super) fn turn(item: &Value) -> Option<Turn> {
     Some(turn)
 }
 
-/// A tool as it stands in a request, and the namespace it stands in.
+/// A tool as a request lists it, and the namespace it is in.
 #[derive(Clone, Debug)]
 pub(super) struct Tool {
     pub(super) tool: Value,
@@ -169,7 +169,7 @@ impl Tool {
     }
 }
 
-/// Every tool of a request: of its top level, of `additional_tools` items, and those that a search found.
+/// Every tool of a request: at its top level, in `additional_tools` items, and in the results of a tool search.
 pub(super) fn tools(request: &Received) -> Vec<Tool> {
     let mut out = Vec::new();
     flatten(list(&request.body, "tools"), None, &mut out);

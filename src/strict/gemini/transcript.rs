@@ -1,12 +1,13 @@
-//! Contents: both spellings of their fields, lists that may be single objects, and turns that may be split.
+//! Reading a request: fields in camelCase or snake_case, lists that may be single objects, contents as turns.
 
 use serde_json::Value;
 
 use crate::strict::canonical;
+use crate::strict::dialect::Received;
 use crate::strict::fields::text;
 use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
-/// A field, in camelCase or in snake_case; a null is no field.
+/// A field, in camelCase or in snake_case; `None` where it is null.
 pub(super) fn field<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
     let found = value.get(camel).or_else(|| value.get(snake(camel)));
     found.filter(|found| !found.is_null())
@@ -38,6 +39,21 @@ pub(super) fn inner(body: &Value) -> &Value {
     wrapped.unwrap_or(body)
 }
 
+/// Whether the request is wrapped in an envelope, as Code Assist does; its response is wrapped, too.
+pub(super) fn in_envelope(request: &Received) -> bool {
+    request.path.starts_with("/v1internal:")
+}
+
+/// The model's name, which is in the path or in the envelope.
+pub(super) fn model(request: &Received) -> &str {
+    if in_envelope(request) {
+        return text(&request.body, "model");
+    }
+    let path = request.path.split('?').next().unwrap_or("");
+    let name = path.rsplit('/').next().unwrap_or("");
+    name.split(':').next().unwrap_or("")
+}
+
 /// The function declarations of a request.
 pub(super) fn declarations(body: &Value) -> impl Iterator<Item = &Value> {
     many(inner(body), "tools")
@@ -45,6 +61,7 @@ pub(super) fn declarations(body: &Value) -> impl Iterator<Item = &Value> {
         .flat_map(|tool| many(tool, "functionDeclarations"))
 }
 
+/// A function that the client runs; `None` where it has no name.
 pub(super) fn tool_definition(declaration: &Value) -> Option<ToolDefinition> {
     let schema = field(declaration, "parametersJsonSchema").or_else(|| field(declaration, "parameters"));
     let name = text(declaration, "name");
@@ -54,7 +71,7 @@ pub(super) fn tool_definition(declaration: &Value) -> Option<ToolDefinition> {
     })
 }
 
-/// A schema with its types in lower case: the API's own kind of schema writes `STRING`.
+/// A schema with its types in lower case: the API's own schema dialect writes `STRING`.
 fn lower_types(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => fields
@@ -69,7 +86,7 @@ fn lower_types(schema: &Value) -> Value {
     }
 }
 
-/// A content's role; what has none is the user's, and so are results under their old role.
+/// A content's role. Without one it is the user's, and so are results under their old role `function`.
 pub(super) fn role(content: &Value) -> &str {
     match text(content, "role") {
         "" | "function" => "user",
@@ -77,10 +94,10 @@ pub(super) fn role(content: &Value) -> &str {
     }
 }
 
-/// A part, and its place.
+/// The index of a content, the index of a part in it, and the part.
 pub(super) type Placed<'a> = (usize, usize, &'a Value);
 
-/// Neighbouring contents of one role.
+/// Consecutive contents of one role.
 pub(super) struct Merged<'a> {
     pub(super) role: &'a str,
     pub(super) parts: Vec<Placed<'a>>,
@@ -96,7 +113,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// The contents, as the API reads them: those of one role in a row are one.
+/// The contents as the API reads them: consecutive ones of one role are merged.
 pub(super) fn merged(body: &Value) -> Vec<Merged<'_>> {
     let mut out: Vec<Merged<'_>> = Vec::new();
     for (n, content) in many(inner(body), "contents").iter().enumerate() {
@@ -115,14 +132,14 @@ pub(super) fn merged(body: &Value) -> Vec<Merged<'_>> {
     out
 }
 
-/// What a part says, without thoughts, ids and signatures; `None` where nothing is left.
-pub(super) fn plain(part: &Value) -> Option<String> {
+/// A part in canonical form, without ids and signatures; `None` for thoughts and empty texts.
+pub(super) fn canonical_form(part: &Value) -> Option<String> {
     let thought = part.get("thought").and_then(Value::as_bool).unwrap_or(false);
     if thought {
         return None;
     }
     if let Some(call) = field(part, "functionCall") {
-        return Some(format!("call {}", called(call)));
+        return Some(format!("call {}", canonical_call(call)));
     }
     if let Some(response) = field(part, "functionResponse") {
         let value = canonical::text(response.get("response").unwrap_or(&Value::Null));
@@ -140,15 +157,15 @@ pub(super) fn plain(part: &Value) -> Option<String> {
     }
 }
 
-/// A call by value.
-pub(super) fn called(call: &Value) -> String {
+/// A call in canonical form: its name and arguments.
+pub(super) fn canonical_call(call: &Value) -> String {
     let empty = Value::Object(serde_json::Map::new());
     let arguments = field(call, "args").unwrap_or(&empty);
     format!("{} {}", text(call, "name"), canonical::text(arguments))
 }
 
-/// The transcript. A call without an id gets one by its place, and so does the response that answers it: the
-/// first open call of that name.
+/// The contents as turns. A call without an id gets one from its position, and so does its response: it answers
+/// the first unanswered call of that name.
 pub(super) fn turns(body: &Value) -> Vec<Turn> {
     let mut open: Vec<(String, String)> = Vec::new();
     let mut out = Vec::new();
