@@ -15,7 +15,7 @@ pub(crate) const WATCH: Watch = Watch {
 
 /// The wire of this name.
 pub(crate) fn wire(name: &str) -> &'static dyn Wire {
-    wire::wire(WireId::named(name).unwrap()).unwrap()
+    wire::wire(WireId::named(name).unwrap())
 }
 
 /// What comes before the text.

@@ -8,9 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::percent::decoded;
 use crate::record::LOCAL;
-
-/// Headers that may carry a credential of the agent.
-pub(crate) const CREDENTIALS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
+use crate::wire::error::CREDENTIAL_HEADERS;
 
 /// The clients' keys, as digests: comparing those, all of them and to their end, tells nothing about a key.
 pub(crate) struct Keyring(Vec<([u8; 32], String)>);
@@ -39,7 +37,7 @@ impl Keyring {
                 keys: Vec::new(),
             });
         }
-        let given = CREDENTIALS.iter().flat_map(|name| headers.get_all(*name));
+        let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
         let mut known = given.filter_map(|value| self.known(bare(value.as_bytes())));
         let (name, key) = known.next()?;
         let mut keys: Vec<_> = std::iter::once(key).chain(known.map(|(_, key)| key)).collect();

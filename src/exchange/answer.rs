@@ -20,7 +20,6 @@ use crate::proxy::out::OutBody;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
 use crate::proxy::{App, RequestContext, relay, route};
-use crate::record::WireId;
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::untooled::{self, Untooled};
 use crate::rewrite::{Cut, Rewritten};
@@ -413,8 +412,7 @@ impl Exchange {
 
     /// The framing that the request's path asks for, where it is not the wire's usual one.
     pub(super) fn framing(&self) -> Option<Framing> {
-        let array = self.ctx.wire == Some(WireId::Gemini) && route::streams_array(&self.ctx.target);
-        array.then_some(Framing::JsonArray)
+        route::streams_array(&self.ctx.target).then_some(Framing::JsonArray)
     }
 
     /// What is looked for in the response.

@@ -6,7 +6,6 @@ use uuid::Uuid;
 use super::answer::Exchange;
 use super::prepare::Unresolved;
 use crate::proxy::out::OutBody;
-use crate::record::WireId;
 use crate::telemetry::Outcome;
 use crate::wire::{Framing, Said, Shape};
 
@@ -44,10 +43,9 @@ impl Exchange {
             text,
             request_bytes: self.text.len(),
         };
-        let shape = match prepared.wire.id() {
-            _ if !facts.stream => Shape::Whole,
-            WireId::Ollama => Shape::Stream(Framing::Lines),
-            _ => Shape::Stream(self.framing().unwrap_or_default()),
+        let shape = match facts.stream {
+            true => Shape::Stream(self.framing().unwrap_or(prepared.wire.framing())),
+            false => Shape::Whole,
         };
         let kind = match shape {
             Shape::Whole | Shape::Stream(Framing::JsonArray) => "application/json",

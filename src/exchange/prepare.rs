@@ -259,7 +259,7 @@ pub(super) async fn prepare(
 }
 
 fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Reading)> {
-    let wire = wire(ctx.wire?)?;
+    let wire = wire(ctx.wire?);
     let unread = |why| ctx.meter.note(|e| e.untooled = Some(why));
     let Some(text) = &body.text else {
         unread(Untooled::UnreadCoding);

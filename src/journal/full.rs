@@ -28,7 +28,7 @@ impl Query {
         let (Some(row), Some([_, list, _])) = (self.row(id)?, self.sent_body(id, side)?) else {
             return Ok(None);
         };
-        let wire = row.wire.as_deref().and_then(WireId::named).and_then(wire::wire);
+        let wire = row.wire.as_deref().and_then(WireId::named).map(wire::wire);
         let messages = self.messages(list)?;
         let (Some(wire), Some(message)) = (wire, messages.get(i)) else {
             return Ok(None);

@@ -2,11 +2,11 @@
 //! response in the shape of the wire that the agent speaks (WIRE.md section 11).
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use serde_json::json;
 
 use super::download::StreamFault;
 use super::out::OutBody;
 use crate::record::WireId;
+use crate::wire::{OwnError, wire};
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,22 +145,12 @@ impl Fault {
     }
 
     /// The body, in the wire's own error shape.
-    pub fn body(&self, wire: WireId) -> String {
-        let message = self.message();
-        let status = self.code.status;
-        match wire {
-            WireId::Anthropic => json!({
-                "type": "error", "error": {"type": anthropic_type(status), "message": message},
-            }),
-            WireId::OpenaiChat | WireId::OpenaiResponses => json!({
-                "error": {"message": message, "type": openai_type(status), "param": null, "code": self.code.name},
-            }),
-            WireId::Gemini => json!({
-                "error": {"code": status, "message": message, "status": gemini_status(status)},
-            }),
-            WireId::Ollama => json!({ "error": message }),
-        }
-        .to_string()
+    pub fn body(&self, shape: WireId) -> String {
+        wire(shape).error_body(OwnError {
+            status: self.code.status,
+            code: self.code.name,
+            message: &self.message(),
+        })
     }
 
     /// The whole response.
@@ -192,47 +182,11 @@ impl Fault {
     }
 }
 
-fn anthropic_type(status: u16) -> &'static str {
-    match status {
-        401 => "authentication_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        413 => "request_too_large",
-        429 => "rate_limit_error",
-        503 | 529 => "overloaded_error",
-        504 => "timeout_error",
-        500.. => "api_error",
-        _ => "invalid_request_error",
-    }
-}
-
-fn openai_type(status: u16) -> &'static str {
-    match status {
-        401 => "authentication_error",
-        403 => "permission_error",
-        429 => "rate_limit_error",
-        500.. => "server_error",
-        _ => "invalid_request_error",
-    }
-}
-
-fn gemini_status(status: u16) -> &'static str {
-    match status {
-        401 => "UNAUTHENTICATED",
-        403 => "PERMISSION_DENIED",
-        404 => "NOT_FOUND",
-        429 => "RESOURCE_EXHAUSTED",
-        500 => "INTERNAL",
-        502 | 503 => "UNAVAILABLE",
-        504 => "DEADLINE_EXCEEDED",
-        _ => "INVALID_ARGUMENT",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+    use serde_json::json;
 
     #[test]
     fn each_wire_has_its_shape() {

@@ -3,9 +3,10 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::access::clients::CREDENTIALS;
 use crate::config::Upstream;
 use crate::record::WireId;
+use crate::wire::error::{CREDENTIAL_HEADERS, KeyHeader, key_header};
+use crate::wire::wire;
 
 /// Meant for one connection only (RFC 9110 section 7.6.1), besides what `Connection` names.
 const HOP_BY_HOP: &[&str] = &[
@@ -62,7 +63,7 @@ pub struct Sending {
 pub fn onward(
     agent: &HeaderMap,
     upstream: &Upstream,
-    (wire, target): (WireId, &str),
+    (of, target): (WireId, &str),
     sending: Sending,
 ) -> HeaderMap {
     let named = connection_names(agent);
@@ -76,7 +77,7 @@ pub fn onward(
             || (sending.read && name == header::ACCEPT_ENCODING)
             || (sending.plain && name == header::CONTENT_ENCODING)
             || (sending.later_leg && PER_ATTEMPT.contains(&text))
-            || (upstream.api_key.is_some() && CREDENTIALS.contains(&text));
+            || (upstream.api_key.is_some() && CREDENTIAL_HEADERS.contains(&text));
         if !dropped {
             out.append(name.clone(), value.clone());
         }
@@ -84,7 +85,7 @@ pub fn onward(
     if sending.read {
         out.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    own_credentials(&mut out, upstream, wire, target);
+    own_credentials(&mut out, upstream, of, target);
     out
 }
 
@@ -99,30 +100,17 @@ pub fn without_own_credentials(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// The config's key and headers for this upstream, in place of the agent's.
-fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, wire: WireId, target: &str) {
+fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, of: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {
-        let (name, prefix) = key_place(wire, target, key.reveal());
+        let KeyHeader { name, prefix } = key_header(wire(of), target, key.reveal());
         if let Some(value) = secret_value(&format!("{prefix}{}", key.reveal())) {
-            out.insert(name, value);
+            out.insert(HeaderName::from_static(name), value);
         }
     }
     for (name, value) in &upstream.headers {
         if let (Ok(name), Some(value)) = (HeaderName::try_from(name.as_str()), secret_value(value.reveal())) {
             out.insert(name, value);
         }
-    }
-}
-
-/// The header that a wire's provider expects a key in. OAuth tokens are bearer tokens, Anthropic's and
-/// Google's; and Google's are what Vertex takes, whoever made the model. Azure's older paths know but one header.
-fn key_place(wire: WireId, target: &str, key: &str) -> (HeaderName, &'static str) {
-    let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
-    match wire {
-        _ if target.contains("/openai/deployments/") => (HeaderName::from_static("api-key"), ""),
-        _ if token || target.contains("/publishers/anthropic/") => (header::AUTHORIZATION, "Bearer "),
-        WireId::Anthropic => (HeaderName::from_static("x-api-key"), ""),
-        WireId::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
-        _ => (header::AUTHORIZATION, "Bearer "),
     }
 }
 

@@ -162,6 +162,9 @@ const VENDORS: &[(&str, &str)] = &[
     ("/api/version", "ollama"),
 ];
 
+/// Wires whose upstream is not `openai` where the path names none.
+const HOMES: &[(WireId, &str)] = &[(WireId::Anthropic, "anthropic"), (WireId::Gemini, "gemini")];
+
 /// Headers that tell whose API an agent speaks.
 const SIGNS: &[(&str, WireId)] = &[
     ("anthropic-version", WireId::Anthropic),
@@ -266,14 +269,11 @@ fn unprefixed(
     if let Some((_, vendor)) = VENDORS.iter().find(here) {
         return vendor;
     }
-    match wire {
-        _ if path.starts_with("/v1beta/") => "gemini",
-        Some(WireId::Anthropic) => "anthropic",
-        Some(WireId::Gemini) => "gemini",
-        _ if headers.contains_key("anthropic-version") => "anthropic",
-        _ if headers.contains_key("x-goog-api-key") => "gemini",
-        _ => "openai",
-    }
+    let home = |wire| HOMES.iter().find(|(of, _)| *of == wire);
+    let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
+    let told = google.or(wire).and_then(home);
+    told.or_else(|| sign(headers).and_then(home))
+        .map_or("openai", |(_, name)| name)
 }
 
 /// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).

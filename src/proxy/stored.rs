@@ -12,8 +12,8 @@ use super::fault::{Code, Fault};
 use super::out::OutBody;
 use super::pace::Paced;
 use super::{App, RequestContext, headers, relay};
-use crate::record::WireId;
 use crate::store::StoreError;
+use crate::wire::wire;
 
 /// A target with upstream's own id in it, and both ids.
 struct Mapped {
@@ -67,7 +67,7 @@ async fn collected(mut body: OutBody, limit: usize, budget: &Budget) -> Result<B
 }
 
 async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
-    if ctx.wire != Some(WireId::OpenaiResponses) {
+    if !ctx.wire.is_some_and(|id| wire(id).goes_on_by_id()) {
         return Ok(None);
     }
     let Some((before, id, behind)) = split(&ctx.target) else {

@@ -20,6 +20,15 @@ pub enum WireId {
 }
 
 impl WireId {
+    /// Every wire, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::Anthropic,
+        Self::OpenaiChat,
+        Self::OpenaiResponses,
+        Self::Gemini,
+        Self::Ollama,
+    ];
+
     /// The name used in configs, logs, metrics and records.
     pub fn name(self) -> &'static str {
         match self {
@@ -33,15 +42,7 @@ impl WireId {
 
     /// The wire of that name.
     pub fn named(name: &str) -> Option<Self> {
-        [
-            Self::Anthropic,
-            Self::OpenaiChat,
-            Self::OpenaiResponses,
-            Self::Gemini,
-            Self::Ollama,
-        ]
-        .into_iter()
-        .find(|w| w.name() == name)
+        Self::ALL.into_iter().find(|w| w.name() == name)
     }
 }
 

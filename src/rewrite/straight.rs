@@ -278,7 +278,7 @@ fn every_transcript_costs_steps_in_proportion_to_its_size() {
 
 #[test]
 fn ten_megabytes_are_ten_times_one() {
-    let wire = wire(WireId::Anthropic).unwrap();
+    let wire = wire(WireId::Anthropic);
     for (name, case) in CASES.into_iter().step_by(2) {
         straight(wire, name, case, &SIZES[1..], &pairs(wire));
     }
@@ -304,7 +304,7 @@ fn pairs_by_the_thousand_cost_no_more_each() {
 
 #[test]
 fn items_of_the_responses_api() {
-    let wire = wire(WireId::OpenaiResponses).unwrap();
+    let wire = wire(WireId::OpenaiResponses);
     let cases: [(&str, Case); 4] = [
         ("ids of ours in one item", |w, n| {
             vec![
@@ -332,7 +332,7 @@ fn items_of_the_responses_api() {
 
 #[test]
 fn a_member_that_is_repeated_in_a_preamble() {
-    let wire = wire(WireId::Anthropic).unwrap();
+    let wire = wire(WireId::Anthropic);
     let cost = |n: usize| {
         let repeated = filled(r#","cache_control":1"#, n);
         let block = format!(r#"{{"type":"text","text":"<system-reminder>x</system-reminder>"{repeated}}}"#);

@@ -411,7 +411,7 @@ impl Metrics {
         let histogram = |kind| {
             let label = ByTokenType {
                 gen_ai_operation_name: OPERATION,
-                gen_ai_provider_name: provider(wire),
+                gen_ai_provider_name: crate::wire::wire(wire).provider(),
                 gen_ai_request_model: model.to_owned(),
                 gen_ai_token_type: kind,
             };
@@ -436,7 +436,7 @@ impl ByModel {
     fn of(wire: WireId, model: &str) -> Self {
         Self {
             gen_ai_operation_name: OPERATION,
-            gen_ai_provider_name: provider(wire),
+            gen_ai_provider_name: crate::wire::wire(wire).provider(),
             gen_ai_request_model: model.to_owned(),
         }
     }
@@ -449,16 +449,6 @@ fn label(wire: Option<WireId>) -> &'static str {
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-/// `gen_ai.provider.name` as the conventions spell it.
-pub(super) fn provider(wire: WireId) -> &'static str {
-    match wire {
-        WireId::Anthropic => "anthropic",
-        WireId::OpenaiChat | WireId::OpenaiResponses => "openai",
-        WireId::Gemini => "gcp.gemini",
-        WireId::Ollama => "ollama",
     }
 }
 

@@ -23,6 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
 use crate::wire::Stop;
+use crate::wire::wire;
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -207,7 +208,7 @@ impl ExchangeEvent {
             baton.upstream = self.upstream,
             http.request.method = method,
             url.path = shortened(path),
-            gen_ai.provider.name = self.wire.map(metrics::provider),
+            gen_ai.provider.name = self.wire.map(|id| wire(id).provider()),
             gen_ai.request.model = model,
             gen_ai.conversation.id = self.conversation,
             http.response.status_code = self.status,

@@ -11,25 +11,18 @@ use super::{Outcome, Tokens};
 use crate::record::WireId;
 
 /// One of something for each wire, and one for what has none.
-pub(super) struct PerWire<T>([OnceLock<T>; 6]);
+pub(super) struct PerWire<T>([OnceLock<T>; WireId::ALL.len() + 1]);
 
 impl<T> PerWire<T> {
     pub(super) fn get(&self, wire: Option<WireId>, make: impl FnOnce() -> T) -> &T {
-        let i = match wire {
-            None => 0,
-            Some(WireId::Anthropic) => 1,
-            Some(WireId::OpenaiChat) => 2,
-            Some(WireId::OpenaiResponses) => 3,
-            Some(WireId::Gemini) => 4,
-            Some(WireId::Ollama) => 5,
-        };
+        let i = wire.map_or(WireId::ALL.len(), |wire| wire as usize);
         self.0[i].get_or_init(make)
     }
 }
 
 impl<T> Default for PerWire<T> {
     fn default() -> Self {
-        Self([const { OnceLock::new() }; 6])
+        Self([const { OnceLock::new() }; WireId::ALL.len() + 1])
     }
 }
 

@@ -11,18 +11,20 @@ use memchr::memmem;
 
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
+use crate::text::Span;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
 
 mod anchor;
 mod anchored;
 pub mod anthropic;
+pub mod error;
 pub mod framer;
 pub mod framing;
 pub mod gemini;
 pub mod leg;
 pub mod ollama;
+mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
 mod said;
@@ -32,6 +34,7 @@ pub mod view;
 mod walk;
 
 pub use anchored::CallMemo;
+pub use error::{Errors, OwnError, tells_error};
 pub use framing::Framing;
 pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
 pub use said::{Said, Shape};
@@ -61,8 +64,14 @@ pub enum Unread {
 }
 
 /// The wire of that id.
-pub fn wire(id: WireId) -> Option<&'static dyn Wire> {
-    WIRES.iter().copied().find(|w| w.id() == id)
+pub fn wire(id: WireId) -> &'static dyn Wire {
+    match id {
+        WireId::Anthropic => &anthropic::Anthropic,
+        WireId::OpenaiChat => &openai_chat::OpenaiChat,
+        WireId::OpenaiResponses => &openai_responses::OpenaiResponses,
+        WireId::Gemini => &gemini::Gemini,
+        WireId::Ollama => &ollama::Ollama,
+    }
 }
 
 /// All wires.
@@ -75,9 +84,17 @@ pub const WIRES: &[&dyn Wire] = &[
 ];
 
 /// What differs from API to API in a request, a stream and a reply. All of it is pure.
-pub trait Wire: Send + Sync + 'static {
+pub trait Wire: Errors + Send + Sync + 'static {
     /// Which one it is.
     fn id(&self) -> WireId;
+
+    /// The provider as OpenTelemetry's conventions spell it (`gen_ai.provider.name`).
+    fn provider(&self) -> &'static str;
+
+    /// How streams are framed where the request does not say.
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
 
     /// Indexes a request body of which `prescan` is known.
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread>;
@@ -240,16 +257,6 @@ pub trait Wire: Send + Sync + 'static {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
     fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes;
 
-    /// Whether upstream checks that blocks come back behind the prefix they were made for.
-    fn binds_prefixes(&self) -> bool {
-        false
-    }
-
-    /// Whether an error answer (status 400) says that they did not.
-    fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
-        false
-    }
-
     /// Whether a later request may go on from a response by its id alone.
     fn goes_on_by_id(&self) -> bool {
         false
@@ -282,20 +289,6 @@ fn find_by_id<W: Wire + ?Sized>(
         let part = anatomy.call(&view.body, id)?;
         Some((turn, anatomy, part))
     })
-}
-
-/// Whether a reply in one piece is an error, or tells of one: all APIs have it in a member of the same name, which
-/// may be there and null.
-pub fn tells_error(body: &[u8]) -> bool {
-    let whole = json::whole(body).ok();
-    whole.and_then(|whole| error_in(body, whole)).is_some()
-}
-
-/// The error that the object `whole` tells.
-pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
-    let object = data.get(whole.start) == Some(&b'{');
-    let error = json::get(data, whole, "error").filter(|_| object)?;
-    (!matches!(error.of(data), b"null" | b"false" | b"\"\"" | b"{}")).then_some(error)
 }
 
 /// What is looked for in a response.

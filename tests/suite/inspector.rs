@@ -172,7 +172,7 @@ fn the_parts_of_the_input_are_told_alike_on_every_wire() {
         ),
     ];
     for (id, written, reply) in replies {
-        let wire = baton_proxy::wire::wire(id).unwrap();
+        let wire = baton_proxy::wire::wire(id);
         let usage = wire.reply(&reply.to_string().into(), watch).unwrap().usage;
         let parts = (usage.input, usage.cache_read, usage.cache_write, usage.output);
         assert_eq!(parts, (100, 60, written, 7), "{id:?}");

@@ -208,12 +208,12 @@ macro_rules! on_every_wire {
 
             #[test]
             fn replies_stay_json() {
-                super::replies_stay_json(wire(WireId::$id).unwrap());
+                super::replies_stay_json(wire(WireId::$id));
             }
 
             #[test]
             fn streams_stay_json() {
-                super::streams_stay_json(wire(WireId::$id).unwrap());
+                super::streams_stay_json(wire(WireId::$id));
             }
         })*
     };

@@ -8,7 +8,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::super::{ExchangeEvent, Outcome, Tokens, metrics, shortened};
+use super::super::{ExchangeEvent, Outcome, Tokens, shortened};
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
 
@@ -139,7 +139,7 @@ impl Attributes {
         self.text("baton.upstream", Some(&event.upstream));
         if let Some(wire) = event.wire {
             self.put("gen_ai.operation.name", "chat");
-            self.put("gen_ai.provider.name", metrics::provider(wire));
+            self.put("gen_ai.provider.name", crate::wire::wire(wire).provider());
         }
         self.text("gen_ai.request.model", event.model.as_deref());
         self.text("gen_ai.conversation.id", event.conversation.as_deref());

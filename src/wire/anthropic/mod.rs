@@ -1,6 +1,7 @@
 //! Anthropic Messages (`/v1/messages`, `/v1/messages/count_tokens`). Facts: WIRE.md, section 2.
 
 mod compose;
+mod error;
 mod reply;
 mod request;
 mod stream;
@@ -24,6 +25,10 @@ pub struct Anthropic;
 impl Wire for Anthropic {
     fn id(&self) -> WireId {
         WireId::Anthropic
+    }
+
+    fn provider(&self) -> &'static str {
+        "anthropic"
     }
 
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
@@ -95,13 +100,5 @@ impl Wire for Anthropic {
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
         reply::join(legs, opening, ending)
-    }
-
-    fn binds_prefixes(&self) -> bool {
-        true
-    }
-
-    fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
-        reply::is_prefix_mismatch(body)
     }
 }

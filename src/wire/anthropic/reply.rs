@@ -108,12 +108,6 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))
 }
 
-/// The wording of the check on signed thinking (WIRE.md, rule 1).
-pub(super) fn is_prefix_mismatch(body: &[u8]) -> bool {
-    let has = |needle: &str| memchr::memmem::find(body, needle.as_bytes()).is_some();
-    has("thinking") && has("signature") && has("bound to a different conversation")
-}
-
 pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
     let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
         return Bytes::new();

@@ -7,9 +7,10 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
+use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, Watch, error_in, sse};
+use crate::wire::{Ending, Watch, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {

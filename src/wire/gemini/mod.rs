@@ -5,6 +5,7 @@
 
 mod chunk;
 mod compose;
+mod error;
 mod pairs;
 mod part;
 mod reply;
@@ -37,6 +38,10 @@ pub struct Gemini;
 impl Wire for Gemini {
     fn id(&self) -> WireId {
         WireId::Gemini
+    }
+
+    fn provider(&self) -> &'static str {
+        "gcp.gemini"
     }
 
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {

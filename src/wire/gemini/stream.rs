@@ -12,10 +12,11 @@ use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::anchor::{Anchors, Place};
+use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::PartKind;
-use crate::wire::{Ending, Framing, Watch, error_in, sse};
+use crate::wire::{Ending, Framing, Watch, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {

@@ -2,6 +2,7 @@
 //! Facts: WIRE.md, section 6. Ollama's other chat paths speak other providers' wires.
 
 mod compose;
+mod error;
 mod pairs;
 mod reply;
 mod request;
@@ -23,7 +24,7 @@ use crate::record::WireId;
 use crate::text::Span;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
-use crate::wire::{Ending, anchored};
+use crate::wire::{Ending, Framing, anchored};
 
 /// The wire.
 pub struct Ollama;
@@ -31,6 +32,14 @@ pub struct Ollama;
 impl Wire for Ollama {
     fn id(&self) -> WireId {
         WireId::Ollama
+    }
+
+    fn provider(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
     }
 
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {

@@ -8,10 +8,11 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::anchor::{Anchors, Place};
+use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::view;
-use crate::wire::{Ending, Framing, Watch, error_in, sse};
+use crate::wire::{Ending, Framing, Watch, sse};
 
 /// Where the stream is.
 pub(super) struct Stream {

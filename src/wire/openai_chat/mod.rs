@@ -4,6 +4,7 @@ mod aside;
 mod calls;
 mod chunk;
 mod compose;
+mod error;
 mod identity;
 mod message;
 mod reply;
@@ -33,6 +34,10 @@ pub struct OpenaiChat;
 impl Wire for OpenaiChat {
     fn id(&self) -> WireId {
         WireId::OpenaiChat
+    }
+
+    fn provider(&self) -> &'static str {
+        "openai"
     }
 
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {

@@ -5,6 +5,7 @@
 mod back;
 mod compose;
 mod echo;
+mod error;
 mod event;
 mod item;
 mod own;
@@ -32,6 +33,10 @@ pub struct OpenaiResponses;
 impl Wire for OpenaiResponses {
     fn id(&self) -> WireId {
         WireId::OpenaiResponses
+    }
+
+    fn provider(&self) -> &'static str {
+        "openai"
     }
 
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {

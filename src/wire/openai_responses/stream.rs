@@ -10,9 +10,10 @@ use super::own::OwnMessage;
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, View, Watch, error_in, sse};
+use crate::wire::{Ending, View, Watch, sse};
 
 /// What some servers send behind the last event.
 const DONE: &[u8] = b"[DONE]";

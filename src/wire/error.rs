@@ -1,0 +1,88 @@
+//! Errors: the shape in which a provider tells of one, what its own say, and the header that it expects a key in.
+
+use crate::text::{Span, json};
+
+/// An error of our own, to be told in a wire's shape.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnError<'a> {
+    /// HTTP status.
+    pub status: u16,
+    /// Its name, the value of `x-baton-error`.
+    pub code: &'a str,
+    /// What happened and what to do about it.
+    pub message: &'a str,
+}
+
+/// What differs from API to API in errors and credentials.
+pub trait Errors {
+    /// The body of an error of our own, as JSON in the provider's error shape (WIRE.md, section 11).
+    fn error_body(&self, error: OwnError<'_>) -> String;
+
+    /// The header that the provider expects a key in.
+    fn key_header(&self) -> KeyHeader {
+        BEARER
+    }
+
+    /// Whether upstream checks that blocks come back behind the prefix they were made for.
+    fn binds_prefixes(&self) -> bool {
+        false
+    }
+
+    /// Whether an error answer (status 400) says that they did not.
+    fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
+        false
+    }
+}
+
+/// A header for a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHeader {
+    /// Its name, in lower case.
+    pub name: &'static str,
+    /// What stands in front of the key.
+    pub prefix: &'static str,
+}
+
+impl KeyHeader {
+    /// A header that holds the key alone.
+    pub(super) const fn plain(name: &'static str) -> Self {
+        Self { name, prefix: "" }
+    }
+}
+
+/// A bearer token (RFC 6750).
+const BEARER: KeyHeader = KeyHeader {
+    name: "authorization",
+    prefix: "Bearer ",
+};
+
+/// Headers that may carry a credential, of whichever wire.
+pub const CREDENTIAL_HEADERS: &[&str] = &["x-api-key", "authorization", "x-goog-api-key", "api-key"];
+
+/// The header that `key` goes into, in a request to `target`: the provider's, but for clouds that sell several
+/// providers' models. OAuth tokens are bearer tokens, Anthropic's and Google's; and Google's are what Vertex takes,
+/// whoever made the model. Azure's older paths know but one header.
+pub fn key_header(wire: &(impl Errors + ?Sized), target: &str, key: &str) -> KeyHeader {
+    let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
+    if target.contains("/openai/deployments/") {
+        KeyHeader::plain("api-key")
+    } else if token || target.contains("/publishers/anthropic/") {
+        BEARER
+    } else {
+        wire.key_header()
+    }
+}
+
+/// Whether a reply in one piece is an error, or tells of one: all APIs have it in a member of the same name, which
+/// may be there and null.
+pub fn tells_error(body: &[u8]) -> bool {
+    let whole = json::whole(body).ok();
+    whole.and_then(|whole| error_in(body, whole)).is_some()
+}
+
+/// The error that the object `whole` tells.
+pub(super) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
+    let object = data.get(whole.start) == Some(&b'{');
+    let error = json::get(data, whole, "error").filter(|_| object)?;
+    (!matches!(error.of(data), b"null" | b"false" | b"\"\"" | b"{}")).then_some(error)
+}
