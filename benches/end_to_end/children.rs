@@ -1,5 +1,7 @@
 //! The proxies as processes: started on a core of their own where there are two, watched through `/proc`.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -74,6 +76,8 @@ pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     child: Option<Child>,
     state: Option<TempDir>,
+    /// CPU time of each of its threads when it was last looked at: threads that have ended count on.
+    threads: RefCell<HashMap<PathBuf, u64>>,
 }
 
 impl Proxy {
@@ -106,6 +110,7 @@ impl Proxy {
                     addr: upstream,
                     child: None,
                     state: None,
+                    threads: RefCell::default(),
                 };
             }
         };
@@ -120,6 +125,7 @@ impl Proxy {
             addr,
             child: Some(child),
             state,
+            threads: RefCell::default(),
         }
     }
 
@@ -136,13 +142,17 @@ impl Proxy {
         tasks.filter_map(|task| Some(task.ok()?.path())).collect()
     }
 
-    /// CPU time of all its threads so far.
+    /// CPU time of all its threads so far, of those that have ended, too.
     pub(crate) fn cpu(&self) -> Duration {
-        let nanos = self.tasks().into_iter().filter_map(|task| {
-            let text = std::fs::read_to_string(task.join("schedstat")).ok()?;
-            text.split(' ').next()?.parse::<u64>().ok()
-        });
-        Duration::from_nanos(nanos.sum())
+        let mut threads = self.threads.borrow_mut();
+        for task in self.tasks() {
+            let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+            let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
+            if let Some(nanos) = nanos {
+                threads.insert(task, nanos);
+            }
+        }
+        Duration::from_nanos(threads.values().sum())
     }
 
     /// CPU time of all its threads so far, once none of them has anything left to do: what is put off (the journal's

@@ -10,10 +10,8 @@ use crate::children::{Kind, Proxy};
 use crate::client::Client;
 use crate::history::{self, Seeded, Shape};
 use crate::report::Report;
+use crate::requests::SETTLED;
 use crate::stats::{Figure, median, micros};
-
-/// By then what was noted is written.
-const SETTLED: Duration = Duration::from_millis(700);
 
 /// Requests to one proxy before the other one has its turn.
 const BLOCK: usize = 10;

@@ -69,8 +69,10 @@ struct Seen {
     times: Vec<f64>,
     /// Median of each round.
     rounds: Vec<f64>,
-    cpu: Duration,
 }
+
+/// By then the journal has written what it gathers for a quarter of a second.
+pub(crate) const SETTLED: Duration = Duration::from_millis(700);
 
 /// Agent requests of each size, the history whole and cut: tool injected in both.
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
@@ -129,9 +131,10 @@ async fn repeat(targets: &mut [Target], bodies: &[Bytes], size: &Size, random: &
         for _ in 0..3 {
             client.ask("fixed", body).await;
         }
-        target.proxy.cpu_at_rest().await;
         clients.push(client);
     }
+    tokio::time::sleep(SETTLED).await;
+    let before: Vec<Duration> = targets.iter().map(|t| t.proxy.cpu()).collect();
     let mut seen: Vec<Seen> = targets.iter().map(|_| Seen::default()).collect();
     for _ in 0..size.rounds {
         for i in turns(random, targets.len()) {
@@ -139,28 +142,28 @@ async fn repeat(targets: &mut [Target], bodies: &[Bytes], size: &Size, random: &
             block(proxy, &mut clients[i], &bodies[i], size.block, &mut seen[i]).await;
         }
     }
+    // Read when all turns are over: the journal works behind a request, and mostly in another proxy's turn.
+    tokio::time::sleep(SETTLED).await;
     let direct = targets.iter().position(|t| t.kind == Kind::Direct);
     let direct = seen[direct.unwrap()].rounds.clone();
-    for (target, seen) in targets.iter_mut().zip(seen) {
+    for ((target, seen), before) in targets.iter_mut().zip(seen).zip(before) {
         // Against the turn of no proxy in the same round: what is slow for a while is slow for both.
         let added = seen.rounds.iter().zip(&direct).map(|(a, b)| a - b);
         target.added.push(median(added.collect()));
         target.latency.push(median(seen.times));
-        target
-            .cpu
-            .push(micros(seen.cpu) / (size.rounds * size.block) as f64);
+        let cpu = target.proxy.cpu() - before;
+        target.cpu.push(micros(cpu) / (size.rounds * size.block) as f64);
     }
 }
 
 /// One turn of one proxy.
 async fn block(proxy: &Proxy, client: &mut Client, body: &Bytes, requests: usize, seen: &mut Seen) {
-    let before = proxy.cpu();
     client.ask("fixed", body).await;
     let mut times = Vec::new();
     for _ in 1..requests {
         times.push(micros(client.ask("fixed", body).await));
     }
-    seen.cpu += proxy.cpu_at_rest().await - before;
+    proxy.cpu_at_rest().await;
     seen.rounds.push(median(times.clone()));
     seen.times.extend(times);
 }
@@ -235,7 +238,8 @@ async fn many(bench: &Bench, report: &mut Report, targets: &[Target]) {
                 let took = sixteen(proxy, &body, each).await;
                 let requests = 16.0 * each as f64;
                 rate[i].push(requests / took.as_secs_f64());
-                cpu[i].push(micros(proxy.cpu_at_rest().await - before) / requests);
+                tokio::time::sleep(SETTLED).await;
+                cpu[i].push(micros(proxy.cpu() - before) / requests);
             }
         }
         let rows = targets.iter().enumerate().map(|(i, target)| {

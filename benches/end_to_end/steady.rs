@@ -9,7 +9,7 @@ use crate::children::{Kind, Proxy};
 use crate::client::Client;
 use crate::history::Seeded;
 use crate::report::{Goal, Report};
-use crate::requests::body;
+use crate::requests::{SETTLED, body};
 use crate::stats::{Figure, micros, turns};
 
 /// Requests of all connections together in a second.
@@ -55,7 +55,8 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
             times.sort_by(f64::total_cmp);
             rows[i].half.push(times[times.len() / 2]);
             rows[i].slowest.push(times[times.len() * 99 / 100]);
-            let cpu = proxies[i].cpu_at_rest().await - before;
+            tokio::time::sleep(SETTLED).await;
+            let cpu = proxies[i].cpu() - before;
             rows[i].cpu.push(micros(cpu) / times.len() as f64);
         }
     }
