@@ -1,33 +1,34 @@
 //! The default store: one SQLite file in the state directory.
 //!
-//! Writes go through one thread that commits in groups and flushes with every commit, so that an answered
-//! write survives a power loss, too. After a flush that failed, and while the file's name leads elsewhere or nowhere,
-//! every write fails (`writer`). Only what follows from transcripts and settings (a conversation by itself, a
-//! mark, a sweep) is answered first and flushed right behind. Reads have a connection and a thread of their own. Caches of whole
-//! records are not here but in `session`, in front of any store; what is here is an index that lets the
-//! common question (no hidden pairs beside these calls) be answered without SQL.
+//! One worker thread writes. It commits in groups and flushes with every commit, so an answered write survives a power
+//! loss. After a failed flush, and while the file is deleted or replaced, every write fails (`writer`). Writes that can be
+//! derived again from transcripts and settings (a conversation on its own, a touch, a sweep) are answered first and
+//! flushed right after. Reads have a connection and a worker thread of their own. Whole records are cached in `session`,
+//! in front of any store; `siblings` is an index in memory that answers the common question (no hidden pair beside these
+//! calls) without SQL.
 
-mod lane;
+mod job;
 mod rows;
 mod schema;
+mod siblings;
 mod wal;
+mod worker;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use self::lane::{Lane, Promise};
+use self::job::Durability;
 use self::rows::{TouchedPair, TouchedPoint};
+use self::siblings::Siblings;
+use self::worker::DbWorker;
 use self::writer::{Flush, Writer, to_disk};
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
 use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
@@ -35,20 +36,23 @@ use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";
 
-/// A pair that is read is marked as touched when the mark is older than this: a day, so that sweeping by
-/// weeks is exact enough and a busy conversation costs one write a day.
+/// A pair that is read is touched again when its timestamp is older than this. One day: exact enough for sweeping by
+/// weeks, and one write a day for a busy conversation.
 const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// The SQLite store. Meant to be held by one serving process; commands may read and archive beside it.
+/// The SQLite store. One serving process holds it; commands may read and archive beside it.
 pub struct SqliteStore {
-    writer: Lane,
-    reader: Lane,
-    beside: Siblings,
+    writer: DbWorker,
+    reader: DbWorker,
+    siblings: Siblings,
     commits: Arc<AtomicU64>,
 }
 
 impl SqliteStore {
-    /// Opens the store in `dir`, making and upgrading what has to be.
+    /// Opens the store in `dir`; creates the directory and the file, or upgrades the schema, as needed.
+    ///
+    /// # Errors
+    /// The directory or the file cannot be created or opened, the file is damaged, or a newer version wrote it.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         Self::open_flushed_by(dir, to_disk())
     }
@@ -60,7 +64,10 @@ impl SqliteStore {
         Self::start(writer, file, flush)
     }
 
-    /// Opens what is there, making and upgrading nothing; `None` where nothing was ever stored.
+    /// Opens an existing store without creating or upgrading anything; `None` where nothing was ever stored.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is damaged, or has another schema version.
     pub fn open_existing(dir: &Path) -> Result<Option<Self>, StoreError> {
         let file = dir.join(FILE);
         match schema::open_existing(&file)? {
@@ -71,29 +78,29 @@ impl SqliteStore {
 
     fn start(writer: Connection, file: PathBuf, flush: Flush) -> Result<Self, StoreError> {
         let reader = schema::open_reader(&file)?;
-        let beside = Siblings::load(&reader).map_err(|err| schema::explain(&file, &err))?;
+        let siblings = Siblings::load(&reader).map_err(|err| schema::explain(&file, &err))?;
         let commits = Arc::new(AtomicU64::new(0));
         let writer = Writer::new(writer, &file, Arc::clone(&commits), flush);
         Ok(Self {
-            writer: Lane::writer(writer, &file)?,
-            reader: Lane::reader(reader, &file)?,
-            beside,
+            writer: DbWorker::writer(writer, &file)?,
+            reader: DbWorker::reader(reader, &file)?,
+            siblings,
             commits,
         })
     }
 
-    /// Transactions so far, each at most one flush of the disk: fewer than writes where writes came together.
+    /// Transactions so far, at most one flush each. Fewer than writes where writes were grouped.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// Hands the pairs out, and marks those long not touched, without waiting for it.
+    /// Returns the pairs, and submits a touch of those whose timestamp is old.
     fn touched(&self, found: Vec<TouchedPair>) -> Vec<HiddenPair> {
         let now = now_ms();
         let stale = |(pair, at): &TouchedPair| (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(pair.id);
         let ids: Vec<Uuid> = found.iter().filter_map(stale).collect();
         if !ids.is_empty() {
-            drop(self.writer.cast("touch hidden pairs", move |conn| {
+            drop(self.writer.submit("touch hidden pairs", move |conn| {
                 rows::touch_pairs(conn, &ids, now)
             }));
         }
@@ -107,7 +114,7 @@ impl SqliteStore {
             |(point, at): &TouchedPoint| (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(point.handoff);
         let ids: Vec<HandoffId> = found.iter().filter_map(stale).collect();
         if !ids.is_empty() {
-            drop(self.writer.cast("touch cut points", move |conn| {
+            drop(self.writer.submit("touch cut points", move |conn| {
                 rows::touch_cut_points(conn, &ids, now)
             }));
         }
@@ -117,10 +124,10 @@ impl SqliteStore {
 
 #[cfg(test)]
 impl SqliteStore {
-    /// Has the writer wait until this is told.
+    /// Blocks the writer's thread until the sender is used or dropped.
     pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
         let (release, held) = std::sync::mpsc::channel::<()>();
-        drop(self.writer.cast("hold the writer", move |_| {
+        drop(self.writer.submit("hold the writer", move |_| {
             let _ = held.recv();
             Ok(())
         }));
@@ -129,7 +136,7 @@ impl SqliteStore {
 
     /// Ends the writer's thread by a panic.
     pub(crate) fn kill_writer(&self) {
-        drop(self.writer.cast("panic", |_| -> rusqlite::Result<()> {
+        drop(self.writer.submit("panic", |_| -> rusqlite::Result<()> {
             panic!("meant by the test")
         }));
     }
@@ -184,7 +191,7 @@ impl Store for SqliteStore {
     }
 
     fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
-        let hits = self.beside.hits(principal, siblings);
+        let hits = self.siblings.hits(principal, siblings);
         if hits.is_empty() {
             return Box::pin(async { Ok(Vec::new()) });
         }
@@ -197,8 +204,8 @@ impl Store for SqliteStore {
     }
 
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
-        // Before the write: a sibling too many costs a look-up, one too few would hide a pair.
-        self.beside.add(pairs);
+        // Before the write: a superfluous entry costs a look-up, a missing one would hide a pair.
+        self.siblings.add(pairs);
         let (pairs, conversation) = (pairs.to_vec(), conversation.clone());
         Box::pin(self.writer.call("write hidden pairs", move |conn| {
             for pair in &pairs {
@@ -242,11 +249,11 @@ impl Store for SqliteStore {
 
     fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
         let conversation = conversation.clone();
-        // Lost with the power, it is found anew by the next request: by its sentinel, by its pairs, or by a provider
-        // that asks for the other prefix.
+        // After a power loss the next request derives it again: from its sentinel, from its pairs, or from a provider
+        // that rejects the prefix.
         Box::pin(
             self.writer
-                .ask(Promise::Process, "write a conversation", move |conn| {
+                .call_with(Durability::ProcessExit, "write a conversation", move |conn| {
                     rows::put_conversation(conn, &conversation)
                 }),
         )
@@ -273,10 +280,10 @@ impl Store for SqliteStore {
     }
 
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
-        // The index keeps the siblings that go: again one too many does no harm.
+        // The index keeps the swept siblings: a superfluous entry does no harm.
         Box::pin(
             self.writer
-                .ask(Promise::Process, "sweep old records", move |conn| {
+                .call_with(Durability::ProcessExit, "sweep old records", move |conn| {
                     rows::sweep(conn, before_ms)
                 }),
         )
@@ -289,41 +296,5 @@ impl Store for SqliteStore {
 
     fn probe(&self) -> Answer<'_, ()> {
         Box::pin(self.writer.call("try to write", rows::probe))
-    }
-}
-
-/// Which siblings have pairs, as hashes: eight bytes each, and a collision costs one look-up.
-struct Siblings {
-    hasher: RandomState,
-    known: RwLock<HashSet<u64>>,
-}
-
-impl Siblings {
-    fn load(conn: &Connection) -> rusqlite::Result<Self> {
-        let hasher = RandomState::new();
-        let mut known = HashSet::new();
-        rows::siblings(conn, |principal, sibling| {
-            known.insert(hasher.hash_one((principal.as_str(), sibling.as_str())));
-        })?;
-        let known = RwLock::new(known);
-        Ok(Self { hasher, known })
-    }
-
-    fn add(&self, pairs: &[HiddenPair]) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        for pair in pairs {
-            if let Some(sibling) = pair.place.key() {
-                known.insert(self.hasher.hash_one((pair.principal.as_str(), sibling)));
-            }
-        }
-    }
-
-    fn hits(&self, principal: &str, siblings: &[String]) -> Vec<String> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.is_empty() {
-            return Vec::new();
-        }
-        let hit = |sibling: &&String| known.contains(&self.hasher.hash_one((principal, sibling.as_str())));
-        siblings.iter().filter(hit).cloned().collect()
     }
 }

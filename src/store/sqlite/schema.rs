@@ -19,9 +19,13 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The write-ahead log shrinks back to this after a burst; bytes.
 const WAL_KEEP: u32 = 16 << 20;
 
+/// Pages of the write-ahead log from which the writer checkpoints. Fewer pages are left in the log: reads search through
+/// them, but a checkpoint costs two flushes.
+pub(super) const LOG_PAGES: u32 = 1000;
+
 /// Pages of the log after which a commit moves them to the file itself and waits for that. The writer's thread
 /// does it long before, between commits.
-const WAL_PAGES: u32 = 8 * super::writer::LOG_PAGES;
+const WAL_PAGES: u32 = 8 * LOG_PAGES;
 
 /// The file is sound whatever the power does; the second is what that takes on macOS. A commit is brought to the
 /// disk by the writer's thread.

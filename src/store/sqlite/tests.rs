@@ -111,7 +111,7 @@ async fn writes_that_wait_share_a_commit() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let (open_gate, gate) = mpsc::channel::<()>();
     let (at_gate, arrived) = mpsc::channel();
-    let held = store.writer.cast("hold the writer", move |_| {
+    let held = store.writer.submit("hold the writer", move |_| {
         let _ = at_gate.send(());
         let _ = gate.recv();
         Ok(())
@@ -237,7 +237,7 @@ async fn the_log_is_emptied_between_commits() {
         .await
         .unwrap();
     let began = Instant::now();
-    while log_pages(dir.path()) >= writer::LOG_PAGES {
+    while log_pages(dir.path()) >= schema::LOG_PAGES {
         assert!(began.elapsed() < Duration::from_secs(20), "never emptied");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,4 +1,5 @@
-//! The connection that writes: commits in groups, flushes, and says no while it cannot be known what the disk has.
+//! The writing connection: commits jobs in groups, flushes the write-ahead log, and rejects writes while it is unknown
+//! what has reached the disk.
 
 use std::fmt;
 use std::fs;
@@ -10,101 +11,98 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 
-use super::lane::{Job, Promise};
-use super::{schema, wal};
+use super::job::{Durability, Job};
+use super::schema::{self, LOG_PAGES};
+use super::wal;
 use crate::store::sync_dir;
 
-/// Pages of the write-ahead log that are left alone: a look-up walks through them, and moving them to the file
-/// itself costs two flushes.
-pub(super) const LOG_PAGES: u32 = 1000;
-
-/// How long what was answered before its flush may wait for one: a start, or the first requests of many conversations,
-/// ask for one flush and not for one each.
+/// Delay of the flush for writes that were answered before it. A burst of them (at start, or with the first requests of
+/// many conversations) then shares one flush.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Pause between two tries to verify the file after a failed flush: each one reads all of it.
+/// Pause between two attempts to verify the file after a failed flush. Each attempt reads the whole file.
 const VERIFY_EVERY: Duration = Duration::from_millis(500);
 
-/// Brings a file's bytes to the disk. Tests give one that fails.
+/// Flushes a file to the disk. Tests inject one that fails.
 pub(super) type Flush = Arc<dyn Fn(&fs::File) -> io::Result<()> + Send + Sync>;
 
-/// The real one: the bytes, and of the file's attributes what reading them needs. SQLite would flush the times, too,
+/// `fdatasync`: flushes the data and the metadata needed to read it. SQLite's own `fsync` also flushes the timestamps,
 /// which is twice the work.
 pub(super) fn to_disk() -> Flush {
     Arc::new(fs::File::sync_data)
 }
 
-/// What the writer's thread works with.
+/// State of the writing worker.
 pub(super) struct Writer {
     conn: Connection,
     file: PathBuf,
-    places: Places,
-    /// The write-ahead log, for flushing it. There once the names of the store's files are on the disk.
+    opened: OpenedFiles,
+    /// The write-ahead log, opened for flushing. `Some` once the directory entries of the store's files are flushed.
     log: Option<fs::File>,
     flush: Flush,
     commits: Arc<AtomicU64>,
-    /// When the writer is to tidy up: soon after each commit.
+    /// When [`Writer::maintain`] is to run next: soon after each commit.
     due: Option<Instant>,
-    doubt: Option<Doubt>,
+    unverified: Option<FailedFlush>,
 }
 
-/// A flush has failed, and it is not known what of the log the disk has.
-struct Doubt {
+/// A flush has failed: it is unknown which part of the log has reached the disk.
+struct FailedFlush {
     why: String,
-    /// When the file was last tried to be verified, and what came of it.
+    /// Time and error of the last attempt to verify the file.
     tried: Option<(Instant, String)>,
 }
 
-impl Doubt {
-    /// Whether the file was tried only just now.
-    fn is_fresh(&self) -> bool {
+impl FailedFlush {
+    /// Whether the last attempt is too recent for another one.
+    fn was_just_tried(&self) -> bool {
         let tried = self.tried.as_ref();
         tried.is_some_and(|(tried, _)| tried.elapsed() < VERIFY_EVERY)
     }
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for FailedFlush {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.tried {
-            Some((_, came)) => write!(f, "{}; the file could not be verified: {came}", self.why),
+            Some((_, error)) => write!(f, "{}; the file could not be verified: {error}", self.why),
             None => f.write_str(&self.why),
         }
     }
 }
 
 impl Writer {
-    /// `commits` counts the transactions.
+    /// Takes over the connection. `commits` counts the transactions.
     pub(super) fn new(conn: Connection, file: &Path, commits: Arc<AtomicU64>, flush: Flush) -> Self {
         Self {
             conn,
-            places: Places::of(file),
+            opened: OpenedFiles::of(file),
             file: file.to_owned(),
             log: None,
             flush,
             commits,
             due: None,
-            doubt: None,
+            unverified: None,
         }
     }
 
-    /// When to tidy up.
+    /// When maintenance is due; `None` where there is nothing to do.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// One transaction for all. A job that fails takes back its own writes alone; when the transaction itself
-    /// is lost (full disk, failed commit, failed flush, a file that is gone), all of them have failed.
+    /// Runs all jobs in one transaction and answers them. A job that fails rolls back only its own writes; where the
+    /// transaction itself is lost (disk full, failed commit, failed flush, deleted file), all jobs fail.
     pub(super) fn commit(&mut self, batch: Vec<Box<dyn Job>>) {
         if let Err(why) = self.may_write() {
             self.due.get_or_insert_with(|| Instant::now() + VERIFY_EVERY);
-            let failed = said(why);
+            let failed = as_sql_error(why);
             for job in batch {
                 job.finish(Some(&failed));
             }
             return;
         }
         let conn = &self.conn;
-        let to_disk = batch.iter().any(|job| job.promise() == Promise::Disk);
+        let to_disk = batch.iter().any(|job| job.durability() == Durability::PowerLoss);
         let mut held = Vec::with_capacity(batch.len());
         let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
         for mut job in batch {
@@ -125,69 +123,70 @@ impl Writer {
             let _ = exec(conn, "ROLLBACK");
         }
         if let Some(err) = lost.as_ref().filter(|err| is_failed_flush(err)) {
-            self.begin_doubt(err.to_string());
+            self.flush_failed(err.to_string());
         }
         if lost.is_none() && to_disk {
-            lost = self.flush_or_doubt().err().map(said);
+            lost = self.flush_checked().err().map(as_sql_error);
         }
         if lost.is_none() {
-            // Asked behind the flush: what was written to a file that nobody can find is not kept.
-            lost = self.places.check(&self.file).err().map(said);
+            // Checked after the flush: a write to a file that was deleted or replaced is not durable.
+            lost = self.opened.check(&self.file).err().map(as_sql_error);
         }
         self.due.get_or_insert_with(|| Instant::now() + SOON);
-        // Counted before anyone is answered, so that who has an answer sees its commit.
+        // Counted before the callers are answered, so that a caller sees its own commit counted.
         self.commits.fetch_add(1, Ordering::Relaxed);
         for (job, own) in held {
             job.finish(own.as_ref().or(lost.as_ref()));
         }
     }
 
-    /// What nobody has to wait for, done while nobody does, mostly.
-    pub(super) fn tidy(&mut self) {
+    /// Background work between commits: the delayed flush, the checkpoint, and another attempt to verify the file.
+    pub(super) fn maintain(&mut self) {
         self.due = None;
-        if self.doubt.is_some() {
+        if self.unverified.is_some() {
             if self.may_write().is_err() {
                 self.due = Some(Instant::now() + VERIFY_EVERY);
             }
             return;
         }
-        // Told to nobody here, but from now on to everyone who writes.
-        if self.flush_or_doubt().is_ok() && self.log_pages().is_ok_and(|pages| pages >= LOG_PAGES) {
+        // A failure is not reported here; from now on every write fails with it.
+        if self.flush_checked().is_ok() && self.log_pages().is_ok_and(|pages| pages >= LOG_PAGES) {
             let moved = self
                 .conn
                 .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-            // What else goes wrong lets the log grow on: the next time will do.
+            // Other errors only let the log grow; the next checkpoint tries again.
             if let Some(err) = moved.err().filter(is_failed_flush) {
-                self.begin_doubt(err.to_string());
+                self.flush_failed(err.to_string());
             }
         }
     }
 
-    /// Whether what is written now would be found again; the error says why not.
+    /// Whether a write would be durable now; the error says why not. Verifies the file first where a flush has failed.
     fn may_write(&mut self) -> Result<(), String> {
-        self.places.check(&self.file)?;
-        let Some(doubt) = self.doubt.take() else {
+        self.opened.check(&self.file)?;
+        let Some(failed) = self.unverified.take() else {
             return Ok(());
         };
-        let doubt = match doubt.is_fresh() {
-            true => doubt,
+        let failed = match failed.was_just_tried() {
+            true => failed,
             false => match self.verify() {
                 Ok(frames) => {
                     tracing::warn!(frames, "the store is written to again: its log was verified");
                     return Ok(());
                 }
-                Err(came) => Doubt {
-                    tried: Some((Instant::now(), came)),
-                    ..doubt
+                Err(error) => FailedFlush {
+                    tried: Some((Instant::now(), error)),
+                    ..failed
                 },
             },
         };
-        Err(self.doubt.insert(doubt).to_string())
+        Err(self.unverified.insert(failed).to_string())
     }
 
-    /// Opens the file anew and proves that the disk has all of it: every frame that SQLite counts to the log is read,
-    /// checked by the log's chain of checksums, written again and flushed, and the database as a whole passes SQLite's
-    /// own check. What was acknowledged is in these frames, or was moved to the file by a checkpoint that succeeded.
+    /// Reopens the file and verifies that all of it is on the disk: every frame that SQLite counts in the log is read,
+    /// checked against the log's chain of checksums, rewritten and flushed, and the database passes SQLite's
+    /// `quick_check`. Every acknowledged write is in these frames, or a successful checkpoint has moved it to the file.
+    /// Returns the number of frames.
     fn verify(&mut self) -> Result<u64, String> {
         let told = |err: rusqlite::Error| err.to_string();
         let conn = schema::reopen(&self.file).map_err(|err| err.message)?;
@@ -207,7 +206,7 @@ impl Writer {
         Ok(frames)
     }
 
-    /// The log, written again and flushed, and how many frames that were.
+    /// Rewrites and flushes the log; returns it with the number of its frames.
     fn rewritten(&self, counted: u64) -> Result<(fs::File, u64), String> {
         let path = schema::log_of(&self.file);
         let open = fs::OpenOptions::new().read(true).write(true).open(path);
@@ -220,18 +219,19 @@ impl Writer {
         Ok((log, frames))
     }
 
-    fn flush_or_doubt(&mut self) -> Result<(), String> {
+    /// Flushes the log; a failure makes every write fail until the file is verified.
+    fn flush_checked(&mut self) -> Result<(), String> {
         let flushed = self.flush();
-        flushed.map_err(|err| self.begin_doubt(err.to_string()))
+        flushed.map_err(|err| self.flush_failed(err.to_string()))
     }
 
-    fn begin_doubt(&mut self, err: String) -> String {
+    fn flush_failed(&mut self, err: String) -> String {
         let why = format!("{} cannot be flushed to the disk: {err}", self.file.display());
         tracing::error!(
             error = why,
             "nothing is written until the store's file has been verified"
         );
-        self.doubt = Some(Doubt {
+        self.unverified = Some(FailedFlush {
             why: why.clone(),
             tried: None,
         });
@@ -239,51 +239,51 @@ impl Writer {
         why
     }
 
-    /// Brings the log to the disk, with all that was committed.
+    /// Flushes the log and with it every committed write.
     fn flush(&mut self) -> io::Result<()> {
         if let Some(log) = &self.log {
             return (self.flush)(log);
         }
-        // Only the log: closing a handle of the store's file would take SQLite's locks with it.
+        // Only the log: closing another handle of the database file would release SQLite's POSIX locks on it.
         let log = fs::OpenOptions::new()
             .write(true)
             .open(schema::log_of(&self.file))?;
         (self.flush)(&log)?;
-        // Where a directory cannot be flushed, nothing more can be done: SQLite goes on as well.
+        // A directory that cannot be flushed is ignored, as SQLite does.
         let _ = self.file.parent().map(sync_dir);
         self.log = Some(log);
         Ok(())
     }
 
-    /// Pages of the log that are not in the file yet.
+    /// Pages of the log that no checkpoint has moved to the file yet.
     fn log_pages(&self) -> rusqlite::Result<u32> {
         let (all, moved) = log_state(&self.conn)?;
         Ok(all.saturating_sub(moved))
     }
 }
 
-/// Frames in the log, and how many of them are in the file itself.
+/// Frames in the log, and how many of them are checkpointed.
 fn log_state(conn: &Connection) -> rusqlite::Result<(u32, u32)> {
     let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
     statement.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
 }
 
-/// Which files these are: the database, and its log. Under a running program their names may be deleted, or given to
-/// others, and what is written then would be found by nobody.
-struct Places {
+/// Identity of the database file and of its log at open. While the program runs, either may be deleted or replaced, and
+/// writes would go to a file that nobody finds any more.
+struct OpenedFiles {
     file: Option<Identity>,
     log: Option<Identity>,
 }
 
-/// Device and number of a file.
+/// Device and inode number of a file.
 #[cfg(unix)]
 type Identity = (u64, u64);
 
-/// Where files that are open can be neither deleted nor renamed, being there says enough.
+/// On systems where an open file can be neither deleted nor renamed, its existence is enough.
 #[cfg(not(unix))]
 type Identity = ();
 
-impl Places {
+impl OpenedFiles {
     fn of(file: &Path) -> Self {
         Self {
             file: identity(file),
@@ -293,7 +293,7 @@ impl Places {
 
     fn check(&mut self, file: &Path) -> Result<(), String> {
         let log = schema::log_of(file);
-        // Where only reads came before, SQLite makes the log with the first write.
+        // SQLite creates the log with the first write.
         self.log = self.log.or_else(|| identity(&log));
         for (path, known) in [(file, self.file), (&log, self.log)] {
             let found = identity(path);
@@ -326,13 +326,13 @@ fn identity(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().map(|_| ())
 }
 
-/// Whether SQLite was the one whose flush failed. It flushes the log before it moves pages to the file.
+/// Whether the error is a flush of SQLite's own that failed: a checkpoint flushes the log first.
 fn is_failed_flush(err: &rusqlite::Error) -> bool {
     let code = err.sqlite_error().map(|err| err.extended_code);
     matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC))
 }
 
-fn said(why: String) -> rusqlite::Error {
+fn as_sql_error(why: String) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
 }
 

@@ -1,4 +1,4 @@
-//! A thread with a connection and a queue: SQL never runs on the runtime's threads.
+//! A database worker: a thread with its own connection and a job queue. SQL never runs on the runtime's threads.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,29 +8,24 @@ use std::time::Instant;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::job::{Durability, Job, Task};
 use super::writer::Writer;
 use crate::store::StoreError;
 
-/// Most writes in one commit: bounds how long the first of them waits for the last.
+/// Most writes in one transaction. Bounds how long the first job waits for the last one.
 const BATCH: usize = 256;
 
-/// When a write has to be on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Promise {
-    /// Before it is answered: it survives a power loss, too.
-    Disk,
-    /// Soon after the answer. It survives the end of the process, and who waits does not wait for the disk.
-    Process,
-}
-
-/// The thread's sending side. Dropped, it lets the thread finish its queue and close the file.
-pub(super) struct Lane {
+/// The sending side of a worker thread. Dropping it waits until the thread has worked off its queue and closed the file.
+pub(super) struct DbWorker {
     queue: Option<mpsc::Sender<Box<dyn Job>>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Lane {
-    /// A thread that answers each job by itself.
+impl DbWorker {
+    /// A worker that runs and answers each job on its own.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub(super) fn reader(conn: Connection, file: &Path) -> Result<Self, StoreError> {
         Self::start("baton-read", file, move |jobs| {
             for mut job in jobs {
@@ -40,8 +35,11 @@ impl Lane {
         })
     }
 
-    /// A thread that runs all queued jobs in one transaction, commits, then answers all (group commit):
-    /// one flush of the disk serves everyone who waits for it.
+    /// A worker that runs all queued jobs in one transaction, commits, then answers all of them (group commit): one
+    /// flush serves every caller that waits for the disk.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub(super) fn writer(mut writer: Writer, file: &Path) -> Result<Self, StoreError> {
         Self::start("baton-write", file, move |jobs| {
             loop {
@@ -55,7 +53,7 @@ impl Lane {
                         batch.extend(jobs.try_iter().take(BATCH - 1));
                         writer.commit(batch);
                     }
-                    Err(RecvTimeoutError::Timeout) => writer.tidy(),
+                    Err(RecvTimeoutError::Timeout) => writer.maintain(),
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
@@ -80,23 +78,30 @@ impl Lane {
         })
     }
 
-    /// Runs `run` on the thread. A caller that goes away does not undo what it has queued.
+    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that goes away
+    /// does not cancel the job.
+    ///
+    /// # Errors
+    /// The job or its transaction failed, or the thread has ended.
     pub(super) async fn call<T: Send + 'static>(
         &self,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.ask(Promise::Disk, what, run).await
+        self.call_with(Durability::PowerLoss, what, run).await
     }
 
-    /// As `call`, with another promise.
-    pub(super) async fn ask<T: Send + 'static>(
+    /// As [`call`](Self::call), with the given durability.
+    ///
+    /// # Errors
+    /// The job or its transaction failed, or the thread has ended.
+    pub(super) async fn call_with<T: Send + 'static>(
         &self,
-        promise: Promise,
+        durability: Durability,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answer = self.queue(promise, what, run);
+        let answer = self.enqueue(durability, what, run);
         answer.await.unwrap_or_else(|_| {
             Err(StoreError {
                 message: format!("{what}: the store's thread has ended"),
@@ -104,94 +109,36 @@ impl Lane {
         })
     }
 
-    /// Queues `run`, for those who need not wait: the answer may be dropped.
-    pub(super) fn cast<T: Send + 'static>(
+    /// Queues `run` without waiting for it. The receiver may be dropped.
+    pub(super) fn submit<T: Send + 'static>(
         &self,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, StoreError>> {
-        self.queue(Promise::Process, what, run)
+        self.enqueue(Durability::ProcessExit, what, run)
     }
 
-    fn queue<T: Send + 'static>(
+    fn enqueue<T: Send + 'static>(
         &self,
-        promise: Promise,
+        durability: Durability,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, StoreError>> {
         let (reply, answer) = oneshot::channel();
-        let task = Task {
-            promise,
-            what,
-            run: Some(run),
-            value: None,
-            reply,
-        };
+        let task = Task::new(durability, what, run, reply);
         if let Some(queue) = &self.queue {
-            // A thread that has ended drops the job, and with it `reply`: the caller hears of it there.
+            // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed channel.
             let _ = queue.send(Box::new(task));
         }
         answer
     }
 }
 
-impl Drop for Lane {
+impl Drop for DbWorker {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// A piece of SQL and who waits for it.
-pub(super) trait Job: Send {
-    /// When it has to be on the disk.
-    fn promise(&self) -> Promise;
-    /// Runs the SQL.
-    fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
-    /// Answers: the value of `run`, or why there is none.
-    fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>);
-}
-
-struct Task<F, T> {
-    promise: Promise,
-    what: &'static str,
-    run: Option<F>,
-    value: Option<T>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
-}
-
-impl<F, T> Job for Task<F, T>
-where
-    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
-    T: Send,
-{
-    fn promise(&self) -> Promise {
-        self.promise
-    }
-
-    fn run(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        if let Some(run) = self.run.take() {
-            self.value = Some(run(conn)?);
-        }
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>) {
-        let Self {
-            what, value, reply, ..
-        } = *self;
-        let result = match (failed, value) {
-            (None, Some(value)) => Ok(value),
-            (None, None) => Err(StoreError {
-                message: format!("{what}: not run"),
-            }),
-            (Some(err), _) => Err(StoreError {
-                message: format!("{what}: {err}"),
-            }),
-        };
-        // Nobody waits for a job that was cast, or whose caller has gone.
-        let _ = reply.send(result);
     }
 }
