@@ -2,35 +2,12 @@
 
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::routes::{Answer, JSON, TEXT, error, respond};
+use super::answers::{Answer, TEXT, error, respond};
+use super::question::{Asked, Told, Unanswered, read, shown};
 use super::{Inspector, api_handoffs};
-use crate::journal::{Filter, JournalError, Query, Side};
-
-/// Rows of a list where nothing else is asked for.
-const ROWS: usize = 100;
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(super) enum Unanswered {
-    /// There is no such thing.
-    NotFound(&'static str),
-    /// The question is wrong.
-    Bad(String),
-    /// The journal or the store cannot be read.
-    Unavailable(String),
-}
-
-/// What a question comes to.
-pub(super) type Told = Result<Answer, Unanswered>;
-
-impl From<JournalError> for Unanswered {
-    fn from(error: JournalError) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
+use crate::journal::{Filter, Query, Side};
 
 /// Answers `/api/{path}?{query}`.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> Answer {
@@ -57,83 +34,6 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
             error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
         }
     })
-}
-
-/// The parameters of a question.
-pub(super) struct Asked(Vec<(String, String)>);
-
-impl Asked {
-    fn of(query: &str) -> Self {
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        Self(pairs.map(|(name, value)| (plain(name), plain(value))).collect())
-    }
-
-    pub(super) fn text(&self, name: &str) -> Option<String> {
-        let found = self.0.iter().find(|(known, _)| known == name);
-        found
-            .map(|(_, value)| value.clone())
-            .filter(|value| !value.is_empty())
-    }
-
-    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, Unanswered> {
-        let Some(text) = self.text(name) else {
-            return Ok(None);
-        };
-        let number = text.parse();
-        number
-            .map(Some)
-            .map_err(|_| Unanswered::Bad(format!("{name} is not a whole number")))
-    }
-
-    pub(super) fn limit(&self) -> Result<usize, Unanswered> {
-        Ok(self.number("limit")?.unwrap_or(ROWS))
-    }
-
-    fn leg(&self) -> Result<u32, Unanswered> {
-        let leg = self.number("leg")?.unwrap_or(0);
-        u32::try_from(leg).map_err(|_| Unanswered::Bad("there is no such leg".to_owned()))
-    }
-}
-
-/// Text of a query without its escapes (WHATWG URL, `application/x-www-form-urlencoded`).
-fn plain(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'+' => out.push(b' '),
-            b'%' => {
-                let digits: Vec<u8> = bytes.by_ref().take(2).collect();
-                let value = std::str::from_utf8(&digits).ok();
-                out.push(value.and_then(|v| u8::from_str_radix(v, 16).ok()).unwrap_or(b'?'));
-            }
-            byte => out.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// Reads the journal on a thread that may wait; `None` where nothing was ever written.
-pub(super) async fn read<T: Send + 'static>(
-    inspector: &Inspector,
-    ask: impl FnOnce(&Query) -> Result<T, JournalError> + Send + 'static,
-) -> Result<Option<T>, Unanswered> {
-    let dir = inspector.dir.clone();
-    let read = tokio::task::spawn_blocking(move || match Query::open(&dir)? {
-        Some(query) => ask(&query).map(Some),
-        None => Ok(None),
-    });
-    match read.await {
-        Ok(answer) => Ok(answer?),
-        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
-    }
-}
-
-pub(super) fn shown(value: &impl Serialize) -> Told {
-    match serde_json::to_vec(value) {
-        Ok(body) => Ok(respond(StatusCode::OK, JSON, body)),
-        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
-    }
 }
 
 async fn status(inspector: &Inspector) -> Told {
@@ -258,18 +158,4 @@ async fn search(inspector: &Inspector, asked: &Asked) -> Told {
     let limit = asked.limit()?;
     let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
     shown(&found.unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_are_unescaped() {
-        let asked = Asked::of("q=a+b%20%C3%A4%zz&limit=7&x=");
-        assert_eq!(asked.text("q").as_deref(), Some("a b ä?"));
-        assert_eq!(asked.limit().unwrap(), 7);
-        assert_eq!(asked.text("x"), None);
-        assert!(Asked::of("limit=-1").limit().is_err());
-    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
 use super::Inspector;
-use super::routes::{AnyAnswer, boxed, error};
+use super::answers::{AnyAnswer, boxed, error};
 use crate::journal::{Live, Query};
 
 /// A comment goes out when nothing else did for so long, so that nobody in between closes the line.

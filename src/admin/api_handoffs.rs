@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Inspector;
-use super::api::{Asked, Told, Unanswered, shown};
+use super::question::{Asked, Told, Unanswered, shown};
 use crate::record::{Handoff, telling_line};
-use crate::store::{HandoffFilter, StoreError};
+use crate::store::HandoffFilter;
 
 /// Generations of a lineage that are followed.
 const MOST_PARENTS: usize = 1000;
@@ -47,12 +47,6 @@ impl Short {
             archived: handoff.archived,
             resume_line: format!("[[handoff-resume:{}]]", handoff.id),
         }
-    }
-}
-
-impl From<StoreError> for Unanswered {
-    fn from(error: StoreError) -> Self {
-        Self::Unavailable(error.message)
     }
 }
 

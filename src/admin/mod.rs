@@ -3,11 +3,13 @@
 //! Knows HTTP and who may ask; is handed metrics, a readiness question, the journal and the store, and only
 //! reads. What it shows was written by models and agents: it is text, never markup.
 
+mod answers;
 mod api;
 mod api_events;
 mod api_handoffs;
 mod guard;
 mod page;
+mod question;
 mod routes;
 mod server;
 #[cfg(test)]

@@ -1,26 +1,17 @@
 //! What each path answers.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
 use http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http::{HeaderValue, Method, Request, StatusCode};
 use tokio::sync::watch;
 
+use super::answers::{Answer, AnyAnswer, TEXT, boxed, error, respond};
 use super::guard::{Denied, admit};
 use super::{AdminState, NotReady, api, api_events, page};
-
-/// An answer in one piece.
-pub(super) type Answer = Response<Full<Bytes>>;
-
-/// Any answer.
-pub(super) type AnyAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A thing that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +28,6 @@ const ROUTES: [(&str, Page, bool); 3] = [
     ("/metrics", Page::Metrics, false),
 ];
 
-pub(super) const JSON: &str = "application/json";
-pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -100,10 +89,6 @@ async fn found<B>(
             error(StatusCode::NOT_FOUND, "not_found", message)
         })),
     }
-}
-
-pub(super) fn boxed(answer: Answer) -> AnyAnswer {
-    answer.map(BodyExt::boxed_unsync)
 }
 
 fn only_read() -> Answer {
@@ -190,18 +175,4 @@ fn denial(denied: Denied) -> Answer {
             "ask for localhost or the bound address, or set admin.token",
         ),
     }
-}
-
-pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Answer {
-    let body = serde_json::json!({ "error": { "code": code, "message": message } });
-    respond(status, JSON, format!("{body}\n"))
-}
-
-pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
 }

@@ -165,6 +165,9 @@ pub(super) struct CheckArgs {
     pub(super) json: bool,
 }
 
+/// Tasks that the demo's script has.
+pub(super) const MOST_TASKS: i64 = 8;
+
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Needs no network, no key and no config, and keeps nothing.
@@ -176,7 +179,7 @@ Examples:
   baton demo --svg sawtooth.svg")]
 pub(super) struct DemoArgs {
     /// Tasks that the agent works through; one handoff stands between two
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=super::demo::MOST_TASKS))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=MOST_TASKS))]
     pub(super) tasks: u8,
     /// Tool calls in each task
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(2..=40))]

@@ -89,7 +89,7 @@ impl Names {
         } else {
             value.end
         };
-        let judged = match schemed(inside) {
+        let judged = match values::schemed(inside) {
             Some(at) => values::is_token(&inside[at..]).then_some(at),
             None => {
                 let phrase = telling == Telling::Phrase && values::is_phrase(&bytes[value.start..words]);
@@ -124,7 +124,7 @@ impl Names {
         }
         let secret = match telling {
             Telling::Cookie => pairs(line),
-            _ => schemed(line).filter(|at| {
+            _ => values::schemed(line).filter(|at| {
                 let value = &line[*at..];
                 value.len() >= 6
                     && !values::is_template(value)
@@ -158,25 +158,6 @@ fn kind(telling: Telling) -> &'static str {
         Telling::Cookie => "cookie",
         Telling::Key => "key",
     }
-}
-
-/// Where the credential begins behind a scheme of HTTP authentication.
-pub(super) fn schemed(value: &[u8]) -> Option<usize> {
-    const SCHEMES: [&str; 9] = [
-        "bearer ",
-        "basic ",
-        "token ",
-        "apikey ",
-        "api-key ",
-        "bot ",
-        "digest ",
-        "negotiate ",
-        "key ",
-    ];
-    let begins = |scheme: &&str| {
-        value.len() > scheme.len() && value[..scheme.len()].eq_ignore_ascii_case(scheme.as_bytes())
-    };
-    SCHEMES.into_iter().find(begins).map(|scheme| scheme.len())
 }
 
 /// Whether a cookie's line has a value that may open something.

@@ -325,8 +325,7 @@ pub(super) fn is_secret_member(value: &[u8], telling: Telling) -> bool {
     };
     match telling {
         Telling::Authorization => {
-            value.len() >= 6 && !is_standin(value) && !is_identifier(value)
-                || super::assign::schemed(value).is_some()
+            value.len() >= 6 && !is_standin(value) && !is_identifier(value) || schemed(value).is_some()
         }
         Telling::Cookie => value.contains(&b'=') || is_token(value),
         Telling::Password | Telling::Secret | Telling::Phrase if has(value, u8::is_ascii_whitespace) => {
@@ -335,6 +334,25 @@ pub(super) fn is_secret_member(value: &[u8], telling: Telling) -> bool {
         Telling::Password | Telling::Secret | Telling::Phrase => is_password(value, spelled),
         _ => is_secret(value, telling, spelled),
     }
+}
+
+/// Where the credential begins behind a scheme of HTTP authentication.
+pub(super) fn schemed(value: &[u8]) -> Option<usize> {
+    const SCHEMES: [&str; 9] = [
+        "bearer ",
+        "basic ",
+        "token ",
+        "apikey ",
+        "api-key ",
+        "bot ",
+        "digest ",
+        "negotiate ",
+        "key ",
+    ];
+    let begins = |scheme: &&str| {
+        value.len() > scheme.len() && value[..scheme.len()].eq_ignore_ascii_case(scheme.as_bytes())
+    };
+    SCHEMES.into_iter().find(begins).map(|scheme| scheme.len())
 }
 
 /// Whether a path's segment is a credential: long, and no word, version, model or id of a kind that providers give.

@@ -15,7 +15,6 @@ mod tests;
 
 use std::path::Path;
 
-pub(super) use self::script::MOST_TASKS;
 use self::story::Story;
 use self::wardrobe::{Dress, WARDROBE};
 use super::args::DemoArgs;

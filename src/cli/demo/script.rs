@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::cli::args::MOST_TASKS;
 use crate::strict::{Model, Received, Reply, Role, Turn};
 use crate::tools::TOOL_NAME;
 
@@ -21,9 +22,6 @@ struct Task {
     folder: &'static str,
     found: &'static str,
 }
-
-/// Most tasks that a story can have.
-pub(in crate::cli) const MOST_TASKS: i64 = TASKS.len() as i64;
 
 const TASKS: [Task; 8] = [
     Task {
@@ -71,6 +69,8 @@ const TASKS: [Task; 8] = [
         found: "docs/operate.md covers start, backup, migration and the two alarms.",
     },
 ];
+
+const _: () = assert!(TASKS.len() as i64 == MOST_TASKS);
 
 /// Stands before the number of the task that is to be done now.
 const NEXT: &str = "Next: task ";

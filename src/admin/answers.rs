@@ -1,0 +1,36 @@
+//! Answers and errors of the admin listener in its one shape.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+
+/// An answer in one piece.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// Any answer.
+pub(super) type AnyAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+
+pub(super) fn boxed(answer: Answer) -> AnyAnswer {
+    answer.map(BodyExt::boxed_unsync)
+}
+
+pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Answer {
+    let body = serde_json::json!({ "error": { "code": code, "message": message } });
+    respond(status, JSON, format!("{body}\n"))
+}
+
+pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
