@@ -11,7 +11,7 @@ use super::whole::Asked;
 use super::{is_model_call, shaped, stream, whole};
 use crate::config::Mode;
 use crate::course::Circumstances;
-use crate::journal::{Begun, SentLeg, Transcript};
+use crate::journal::{Beginnings, Begun, PackedHeaders, SentLeg, Transcript};
 use crate::mark::sentinel;
 use crate::proxy::body::Collected;
 use crate::proxy::download::UpstreamBody;
@@ -96,8 +96,8 @@ impl Exchange {
         }
     }
 
-    /// Writes what is known by now into the exchange's event.
-    pub(super) fn note(&self) {
+    /// Writes what is known by now into the exchange's event, and the request into the journal.
+    pub(super) fn note(&self, beginnings: Option<Beginnings>) {
         let prepared = &self.prepared;
         self.ctx.meter.note(|e| {
             e.model.clone_from(&prepared.reading.view.facts.model);
@@ -106,7 +106,7 @@ impl Exchange {
             e.untooled = prepared.untooled;
             e.unpinned = prepared.unpinned;
         });
-        self.ctx.recording.begin(|| self.begun());
+        self.ctx.recording.begin(|| self.begun(beginnings));
         if let Some(id) = prepared.lost {
             tracing::warn!(
                 exchange = self.ctx.id,
@@ -122,7 +122,7 @@ impl Exchange {
     }
 
     /// The request for the journal.
-    fn begun(&self) -> Begun {
+    fn begun(&self, beginnings: Option<Beginnings>) -> Begun {
         let ctx = &self.ctx;
         let path = ctx.target.split('?').next().unwrap_or_default();
         let view = &self.prepared.reading.view;
@@ -136,12 +136,13 @@ impl Exchange {
             upstream: ctx.place.name.clone(),
             route: format!("{} {path}", ctx.method),
             model: view.facts.model.clone(),
-            headers: ctx.headers.clone(),
+            headers: PackedHeaders::new(&ctx.headers),
             received: self.text.clone(),
             transcript: Some(Transcript {
                 list: view.list,
                 turns: view.turns.clone(),
             }),
+            beginnings,
         }
     }
 
@@ -294,7 +295,7 @@ impl Exchange {
         let recording = &self.ctx.recording;
         recording.sent(|| SentLeg {
             url: self.ctx.place.address(target),
-            headers: headers::without_own_credentials(&headers),
+            headers: PackedHeaders::without_sensitive(&headers),
             rope: leg.rope.clone(),
             changes: leg.changes.clone(),
         });

@@ -34,14 +34,15 @@ pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering 
     Box::pin(run(app, ctx, body))
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, body: Collected) -> Response<OutBody> {
+async fn run(app: Arc<App>, ctx: RequestContext, mut body: Collected) -> Response<OutBody> {
     let prepared = match prepare::prepare(&app, &ctx, &body).await {
         Ok(Some(prepared)) => prepared,
         Ok(None) => return untouched(&ctx, &body).await,
         Err(fault) => return ctx.refuse(fault),
     };
+    let beginnings = body.beginnings.take();
     let exchange = Exchange::new(app, ctx, prepared, body);
-    exchange.note();
+    exchange.note(beginnings);
     if let Some(why) = exchange.prepared.unresolved {
         return exchange.unresolved_handoff(why);
     }

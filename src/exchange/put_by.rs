@@ -8,14 +8,14 @@ use http::HeaderMap;
 
 use super::answer::Exchange;
 use super::prepare::Prepared;
-use crate::proxy::packed::Packed;
+use crate::journal::PackedHeaders;
 use crate::proxy::shelf::Shelved;
 use crate::rewrite::Reading;
 
 /// What an exchange can do without while an answer streams.
 pub(super) struct PutBy {
     text: Shelved,
-    headers: Packed,
+    headers: PackedHeaders,
 }
 
 impl PutBy {
@@ -45,7 +45,7 @@ impl Exchange {
         Arc::make_mut(&mut self.prepared).reading.let_go();
         PutBy {
             text: self.app.shelf.put(std::mem::take(&mut self.text)),
-            headers: Packed::new(&std::mem::take(&mut self.ctx.headers)),
+            headers: PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)),
         }
     }
 

@@ -6,13 +6,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
+use super::fast::{Beginnings, Key};
 use super::gist;
 use super::headers::{Kept, Models};
 use super::note::{Begun, Copied, Note, SentLeg};
+use super::packed::PackedHeaders;
 use super::pool::{Listed, Pool, Seen, Text, Written};
 use super::row::{Event, unsent_tokens};
 use super::slip::{LegSlip, Slip, call_name, stop_name};
@@ -61,7 +62,12 @@ struct Open {
 }
 
 impl Archive {
-    pub(super) fn new(conn: Connection, redactor: Redactor, tags: Vec<String>) -> rusqlite::Result<Self> {
+    pub(super) fn new(
+        conn: Connection,
+        redactor: Redactor,
+        tags: Vec<String>,
+        key: Key,
+    ) -> rusqlite::Result<Self> {
         // What a killed process left open will never end.
         conn.execute(
             "UPDATE exchanges SET ended = seq, partial = 1 WHERE ended IS NULL",
@@ -69,7 +75,7 @@ impl Archive {
         )?;
         Ok(Self {
             conn,
-            pool: Pool::new(redactor),
+            pool: Pool::new(redactor, key),
             models: Models::default(),
             open: HashMap::new(),
             changed: Vec::new(),
@@ -218,8 +224,7 @@ impl Archive {
                 leg.changed = false;
             }
             (open.changed, open.received) = (false, None);
-            // A stream may want the processor.
-            std::thread::yield_now();
+            self.pool.slice.look();
             if open.slip.ended.is_some() {
                 self.open.remove(&id);
             }
@@ -277,8 +282,9 @@ impl Archive {
                     list: transcript.list,
                     turns: &transcript.turns,
                 };
+                let known = begun.beginnings.as_ref().map_or(&[][..], Beginnings::hashes);
                 self.pool
-                    .body(&self.conn, wire, &begun.received, Some(listed), seen)?
+                    .body(&self.conn, wire, &begun.received, Some(listed), known, seen)?
             }
             None => self.unread(wire, begun.call, &begun.received, seen)?,
         };
@@ -375,10 +381,10 @@ impl Archive {
             list: view.list,
             turns: &view.turns,
         });
-        self.pool.body(&self.conn, wire, text, listed, seen)
+        self.pool.body(&self.conn, wire, text, listed, &[], seen)
     }
 
-    fn headers(&mut self, headers: &HeaderMap, seen: Seen) -> rusqlite::Result<Kept> {
+    fn headers(&mut self, headers: &PackedHeaders, seen: Seen) -> rusqlite::Result<Kept> {
         self.models.keep(&mut self.pool, &self.conn, headers, seen)
     }
 
@@ -447,7 +453,7 @@ impl Archive {
         id: &str,
         leg: u32,
         at_ms: u64,
-        answer: Option<(u16, HeaderMap)>,
+        answer: Option<(u16, PackedHeaders)>,
     ) -> rusqlite::Result<()> {
         let Some(seen) = self.seen(id, "response") else {
             return Ok(());
@@ -490,13 +496,13 @@ impl Archive {
         });
     }
 
-    fn shown(&mut self, id: &str, headers: &HeaderMap, body: Copied) -> rusqlite::Result<()> {
+    fn shown(&mut self, id: &str, headers: &PackedHeaders, body: Copied) -> rusqlite::Result<()> {
         let Some(seen) = self.seen(id, "shown") else {
             return Ok(());
         };
         let coded = headers
-            .get(http::header::CONTENT_ENCODING)
-            .is_some_and(|coding| coding.as_bytes() != b"identity");
+            .get("content-encoding")
+            .is_some_and(|coding| coding != b"identity");
         // What cannot be read cannot be redacted, and so is not kept. Only errors that are relayed come so.
         let text = if coded {
             Bytes::new()

@@ -3,6 +3,8 @@
 //! XXH3 goes over a text at the speed of memory. Its key is 192 random bytes that leave this process in no form, so
 //! that nobody can make two texts that meet in it. What is written down is found by SHA-256.
 
+use std::sync::Arc;
+
 use twox_hash::XxHash3_128;
 
 /// Bytes of the key: what XXH3 asks for where it is given one.
@@ -11,21 +13,22 @@ const KEY: usize = 192;
 /// A text's hash; it means nothing in another process.
 pub(super) type Fast = u128;
 
-/// The key.
-pub(super) struct Key([u8; KEY]);
+/// The key. Clones are the same one.
+#[derive(Clone)]
+pub(super) struct Key(Arc<[u8; KEY]>);
 
 impl Key {
     pub(super) fn new() -> Self {
         let mut key = [0; KEY];
         // Without randomness, equal texts are still found; only nobody's ill will is kept out.
         let _ = getrandom::fill(&mut key);
-        Self(key)
+        Self(Arc::new(key))
     }
 
     /// The hash of a text.
     pub(super) fn hash(&self, text: &[u8]) -> Fast {
         // Fails for shorter keys alone.
-        XxHash3_128::oneshot_with_secret(&self.0, text).unwrap_or_default()
+        XxHash3_128::oneshot_with_secret(&self.0[..], text).unwrap_or_default()
     }
 
     /// The hash of a sequence, from that of all before its last part and that of the last part.
@@ -37,9 +40,72 @@ impl Key {
     }
 }
 
+/// Bytes of a block, small enough to be in a core's cache still when it is full.
+pub(super) const BLOCK: usize = 32 << 10;
+
+/// Where the chain of a body's blocks begins.
+const BLOCKS: Fast = 5;
+
+/// Hashes of a body's beginnings, taken while it arrives: the bytes are in the cache then, and most of what an agent sends
+/// it has sent before. One for each whole block, of all up to its end.
+#[derive(Clone)]
+pub struct Beginnings {
+    key: Key,
+    hashes: Vec<Fast>,
+}
+
+impl Beginnings {
+    pub(super) fn new(key: &Key) -> Self {
+        Self {
+            key: key.clone(),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// `text` is all that has arrived.
+    pub fn read(&mut self, text: &[u8]) {
+        let from = self.hashes.len() * BLOCK;
+        for block in text.get(from..).unwrap_or_default().chunks_exact(BLOCK) {
+            let before = self.hashes.last().copied().unwrap_or(BLOCKS);
+            self.hashes.push(self.key.chain(before, self.key.hash(block)));
+        }
+    }
+
+    /// In order; the nth is of n + 1 blocks.
+    pub(super) fn hashes(&self) -> &[Fast] {
+        &self.hashes
+    }
+}
+
+impl std::fmt::Debug for Beginnings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Beginnings").field(&self.hashes.len()).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn beginnings_are_the_same_however_a_body_arrives() {
+        let key = Key::new();
+        let text: Vec<u8> = (0..5 * BLOCK + 7).map(|i| (i * i % 251) as u8).collect();
+        let mut whole = Beginnings::new(&key);
+        whole.read(&text);
+        assert_eq!(whole.hashes().len(), 5);
+        let mut parts = Beginnings::new(&key);
+        for end in (0..text.len()).step_by(9_999).chain([text.len()]) {
+            parts.read(&text[..end]);
+        }
+        assert_eq!(parts.hashes(), whole.hashes());
+        let mut other = Beginnings::new(&key);
+        let mut changed = text;
+        changed[2 * BLOCK] ^= 1;
+        other.read(&changed);
+        let same = other.hashes().iter().zip(whole.hashes()).filter(|(a, b)| a == b);
+        assert_eq!(same.count(), 2, "the first difference counts for all that follow");
+    }
 
     #[test]
     fn equal_texts_meet_and_each_process_has_its_own_hash() {

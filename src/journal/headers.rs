@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use http::HeaderMap;
 use rusqlite::Connection;
 
 use super::fast::Fast;
+use super::packed::PackedHeaders;
 use super::pool::{Pool, Seen, Text};
 
 /// Lists that others are told by; agents and providers have a few each.
@@ -46,7 +46,7 @@ impl Models {
         &mut self,
         pool: &mut Pool,
         conn: &Connection,
-        headers: &HeaderMap,
+        headers: &PackedHeaders,
         seen: Seen,
     ) -> rusqlite::Result<Kept> {
         let names = names(pool, headers);
@@ -65,10 +65,7 @@ impl Models {
         if self.0.len() >= MOST_MODELS {
             self.0.clear();
         }
-        let values = headers
-            .values()
-            .map(|value| pool.fast(value.as_bytes()))
-            .collect();
+        let values = headers.iter().map(|(_, value)| pool.fast(value)).collect();
         self.0.insert(names, Model { piece, values });
         Ok(Kept {
             model: piece,
@@ -77,28 +74,28 @@ impl Models {
     }
 }
 
-fn names(pool: &Pool, headers: &HeaderMap) -> Fast {
+fn names(pool: &Pool, headers: &PackedHeaders) -> Fast {
     let mut all = Vec::with_capacity(headers.len() * 20);
-    for (name, _) in headers {
-        all.extend_from_slice(name.as_str().as_bytes());
+    for (name, _) in headers.iter() {
+        all.extend_from_slice(name.as_bytes());
         all.push(b'\n');
     }
     pool.fast(&all)
 }
 
-fn own(pool: &Pool, model: &Model, headers: &HeaderMap) -> BTreeMap<usize, String> {
+fn own(pool: &Pool, model: &Model, headers: &PackedHeaders) -> BTreeMap<usize, String> {
     let both = headers.iter().zip(&model.values).enumerate();
-    let differ = both.filter(|(_, ((_, value), known))| pool.fast(value.as_bytes()) != **known);
+    let differ = both.filter(|(_, ((_, value), known))| pool.fast(value) != **known);
     differ
-        .map(|(i, ((name, value), _))| (i, pool.redactor.header(name.as_str(), value.as_bytes())))
+        .map(|(i, ((name, value), _))| (i, pool.redactor.header(name, value)))
         .collect()
 }
 
 /// Names and values, credentials replaced.
-fn shown(pool: &Pool, headers: &HeaderMap) -> Vec<(String, String)> {
+fn shown(pool: &Pool, headers: &PackedHeaders) -> Vec<(String, String)> {
     let shown = headers.iter().map(|(name, value)| {
-        let shown = pool.redactor.header(name.as_str(), value.as_bytes());
-        (name.as_str().to_owned(), shown)
+        let shown = pool.redactor.header(name, value);
+        (name.to_owned(), shown)
     });
     shown.collect()
 }
@@ -120,19 +117,22 @@ pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::fast::Key;
     use crate::journal::{Redactor, schema};
 
-    fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
-        all.iter()
+    fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
+        let map: http::HeaderMap = all
+            .iter()
             .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-            .collect()
+            .collect();
+        PackedHeaders::new(&map)
     }
 
     #[test]
     fn a_list_is_told_by_an_earlier_one_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
-        let (mut pool, mut models) = (Pool::new(Redactor::new(&[])), Models::default());
+        let (mut pool, mut models) = (Pool::new(Redactor::new(&[]), Key::new()), Models::default());
         let seen = Seen {
             exchange: 1,
             side: "shown",

@@ -39,14 +39,16 @@ impl Bounds {
     }
 }
 
-/// Whether a transaction that begins with a note of so many bytes may be written without going over the bound.
-pub(super) fn has_room(conn: &Connection, bounds: Bounds, first: usize) -> rusqlite::Result<bool> {
+/// Bytes of notes that one transaction may bring without going over the bound.
+pub(super) fn room(conn: &Connection, bounds: Bounds) -> rusqlite::Result<u64> {
     let there = footprint(conn)?;
-    // Each page goes through the log; rows and indexes take more than the text, and large texts are packed.
-    let comes = bounds.transaction() as u64 + first as u64;
-    // What is free in the file is used before it grows.
-    let grows = comes.saturating_sub(there.free) + 2 * comes;
-    Ok(there.file + there.log + grows <= bounds.max_bytes)
+    let left = bounds.max_bytes.saturating_sub(there.file + there.log);
+    // Each page goes through the log; rows and indexes take more than the text, and large texts are packed. What is free
+    // in the file is used before it grows.
+    Ok(match left / 2 <= there.free {
+        true => left / 2,
+        false => (left + there.free) / 3,
+    })
 }
 
 /// What is on the disk.

@@ -33,14 +33,8 @@ const LOOK_EVERY: u32 = 16;
 /// How long room is made for a transaction. Whoever notes more than can be dropped in that time loses copies.
 const MAKING_ROOM: Duration = Duration::from_millis(250);
 
-/// Notes of this size are asked for whether there is room for them, each.
-const LARGE: usize = 64 << 10;
-
 /// What a note's row takes of a transaction, about.
 const ROW: usize = 400;
-
-/// Work between two offers of the processor to others: what a stream on the same core waits at most, but for one note.
-const STEP: Duration = Duration::from_micros(100);
 
 pub(super) struct Keeper {
     pub(super) archive: Archive,
@@ -57,6 +51,8 @@ struct Batch {
     taken: usize,
     /// Bytes that were written, about.
     bytes: usize,
+    /// Bytes for which there was room under the bound when it was begun.
+    room: u64,
     /// Whether anybody watches.
     watched: bool,
     told: Vec<Live>,
@@ -196,14 +192,12 @@ impl Keeper {
 
     /// Takes in all that waits. A transaction that has become large is committed, and the next one begun.
     fn take_in(&mut self, batch: &mut Option<Batch>, state: &mut State) {
-        let mut offered = Instant::now();
         while let Some(note) = self.take() {
             let weight = note.weight();
             let fits = |open: &Batch| {
                 open.taken < BATCH
                     && open.bytes <= self.bounds.transaction()
-                    && (weight < LARGE
-                        || keep::has_room(&self.archive.conn, self.bounds, weight).unwrap_or(false))
+                    && (open.bytes + weight) as u64 <= open.room
             };
             if batch.as_ref().is_some_and(|open| !fits(open)) {
                 self.commit(batch.take(), state);
@@ -230,10 +224,7 @@ impl Keeper {
             if !open.waiting.is_empty() {
                 self.commit(batch.take(), state);
             }
-            if offered.elapsed() > STEP {
-                thread::yield_now();
-                offered = Instant::now();
-            }
+            self.archive.pool.slice.look();
         }
     }
 
@@ -242,21 +233,20 @@ impl Keeper {
         state.batches = state.batches.wrapping_add(1);
         state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
         self.archive.lose_ends(self.load.take_lost_ends());
-        let room = self.make_room(weight);
-        if let Ok(room) = room {
-            state.has_room(room);
-        }
-        match room {
-            Ok(false) => return None,
-            Ok(true) => {}
+        let room = match self.make_room(weight) {
+            Ok(room) => {
+                state.has_room(room.is_some());
+                room?
+            }
             Err(error) => {
                 state.came_to(Err(error));
                 return None;
             }
-        }
+        };
         Some(Batch {
             taken: 0,
             bytes: 0,
+            room,
             watched: self.live.as_ref().is_some_and(|live| live.receiver_count() > 0),
             told: Vec::new(),
             waiting: Vec::new(),
@@ -288,19 +278,23 @@ impl Keeper {
         self.next.take().or_else(|| self.notes.try_recv().ok())
     }
 
-    /// Has the oldest go until a transaction that begins with so many bytes fits under the bound, or time is up.
-    fn make_room(&mut self, weight: usize) -> rusqlite::Result<bool> {
+    /// Has the oldest go until a transaction that begins with so many bytes fits under the bound, or time is up. Returns
+    /// the bytes for which there is room then; `None` where they do not suffice.
+    fn make_room(&mut self, weight: usize) -> rusqlite::Result<Option<u64>> {
         let until = Instant::now() + MAKING_ROOM;
+        let least = (self.bounds.transaction() + weight) as u64;
         loop {
-            if keep::has_room(&self.archive.conn, self.bounds, weight)? {
-                return Ok(true);
+            let room = keep::room(&self.archive.conn, self.bounds)?;
+            if room >= least {
+                return Ok(Some(room));
             }
             if Instant::now() > until {
-                return Ok(false);
+                return Ok(None);
             }
             if !keep::step(&mut self.archive, self.bounds, now_ms(), true)? {
                 keep::empty_log(&self.archive.conn)?;
-                return keep::has_room(&self.archive.conn, self.bounds, weight);
+                let room = keep::room(&self.archive.conn, self.bounds)?;
+                return Ok((room >= least).then_some(room));
             }
             thread::yield_now();
         }
@@ -345,7 +339,7 @@ impl Keeper {
 }
 
 /// Lowers this thread's share of a busy processor. Not to the lowest, and not to the idle class: on a machine that compiles, the
-/// queue would fill and copies be lost. That it never holds up a stream comes from its offers, [`STEP`] apart.
+/// queue would fill and copies be lost. That it never holds up a stream comes from its short slices.
 fn run_in_background() {
     /// A third of the weight of a thread that was not asked.
     #[cfg(all(target_os = "linux", not(test)))]

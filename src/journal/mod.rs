@@ -21,6 +21,7 @@ mod headers;
 mod keep;
 mod keeper;
 mod note;
+mod packed;
 mod pieces;
 mod place;
 mod pool;
@@ -33,6 +34,7 @@ mod schema;
 mod search;
 mod slip;
 mod tap;
+mod time_slice;
 mod units;
 
 #[cfg(test)]
@@ -44,10 +46,12 @@ use std::thread;
 pub use crate::redact::Redactor;
 pub use diff::State;
 pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
+pub use fast::Beginnings;
 pub use full::FullMessage;
 pub use gist::ShownPart;
 pub use har::date_time;
 pub use note::{Begun, Copied, SentLeg, Transcript};
+pub use packed::PackedHeaders;
 pub use query::{Conversation, Filter, Query, Side, Totals};
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
@@ -57,6 +61,7 @@ pub use tap::{Gather, Live, Recording, Tap};
 pub(crate) use units::{plural, short, size};
 
 use self::archive::Archive;
+use self::fast::Key;
 use self::keep::Bounds;
 use self::keeper::Keeper;
 use crate::config::{Journal as Settings, Secret};
@@ -77,7 +82,8 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
         true => Some(schema::open(dir)?),
         false => None,
     };
-    let (tap, notes, load) = Tap::new(settings.queue_bytes, settings.response_bytes);
+    let key = Key::new();
+    let (tap, notes, load) = Tap::new(settings.queue_bytes, settings.response_bytes, key.clone());
     let live = tap.teller();
     let bounds = Bounds {
         max_bytes: settings.max_bytes,
@@ -90,7 +96,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
         // The search for credentials is made ready here, behind the start.
         schema::bound_log(&conn, bounds.max_bytes)?;
         let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
-        Ok::<_, JournalError>(Archive::new(conn, redactor, tags)?)
+        Ok::<_, JournalError>(Archive::new(conn, redactor, tags, key)?)
     };
     let work = move || match open() {
         Ok(archive) => {

@@ -3,8 +3,9 @@
 use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
-use http::HeaderMap;
 
+use super::fast::Beginnings;
+use super::packed::PackedHeaders;
 use crate::record::WireId;
 use crate::rewrite::Change;
 use crate::telemetry::ExchangeEvent;
@@ -28,7 +29,7 @@ pub(super) enum Note {
         id: Arc<str>,
         leg: u32,
         at_ms: u64,
-        answer: Option<(u16, HeaderMap)>,
+        answer: Option<(u16, PackedHeaders)>,
     },
     /// Upstream's body has ended, or was left.
     Received {
@@ -47,7 +48,7 @@ pub(super) enum Note {
     /// What the agent was shown.
     Shown {
         id: Arc<str>,
-        headers: HeaderMap,
+        headers: PackedHeaders,
         body: Copied,
     },
     /// The exchange is over.
@@ -65,7 +66,7 @@ pub struct SentLeg {
     /// Where to, without a query.
     pub url: String,
     /// Its headers, without the credentials of the config.
-    pub headers: HeaderMap,
+    pub headers: PackedHeaders,
     /// Its body as text.
     pub rope: Vec<Bytes>,
     /// What was changed in it, by reason.
@@ -94,11 +95,13 @@ pub struct Begun {
     /// Model as requested.
     pub model: Option<String>,
     /// The agent's headers.
-    pub headers: HeaderMap,
+    pub headers: PackedHeaders,
     /// The body, decoded.
     pub received: Bytes,
     /// Where its messages are; `None` where it was not read, so that the journal does.
     pub transcript: Option<Transcript>,
+    /// Hashes of its beginnings, where they were taken.
+    pub beginnings: Option<Beginnings>,
 }
 
 /// Where a body's messages are.
@@ -148,6 +151,15 @@ impl Note {
             | Self::Shown { id, .. } => Some(Arc::clone(id)),
             Self::End { event, .. } => Some(event.id.as_str().into()),
             Self::Flush(_) => None,
+        }
+    }
+
+    /// Bytes of a body that no other note has: what is sent is mostly slices of what was received.
+    pub(super) fn body_bytes(&self) -> usize {
+        match self {
+            Self::Begin(begun) => begun.received.len(),
+            Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
+            _ => 0,
         }
     }
 

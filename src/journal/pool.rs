@@ -11,9 +11,10 @@ use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
-use super::fast::{Fast, Key};
+use super::fast::{BLOCK, Fast, Key};
 use super::gist::{Gist, gist};
 use super::pieces::{self, Regions};
+use super::time_slice::TimeSlice;
 use crate::redact::Redactor;
 use crate::text::Span;
 use crate::text::splice;
@@ -37,6 +38,9 @@ const LEVEL: i32 = 3;
 /// Messages counted from the last one, behind each of which the row is remembered. The next request mostly changes the last
 /// few (breakpoints of caches move) and adds some; the far ones are for who goes back.
 const LANDMARKS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128];
+
+/// Beginnings of bodies that are remembered, each some 150 bytes: a conversation of 1 MB has 32.
+const BEGINNINGS: usize = 8 * 1024;
 
 /// Where a chain of hashes begins, so that rows of messages and regions never meet.
 const MESSAGES: Fast = 1;
@@ -89,6 +93,19 @@ pub(super) struct Written {
     tail: Fast,
 }
 
+/// Where what stands before the messages ends, its hash and its last node.
+type Head = (usize, Fast, i64);
+
+/// What is known of a body that begins with certain bytes.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    head: Head,
+    /// How many messages are whole, and where the last one ends.
+    messages: (usize, usize),
+    /// The chain of their hashes, and their last node.
+    list: (Fast, i64),
+}
+
 /// What can be pointed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum To {
@@ -106,24 +123,29 @@ pub(super) struct Pool {
     next: Cache<(i64, i64), i64>,
     /// The last node of a row by the hash of what stands in it.
     rows: Cache<Fast, i64>,
+    /// By the hash of a beginning, a number of whole blocks.
+    beginnings: Cache<Fast, Known>,
     /// Pointers that came and are not written down yet. What is new is written as pointed to once.
     pointed: HashMap<To, i64>,
     packer: Option<zstd::bulk::Compressor<'static>>,
     /// Bytes of texts that were written since somebody asked.
     fresh: usize,
+    pub(super) slice: TimeSlice,
 }
 
 impl Pool {
-    pub(super) fn new(redactor: Redactor) -> Self {
+    pub(super) fn new(redactor: Redactor, key: Key) -> Self {
         Self {
             redactor,
-            key: Key::new(),
+            key,
             known: Cache::new(REMEMBERED),
             next: Cache::new(REMEMBERED),
             rows: Cache::new(REMEMBERED),
+            beginnings: Cache::new(BEGINNINGS),
             pointed: HashMap::new(),
             packer: zstd::bulk::Compressor::new(LEVEL).ok(),
             fresh: 0,
+            slice: TimeSlice::new(),
         }
     }
 
@@ -147,6 +169,7 @@ impl Pool {
         self.known.clear();
         self.next.clear();
         self.rows.clear();
+        self.beginnings.clear();
         self.pointed.clear();
     }
 
@@ -161,6 +184,8 @@ impl Pool {
             there(&nodes, parent) && there(&nodes, id) && there(&pieces, piece)
         });
         self.rows.retain(|_, id| there(&nodes, id));
+        self.beginnings
+            .retain(|_, known| there(&nodes, &known.head.2) && there(&nodes, &known.list.1));
     }
 
     /// Writes down who points to what: for the end of a transaction.
@@ -176,25 +201,43 @@ impl Pool {
         Ok(())
     }
 
-    /// Writes a request body, and points to it once. Without a list it is one piece.
+    /// Writes a request body, and points to it once. Without a list it is one piece. What it has in common with an earlier
+    /// one by the hashes of its beginnings is not read again.
     pub(super) fn body(
         &mut self,
         conn: &Connection,
         wire: &dyn Wire,
         text: &Bytes,
         listed: Option<Listed<'_>>,
+        beginnings: &[Fast],
         seen: Seen,
     ) -> rusqlite::Result<Written> {
         let regions = match listed {
             Some(listed) => Regions::of(text, listed.list, listed.turns),
             None => Regions::whole(text.len()),
         };
-        let head = self.key.chain(HEAD, self.key.hash(regions.head.of(text)));
+        let known = self.known_beginning(beginnings, &regions);
+        let head = match known {
+            Some(known) => known.head.1,
+            None => self.key.chain(HEAD, self.key.hash(regions.head.of(text))),
+        };
         let tail = self.key.chain(TAIL, self.key.hash(regions.tail.of(text)));
         let turns = listed.map_or(&[][..], |listed| listed.turns);
+        let head_node = match known {
+            Some(known) => known.head.2,
+            None => self.region(conn, pieces::head, head, || slice(text, regions.head), seen)?,
+        };
+        let head = (regions.head.end, head, head_node);
         let body = Body {
-            head: self.region(conn, pieces::head, head, || slice(text, regions.head), seen)?,
-            list: self.list(conn, wire, text, &regions.list, turns, seen)?,
+            head: head_node,
+            list: self.list(
+                conn,
+                wire,
+                text,
+                (&regions.list, turns),
+                (beginnings, known, head),
+                seen,
+            )?,
             tail: self.region(conn, pieces::tail, tail, || slice(text, regions.tail), seen)?,
             messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
         };
@@ -203,9 +246,50 @@ impl Pool {
             body,
             text: text.clone(),
             messages: regions.messages(),
-            head,
+            head: head.1,
             tail,
         })
+    }
+
+    /// What is known of the longest beginning that an earlier body had.
+    fn known_beginning(&self, beginnings: &[Fast], regions: &Regions) -> Option<Known> {
+        let mut longest = beginnings.iter().rev();
+        let known = *longest.find_map(|hash| self.beginnings.get(hash))?;
+        let (messages, end) = known.messages;
+        let last = match messages {
+            0 => regions.head.end,
+            n => regions.list.get(n - 1)?.1.end,
+        };
+        // Another wire may have read the same bytes otherwise.
+        (regions.head.end == known.head.0 && last == end).then_some(known)
+    }
+
+    /// Remembers what is known of a body's beginnings: of messages whose hashes and nodes are given, the first of which
+    /// is number `from`.
+    fn remember_beginnings(
+        &mut self,
+        beginnings: &[Fast],
+        head: Head,
+        list: &[(Span, Span)],
+        (from, chain): (usize, &[(Fast, i64)]),
+    ) {
+        for (n, hash) in beginnings.iter().enumerate() {
+            let end = (n + 1) * BLOCK;
+            let whole = list.partition_point(|(_, span)| span.end <= end);
+            let Some(last) = whole.checked_sub(from).and_then(|at| chain.get(at)) else {
+                continue;
+            };
+            if head.0 > end || self.beginnings.get(hash).is_some() {
+                continue;
+            }
+            let at = whole.checked_sub(1).map_or(head.0, |last| list[last].1.end);
+            let known = Known {
+                head,
+                messages: (whole, at),
+                list: *last,
+            };
+            self.beginnings.insert(*hash, known);
+        }
     }
 
     /// Writes a rope that has all the messages of a body in one slice, and points to it once, without looking at them again;
@@ -302,27 +386,34 @@ impl Pool {
         Ok(last)
     }
 
+    /// Writes the messages; returns the last one's node.
     fn list(
         &mut self,
         conn: &Connection,
         wire: &dyn Wire,
         text: &Bytes,
-        list: &[(Span, Span)],
-        turns: &[Turn],
+        (list, turns): (&[(Span, Span)], &[Turn]),
+        (beginnings, begun, head): (&[Fast], Option<Known>, Head),
         seen: Seen,
     ) -> rusqlite::Result<i64> {
-        let mut hash = MESSAGES;
-        let hashes = list.iter().map(|(gap, span)| {
+        let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
+        let (first, (mut hash, _)) = begun;
+        let mut hashes = Vec::with_capacity(list.len() - first);
+        for (gap, span) in &list[first..] {
             let message = Span::new(gap.start, span.end);
             hash = self.key.chain(hash, self.key.hash(message.of(text)));
-            hash
-        });
-        let hashes: Vec<Fast> = hashes.collect();
+            hashes.push(hash);
+            self.slice.step(message.len());
+        }
+        // How many messages are known, with the chain of their hashes and their last node.
         let found = hashes.iter().enumerate().rev();
-        let known = found
+        let found = found
             .into_iter()
-            .find_map(|(i, hash)| Some((i + 1, *self.rows.get(hash)?)));
-        let (known, mut node) = known.unwrap_or_default();
+            .find_map(|(i, hash)| Some((first + i + 1, (*hash, *self.rows.get(hash)?))));
+        let (known, last) = found.unwrap_or(begun);
+        let mut chain = Vec::with_capacity(list.len() - known + 1);
+        chain.push(last);
+        let (_, mut node) = last;
         for (i, (gap, span)) in list.iter().enumerate().skip(known) {
             let role = turns.get(i).map_or(Role::Other, |turn| turn.role);
             let piece = self.piece(conn, &slice(text, *span), Text::Json, seen, |clean| {
@@ -330,10 +421,13 @@ impl Pool {
             })?;
             let gap = String::from_utf8_lossy(gap.of(text));
             node = self.node(conn, node, piece, &gap)?;
+            chain.push((hashes[i - first], node));
+            self.slice.step(span.len());
             if LANDMARKS.contains(&(list.len() - 1 - i)) {
-                self.rows.insert(hashes[i], node);
+                self.rows.insert(hashes[i - first], node);
             }
         }
+        self.remember_beginnings(beginnings, head, list, (known, &chain));
         Ok(node)
     }
 

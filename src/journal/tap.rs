@@ -11,7 +11,9 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tokio::sync::broadcast;
 
+use super::fast::{Beginnings, Key};
 use super::note::{Begun, Copied, Note, SentLeg};
+use super::packed::PackedHeaders;
 use crate::telemetry::{ExchangeEvent, HandoffEvent};
 use crate::wire::{Stop, Usage};
 
@@ -22,9 +24,10 @@ const QUEUE_NOTES: usize = 16 * 1024;
 const KEPT_FOR_ENDS: usize = 4 * 1024;
 
 /// Notes, and bytes of bodies, that are not left waiting for more to come; or this part of what may wait at all. Bodies are let
-/// go while they are in the caches, and their memory is used again for the next.
+/// go while they are in the caches, and their memory is used again for the next. Each time costs the thread's waking, so
+/// small bodies are to be many.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
-const URGENT_BYTES: usize = 512 << 10;
+const URGENT_BYTES: usize = 1 << 20;
 const URGENT_PART: usize = 4;
 
 /// Ends that did not come and are still to be written down. More of them come together only while nothing can be
@@ -77,6 +80,8 @@ struct Shared {
     partial: Mutex<HashSet<Arc<str>>>,
     queue_bytes: usize,
     response_bytes: usize,
+    /// Of the journal's hashes.
+    key: Key,
 }
 
 /// What waits in the queue.
@@ -84,6 +89,8 @@ struct Shared {
 pub(super) struct Load {
     notes: AtomicUsize,
     bytes: AtomicUsize,
+    /// Bytes of bodies that came since the thread was last told to hurry.
+    bodies: AtomicUsize,
     /// Bytes of bodies that are still going by.
     gathering: AtomicUsize,
     /// Copies that were not taken, or could not be written.
@@ -115,6 +122,7 @@ impl Load {
     }
 
     pub(super) fn calm(&self) {
+        self.bodies.store(0, Relaxed);
         self.urgent.store(false, SeqCst);
     }
 
@@ -154,7 +162,11 @@ impl Tap {
     }
 
     /// A tap, and the end of its queue.
-    pub(super) fn new(queue_bytes: usize, response_bytes: usize) -> (Self, mpsc::Receiver<Note>, Arc<Load>) {
+    pub(super) fn new(
+        queue_bytes: usize,
+        response_bytes: usize,
+        key: Key,
+    ) -> (Self, mpsc::Receiver<Note>, Arc<Load>) {
         let (queue, notes) = mpsc::channel();
         let load = Arc::new(Load::default());
         let shared = Shared {
@@ -164,6 +176,7 @@ impl Tap {
             partial: Mutex::default(),
             queue_bytes,
             response_bytes,
+            key,
         };
         (Self(Some(Arc::new(shared))), notes, load)
     }
@@ -171,6 +184,11 @@ impl Tap {
     /// Whether anything is taken.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Takes the hashes of a body's beginnings while it arrives.
+    pub fn beginnings(&self) -> Option<Beginnings> {
+        self.0.as_ref().map(|shared| Beginnings::new(&shared.key))
     }
 
     /// The notebook of one exchange.
@@ -245,7 +263,7 @@ impl Shared {
 
     /// Queues a note; `false` where it was dropped.
     fn send(&self, note: Note) -> bool {
-        let weight = note.weight();
+        let (weight, body) = (note.weight(), note.body_bytes());
         let most = match note {
             Note::End { .. } => QUEUE_NOTES,
             _ => QUEUE_NOTES - KEPT_FOR_ENDS,
@@ -260,9 +278,10 @@ impl Shared {
         }
         let notes = self.load.notes.fetch_add(1, Relaxed);
         let bytes = self.load.bytes.fetch_add(weight, Relaxed) + weight;
+        let bodies = self.load.bodies.fetch_add(body, Relaxed) + body;
         // The thread is gone only when the process ends.
         let sent = self.queue.send(note).is_ok();
-        if notes > URGENT_NOTES || bytes > URGENT_BYTES.min(self.queue_bytes / URGENT_PART) {
+        if notes > URGENT_NOTES || bodies > URGENT_BYTES || bytes > self.queue_bytes / URGENT_PART {
             self.load.hurry();
         }
         sent
@@ -325,7 +344,7 @@ impl Recording {
     /// Upstream has answered the leg that went out last.
     pub fn answered(&self, status: u16, headers: &HeaderMap) {
         if let Some(open) = self.begun() {
-            open.answered(Some((status, headers.clone())));
+            open.answered(Some((status, PackedHeaders::new(headers))));
         }
     }
 
@@ -354,13 +373,13 @@ impl Recording {
 
     /// Gathers what the agent is shown under `headers`.
     pub fn gather_shown(&self, headers: &HeaderMap) -> Gather {
-        let side = || Side::Shown(Box::new(headers.clone()));
+        let side = || Side::Shown(PackedHeaders::new(headers));
         Gather::new(self.begun().map(|open| (Arc::clone(open), side())))
     }
 }
 
 impl Open {
-    fn answered(&self, answer: Option<(u16, HeaderMap)>) {
+    fn answered(&self, answer: Option<(u16, PackedHeaders)>) {
         self.send(Note::Answered {
             id: self.id.clone(),
             leg: self.leg(),
@@ -376,7 +395,7 @@ impl Open {
 
 enum Side {
     Leg(u32),
-    Shown(Box<HeaderMap>),
+    Shown(PackedHeaders),
 }
 
 /// Gathers a body's pieces and hands them over when it is dropped, however the body ended.
@@ -462,11 +481,7 @@ impl Drop for Gather {
                 at_ms: now_ms(),
                 body,
             },
-            Side::Shown(headers) => Note::Shown {
-                id,
-                headers: *headers,
-                body,
-            },
+            Side::Shown(headers) => Note::Shown { id, headers, body },
         });
     }
 }

@@ -12,6 +12,7 @@ use super::decode::decode;
 use super::fault::{Code, Fault};
 use super::pace::{Paced, Stopped};
 use super::upload::RopeBody;
+use crate::journal::Beginnings;
 use crate::mark::STEM;
 use crate::text::prescan::{Prescan, Prescanner};
 
@@ -34,6 +35,8 @@ pub struct Collected {
     pub text: Option<Bytes>,
     /// What was seen of the text on the way.
     pub prescan: Prescan,
+    /// Hashes of its beginnings, for the journal.
+    pub beginnings: Option<Beginnings>,
 }
 
 impl Collected {
@@ -51,6 +54,7 @@ pub(super) async fn collect(
     mut body: Paced,
     limit: usize,
     budget: &Budget,
+    beginnings: Option<Beginnings>,
 ) -> Result<Collected, Fault> {
     let declared = body.size_hint().lower();
     if declared > limit as u64 {
@@ -58,9 +62,12 @@ pub(super) async fn collect(
         return Err(too_large(limit));
     }
     let coding = Coding::of(headers);
-    let mut prescanner = (coding == Coding::Identity).then(|| Prescanner::seeking(STEM));
+    let mut reader = (coding == Coding::Identity).then(|| Reader {
+        prescanner: Prescanner::seeking(STEM),
+        beginnings,
+    });
     let mut hold = budget.hold();
-    let gathered = gather(&mut body, declared as usize, limit, &mut prescanner, &mut hold).await;
+    let gathered = gather(&mut body, declared as usize, limit, &mut reader, &mut hold).await;
     let raw = match gathered {
         Ok(raw) => raw,
         Err(fault) => {
@@ -71,7 +78,10 @@ pub(super) async fn collect(
             return Err(fault);
         }
     };
-    let prescan = prescanner.map(|s| s.done(&raw)).unwrap_or_default();
+    let (prescan, beginnings) = match reader {
+        Some(reader) => (reader.prescanner.done(&raw), reader.beginnings),
+        None => (Prescan::default(), None),
+    };
     let coding = coding.looked_at(&raw);
     let for_text = hold.another();
     let raw = match raw {
@@ -88,11 +98,32 @@ pub(super) async fn collect(
         Coding::Opaque => None,
         _ => Box::pin(decode(raw.clone(), coding, limit, for_text)).await?,
     };
-    Ok(Collected { raw, text, prescan })
+    Ok(Collected {
+        raw,
+        text,
+        prescan,
+        beginnings,
+    })
 }
 
 pub(super) fn too_large(limit: usize) -> Fault {
     Fault::because(Code::BODY_TOO_LARGE, format!("the limit is {limit} bytes"))
+}
+
+/// Goes over a body while it arrives, and each piece is in the cache still.
+struct Reader {
+    prescanner: Prescanner,
+    beginnings: Option<Beginnings>,
+}
+
+impl Reader {
+    /// `text` is all that has arrived.
+    fn read(&mut self, text: &[u8]) {
+        self.prescanner.read(text);
+        if let Some(beginnings) = &mut self.beginnings {
+            beginnings.read(text);
+        }
+    }
 }
 
 /// All bytes of a body in one piece.
@@ -119,18 +150,18 @@ async fn gather(
     body: &mut Paced,
     declared: usize,
     limit: usize,
-    prescanner: &mut Option<Prescanner>,
+    reader: &mut Option<Reader>,
     hold: &mut Hold,
 ) -> Result<Gathered, Fault> {
     let Some(first) = next(body).await? else {
-        *prescanner = None;
+        *reader = None;
         return Ok(Gathered::Frame(Bytes::new()));
     };
     if first.len() > limit {
         return Err(too_large(limit));
     }
     let Some(second) = next(body).await? else {
-        *prescanner = None;
+        *reader = None;
         return Ok(Gathered::Frame(first));
     };
     hold.grow_to(first.len() + second.len()).await?;
@@ -150,8 +181,8 @@ async fn gather(
         }
         all.extend_from_slice(&bytes);
         drop(bytes);
-        if let Some(prescanner) = prescanner {
-            prescanner.read(&all);
+        if let Some(reader) = reader {
+            reader.read(&all);
         }
         piece = next(body).await?;
     }

@@ -89,16 +89,6 @@ pub fn onward(
     out
 }
 
-/// The headers of a request to upstream as they may be shown: the config's own values are left out, whatever their
-/// names.
-pub fn without_own_credentials(headers: &HeaderMap) -> HeaderMap {
-    let mut shown = headers.clone();
-    for value in shown.values_mut().filter(|value| value.is_sensitive()) {
-        *value = HeaderValue::from_static("[redacted:credential]");
-    }
-    shown
-}
-
 /// The config's key and headers for this upstream, in place of the agent's.
 fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, of: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {

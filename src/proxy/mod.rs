@@ -22,7 +22,6 @@ mod members;
 pub mod meter;
 pub mod out;
 mod pace;
-pub(crate) mod packed;
 mod reads;
 pub mod relay;
 pub mod route;
@@ -61,7 +60,6 @@ use self::headers::Sending;
 use self::meter::{EventHook, ExchangeMeter};
 use self::out::OutBody;
 use self::pace::Paced;
-use self::packed::Packed;
 use self::route::{Call, Route};
 use self::sealed::Sealed;
 use self::shelf::Shelf;
@@ -283,8 +281,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
     }
     meter.note(|e| e.status = response.status().as_u16());
     let shown = match recording.is_on() {
-        // Kept as long as the answer streams.
-        true => recording.gather_shown(&Packed::new(response.headers()).map()),
+        true => recording.gather_shown(response.headers()),
         false => Gather::default(),
     };
     response.map(|body| body.guarded(meter, shown, permit))
@@ -305,7 +302,9 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Paced) -> Response<Out
         ctx.meter.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored::run(&app, ctx, body)).await;
     }
-    match body::collect(&ctx.headers, body, app.config.limits.body_bytes, &app.bodies).await {
+    let beginnings = app.journal.beginnings();
+    let limit = app.config.limits.body_bytes;
+    match body::collect(&ctx.headers, body, limit, &app.bodies, beginnings).await {
         Ok(body) => {
             ctx.meter
                 .request_read(body.text.as_ref().unwrap_or(&body.raw).len() as u64);

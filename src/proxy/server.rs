@@ -58,6 +58,10 @@ const CROWDED: (usize, usize) = (3, 4);
 /// After a failed accept (out of file descriptors, mostly): time for connections to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call, and
+/// so would nearly every request's least rate (30 s) be, beside the pools' and connections' times.
+const TICK: Duration = Duration::from_secs(10);
+
 /// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
 pub(super) const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -171,9 +175,11 @@ impl Bound {
         let (open, closing) = watch::channel(());
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
+        let mut tick = tokio::time::interval(TICK);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
+                _ = tick.tick() => {}
                 accepted = self.listener.accept(), if connections.len() < self.most => match accepted {
                     Ok((stream, _)) => {
                         let (some, of) = CROWDED;

@@ -167,17 +167,17 @@ impl Metrics {
         r.register("baton_build", "The running version", version);
         r.register(
             "gen_ai_client_token_usage",
-            "Tokens of each upstream request; input includes cached tokens",
+            "Tokens by upstream request; input counts cached ones too",
             self.token_usage.clone(),
         );
         r.register(
             "gen_ai_server_time_to_first_token_seconds",
-            "Time from the last byte of the request to the first byte of upstream's answer",
+            "From the request's last byte to upstream's first",
             self.first_token.clone(),
         );
         r.register(
             "gen_ai_client_operation_duration_seconds",
-            "Time from the first byte of the request to the last byte of the response",
+            "From the request's first byte to the response's last",
             self.duration.clone(),
         );
         r.register(
@@ -185,7 +185,7 @@ impl Metrics {
             "Time in the proxy before the first upstream request",
             self.added.clone(),
         );
-        r.register("baton_open_exchanges", "Exchanges in progress", self.open.clone());
+        r.register("baton_open_exchanges", "Exchanges under way", self.open.clone());
         r.register(
             "baton_exchanges",
             "Exchanges by how they ended",
@@ -198,12 +198,12 @@ impl Metrics {
         );
         r.register(
             "baton_journal_dropped",
-            "Copies that the journal dropped or could not write",
+            "Copies that the journal did not take or could not write",
             self.journal_dropped.clone(),
         );
         r.register(
             "baton_traces_dropped",
-            "Exchanges whose spans the queue or the collector did not accept",
+            "Exchanges whose spans were not taken by the queue or the collector",
             self.traces_dropped.clone(),
         );
         r.register(
@@ -214,17 +214,17 @@ impl Metrics {
         for (name, help, sizes) in [
             (
                 "baton_handoff_prompt_bytes",
-                "Sizes of carry-over prompts",
+                "Carry-over prompts",
                 &self.handoff_prompt,
             ),
             (
                 "baton_handoff_before_bytes",
-                "Sizes of upstream requests in which a handoff fired",
+                "Upstream requests in which a handoff fired",
                 &self.handoff_before,
             ),
             (
                 "baton_handoff_after_bytes",
-                "Sizes of the first upstream requests after a handoff",
+                "Upstream requests right behind a handoff",
                 &self.handoff_after,
             ),
         ] {
@@ -234,7 +234,7 @@ impl Metrics {
             ("baton_legs", "Upstream requests", &self.legs),
             (
                 "baton_leg_retries",
-                "Retries of upstream requests after a handoff",
+                "Retries of requests after a handoff",
                 &self.leg_retries,
             ),
             (
@@ -254,7 +254,7 @@ impl Metrics {
             ),
             (
                 "baton_broken_up",
-                "Sentinel-like texts of the model that were escaped",
+                "Sentinel-like model texts broken up",
                 &self.broken_up,
             ),
             (

@@ -115,7 +115,7 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     assert!(tap.flush(LONG));
     drop(tap);
     let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
     let one_byte = Bounds {
         max_bytes: 1,
         max_age_ms: u64::MAX,
@@ -193,7 +193,7 @@ fn the_bound_holds_under_a_flood_log_included() {
 #[test]
 fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
-    let (tap, notes, load) = Tap::new(1 << 20, 1 << 20);
+    let (tap, notes, load) = Tap::new(1 << 20, 1 << 20, Key::new());
     let one = body(&[said("user", "y")]);
     // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
     for n in 0..40 {
@@ -218,7 +218,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     let conn = schema::make(dir.path()).unwrap();
     let keeper = Keeper {
-        archive: Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap(),
+        archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap(),
         notes,
         load,
         live: None,
@@ -238,7 +238,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     thread.join().unwrap();
     // And whoever still looks for room among exchanges under way finds those behind them.
     let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
     archive.begin_writing().unwrap();
     for n in 2_000..2_020 {
         archive
@@ -355,7 +355,7 @@ fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
 fn what_a_rolled_back_transaction_took_along_is_marked() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
     let one = body(&[said("user", "y")]);
     let begin = |n| note::Note::Begin(Box::new(begun(&id(n), "c", &one)));
     let end = |n| note::Note::End {
@@ -384,7 +384,7 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
 fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
     let end = note::Note::End {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,

@@ -14,7 +14,7 @@ use super::*;
 use crate::record::WireId;
 use crate::rewrite::{Change, Why};
 use crate::telemetry::{ExchangeEvent, Outcome};
-use crate::wire::{Call, Stop, Usage};
+use crate::wire::{self, Call, Stop, Usage, Wire};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -52,9 +52,10 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> Begun {
         upstream: "anthropic".to_owned(),
         route: "POST /v1/messages".to_owned(),
         model: Some("m".to_owned()),
-        headers,
+        headers: PackedHeaders::new(&headers),
         received: received.clone(),
         transcript: None,
+        beginnings: None,
     }
 }
 
@@ -76,7 +77,7 @@ fn leg_of(rope: &[Bytes], changes: &[Change]) -> SentLeg {
     headers.insert("accept-encoding", "identity".parse().unwrap());
     SentLeg {
         url: "https://api.example/v1/messages".to_owned(),
-        headers,
+        headers: PackedHeaders::new(&headers),
         rope: rope.to_vec(),
         changes: changes.to_vec(),
     }
@@ -181,6 +182,69 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
             ]
         })
         .collect()
+}
+
+/// Notes a request as the proxy does that has read it while it arrived.
+fn arrive(tap: &Tap, n: u32, received: &Bytes) -> String {
+    let id = id(n);
+    let mut beginnings = tap.beginnings().unwrap();
+    beginnings.read(received);
+    let view = wire::anthropic::Anthropic.read(received, Call::Generate).unwrap();
+    tap.exchange(&id).begin(|| Begun {
+        transcript: Some(Transcript {
+            list: view.list,
+            turns: view.turns.clone(),
+        }),
+        beginnings: Some(beginnings),
+        ..begun(&id, "c", received)
+    });
+    tap.end(&over(&id, "c", received.len(), &[]));
+    id
+}
+
+/// Bodies begin alike for some blocks and differ in what stands before, between or behind the messages; a turn more or
+/// less moves the ends of messages over the ends of blocks.
+#[test]
+fn bodies_that_begin_alike_are_kept_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = started(dir.path());
+    let mut bodies = Vec::new();
+    for turns in [40, 41, 44, 44, 43, 60] {
+        bodies.push(body(&talk(turns, 700)));
+    }
+    let whole = bodies[5].clone();
+    assert!(whole.len() > 6 * fast::BLOCK);
+    for at in [
+        9,
+        fast::BLOCK - 1,
+        fast::BLOCK,
+        3 * fast::BLOCK + 5,
+        whole.len() - 30,
+    ] {
+        let mut changed = whole.to_vec();
+        // A letter stays one wherever it stands.
+        let at = (at..).find(|at| changed[*at].is_ascii_lowercase()).unwrap();
+        changed[at] = if changed[at] == b'w' { b'v' } else { b'w' };
+        bodies.push(changed.into());
+        bodies.push(whole.clone());
+    }
+    let large =
+        json!({"model": "m", "messages": [said("user", &"l ".repeat(fast::BLOCK)), said("assistant", "b")]});
+    bodies.push(large.to_string().into());
+    bodies.push(large.to_string().into());
+    let ids: Vec<_> = (1..)
+        .zip(&bodies)
+        .map(|(n, body)| arrive(&tap, n, body))
+        .collect();
+    assert!(tap.flush(LONG));
+    let query = query(dir.path());
+    for (id, body) in ids.iter().zip(&bodies) {
+        let kept = query.body(id, Side::Received).unwrap().unwrap();
+        assert!(kept == *body, "{id}");
+        let kept = query.exchange(id).unwrap().unwrap().received.messages.len();
+        let sent: Value = serde_json::from_slice(body).unwrap();
+        assert_eq!(kept, sent["messages"].as_array().unwrap().len());
+    }
 }
 
 #[test]

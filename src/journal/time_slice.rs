@@ -1,0 +1,46 @@
+//! Background work in slices: after each one the processor is offered to the threads that serve streams.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Work between two offers: what a stream on the same core waits at most, but for one step that cannot be cut.
+const SLICE: Duration = Duration::from_micros(100);
+
+/// Bytes that are gone over between two looks at the clock: some microseconds where they are hashed, not more than a slice
+/// where they are searched for credentials.
+const LOOK_AFTER: usize = 16 << 10;
+
+/// What a step costs beside its bytes.
+const STEP: usize = 256;
+
+/// The present slice.
+pub(super) struct TimeSlice {
+    began: Instant,
+    bytes: usize,
+}
+
+impl TimeSlice {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            bytes: 0,
+        }
+    }
+
+    /// To be called after each small step, with the bytes that it went over.
+    pub(super) fn step(&mut self, bytes: usize) {
+        self.bytes += bytes + STEP;
+        if self.bytes > LOOK_AFTER {
+            self.look();
+        }
+    }
+
+    /// Looks at the clock.
+    pub(super) fn look(&mut self) {
+        self.bytes = 0;
+        if self.began.elapsed() > SLICE {
+            thread::yield_now();
+            self.began = Instant::now();
+        }
+    }
+}
