@@ -24,6 +24,8 @@ pub struct StreamMerge {
     /// Whether anything was shown that the bytes of an unread frame would contradict.
     committed: bool,
     failed: bool,
+    /// Whether any bytes of the present leg were passed on.
+    leg_shown: bool,
     /// What came last was kept back: a hidden call, or the end of a leg.
     withholding: bool,
     /// A frame was over the limit: bytes go by unread until the leg's end.
@@ -45,6 +47,7 @@ impl StreamMerge {
             logged: 0,
             committed: false,
             failed: false,
+            leg_shown: false,
             withholding: false,
             blind: false,
             frame_limit,
@@ -63,6 +66,12 @@ impl StreamMerge {
 
     /// Takes upstream's next bytes; appends what goes to the agent now.
     pub fn feed(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
+        let sent = out.len();
+        self.take(chunk, out);
+        self.leg_shown |= out.len() > sent;
+    }
+
+    fn take(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) {
         if self.blind {
             out.push(chunk);
             return;
@@ -175,6 +184,7 @@ impl StreamMerge {
             return;
         }
         let data = self.framing.data(&rest);
+        let sent = out.len();
         if crate::text::json::whole(&data).is_ok() {
             let framed = Bytes::from([&rest[..], self.framing.terminator()].concat());
             let mut passed = Vec::new();
@@ -184,6 +194,7 @@ impl StreamMerge {
         } else if self.framing != Framing::JsonArray || !matches!(&data[..], b"" | b"]") {
             out.push(rest);
         }
+        self.leg_shown |= out.len() > sent;
     }
 
     fn remember(&mut self, bytes: Bytes) {
@@ -204,6 +215,11 @@ impl StreamMerge {
     /// Whether the leg's own last event was seen.
     pub fn leg_ended(&self) -> bool {
         self.dialect.report().ended
+    }
+
+    /// Whether any bytes of the present leg were passed on.
+    pub fn leg_shown(&self) -> bool {
+        self.leg_shown
     }
 
     /// Whether the stream cannot be read any further, nor passed on as it is.
@@ -239,12 +255,19 @@ impl StreamMerge {
     pub fn next_leg(&mut self) {
         self.framer = Framer::of(self.framing, self.frame_limit);
         self.committed = true;
+        self.failed = false;
+        self.leg_shown = false;
         self.log = Some(Vec::new());
         self.logged = 0;
         self.blind = false;
         // Nothing of this leg was shown yet.
         self.withholding = true;
         self.dialect.next_leg();
+    }
+
+    /// The present leg failed before anything of it was shown: the agent is told nothing of it, nor what it cost.
+    pub fn forget_leg(&mut self) {
+        self.dialect.forget_leg();
     }
 
     /// The response begins with a leg whose sentinel was shown in a response that broke off.

@@ -1,13 +1,19 @@
-//! One response to the agent out of one or more legs: read a leg, hide our call, judge what it came to.
+//! One response to the agent out of one or more legs: read a leg, hide our call, judge what it came to, say what is to
+//! be done.
 //!
-//! Knows frames and a wire's dialect. Does no IO: bytes go in, bytes and a verdict come out; who writes the
+//! Knows frames and a wire's dialect. Does no IO: bytes and events go in, bytes and actions come out; who writes the
 //! handoff and sends the next leg is the proxy's business.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod machine;
+#[cfg(test)]
+mod machine_tests;
 mod merge;
+mod retry;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
+pub use machine::{Action, Behind, Close, Course, Effect, Event, NOTHING_SAID, NextLeg, Opening, Terms};
 pub use merge::StreamMerge;
 pub use verdict::{Circumstances, Refused, Verdict, judge, place_beside};

@@ -35,6 +35,10 @@ impl Dialect for Reads {
         self.0.next_leg();
     }
 
+    fn forget_leg(&mut self) {
+        self.0.forget_leg();
+    }
+
     fn open_with(&mut self, text: String) {
         self.0.open_with(text);
     }

@@ -153,6 +153,9 @@ pub trait Dialect: Send {
     /// Frames that follow belong to another leg; its opening is swallowed.
     fn next_leg(&mut self);
 
+    /// The present leg failed before anything of it was shown: it counts for nothing, its tokens neither.
+    fn forget_leg(&mut self);
+
     /// The first leg of this response is a later one: the frames' own opening is shown, then `text`.
     fn open_with(&mut self, text: String);
 

@@ -143,6 +143,13 @@ impl Dialect for Stream {
         self.spelling.forget();
     }
 
+    fn forget_leg(&mut self) {
+        self.report = LegReport::default();
+        self.counters = Counters::default();
+        self.block = Block::None;
+        (self.delta, self.stop) = (None, None);
+    }
+
     fn open_with(&mut self, text: String) {
         self.opening = Some(text);
     }

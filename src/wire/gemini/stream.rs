@@ -155,6 +155,13 @@ impl Dialect for Stream {
         self.spelling.forget();
     }
 
+    fn forget_leg(&mut self) {
+        self.report = LegReport::default();
+        self.counters = Counters::default();
+        self.run = Run::None;
+        self.end = None;
+    }
+
     fn open_with(&mut self, text: String) {
         self.opening = Some(text);
     }

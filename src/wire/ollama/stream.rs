@@ -213,6 +213,11 @@ impl Dialect for Stream {
         self.spelling.forget();
     }
 
+    fn forget_leg(&mut self) {
+        self.report = LegReport::default();
+        self.end = None;
+    }
+
     fn open_with(&mut self, text: String) {
         self.opening = Some(text);
     }

@@ -138,6 +138,12 @@ impl Dialect for Stream {
         self.spelling.forget();
     }
 
+    fn forget_leg(&mut self) {
+        self.report = LegReport::default();
+        self.counters = Counters::default();
+        self.ends = Ends::default();
+    }
+
     fn open_with(&mut self, text: String) {
         self.opening = Some(text);
     }

@@ -159,6 +159,13 @@ impl Dialect for Stream {
         self.spelling.forget();
     }
 
+    fn forget_leg(&mut self) {
+        self.report = LegReport::default();
+        self.usage = None;
+        self.slots.clear();
+        (self.end, self.done) = (None, None);
+    }
+
     fn open_with(&mut self, text: String) {
         self.opening = Some(text);
     }

@@ -1,0 +1,459 @@
+//! The course of one answer to the agent, leg after leg: events go in, actions come out.
+//!
+//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver reads
+//! the legs, performs the effects one at a time, shows texts, and reports what came of it.
+//!
+//! ```text
+//! leg ended ─► judge ─┬► end
+//!                     ├► fire: write the handoff ─► say its sentinel ─► send the next leg, or end (stop mode)
+//!                     ├► mixed: write the pairs ─► end
+//!                     └► answer the call: write the pair ─► say its mark ─► send the model's own turn and the answer
+//! leg failed before anything of it was shown ─► send it again after a pause, or end behind what was shown
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::retry::Tries;
+use super::verdict::{Circumstances, Refused, Verdict, judge, place_beside};
+use crate::record::{HandoffId, Place};
+use crate::wire::{Ending, LegReport, Stop};
+
+/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
+/// it is refused.
+pub const NOTHING_SAID: &str = "(The session goes on.)";
+
+/// What holds for the whole answer.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// The first leg's circumstances.
+    pub first: Circumstances,
+    /// Whether the response ends at a handoff.
+    pub stops: bool,
+    /// Whether a later request may go on from the response by its id alone.
+    pub goes_on_by_id: bool,
+    /// How often one later leg is sent again.
+    pub retries: u32,
+    /// The handoff that the agent's request is cut at.
+    pub active: Option<HandoffId>,
+    /// The request is a repeated one: the response begins with this handoff's sentinel, and the first leg is the one
+    /// behind it.
+    pub opening: Option<Opening>,
+}
+
+/// The handoff behind which a repeated request goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// Its id.
+    pub id: HandoffId,
+    /// Its preamble and carry-over prompt, as elements.
+    pub head: String,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The leg's own end was seen.
+    LegEnded(LegReport),
+    /// The leg's bytes are over without its end.
+    LegTruncated {
+        /// What it came to.
+        report: LegReport,
+        /// Whether anything of it was shown.
+        shown: bool,
+        /// Whether its last frames were kept from the agent.
+        withheld: bool,
+    },
+    /// The leg cannot be read to its end.
+    LegBroken {
+        /// Whether anything of it was shown.
+        shown: bool,
+        /// Whether another try may do better.
+        retry: bool,
+    },
+    /// The handoff is durable.
+    HandoffWritten {
+        /// Its id.
+        id: HandoffId,
+        /// Its preamble and carry-over prompt, as elements.
+        head: String,
+        /// What is shown of it.
+        sentinel: String,
+    },
+    /// The hidden call and its answer are durable, and the model can be asked to go on.
+    CallAnswered {
+        /// What is shown in the call's place.
+        mark: String,
+        /// The elements to append: the model's own turn, and the answer.
+        more: String,
+    },
+    /// What was to be written is written: pairs, or an id.
+    Written,
+    /// What was to be written is not, or the model cannot be asked.
+    NotWritten,
+    /// Upstream has begun to answer the leg that was sent.
+    LegBegun,
+    /// The leg that was sent was not answered with a leg.
+    LegRefused {
+        /// Whether another try may do better.
+        retry: bool,
+        /// The pause that upstream asked for.
+        pause: Option<Duration>,
+    },
+    /// The agent has left.
+    AgentGone,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Show a text of ours behind all that was shown.
+    Say(String),
+    /// Do this, and report what came of it; nothing else is asked for until then.
+    Perform(Effect),
+    /// End the response.
+    End(Close),
+    /// End it where upstream's bytes ended: nothing is added.
+    EndAsItIs,
+    /// Break it off, so that the agent does not take it for whole.
+    BreakOff,
+}
+
+/// What needs the store or upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Write a handoff: `HandoffWritten` or `NotWritten`.
+    WriteHandoff {
+        /// Carry-over prompt, normalised.
+        prompt: String,
+        /// Why, in the model's words.
+        reason: Option<String>,
+        /// The handoff that is active so far.
+        parent: Option<HandoffId>,
+    },
+    /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that can
+    /// be found again: `Written` or `NotWritten`.
+    WritePairs(Vec<(Refused, Option<Place>)>),
+    /// Write a hidden call that stands alone with its answer, and tell what asks the model to go on behind it:
+    /// `CallAnswered` or `NotWritten`.
+    AnswerCall(Refused),
+    /// Write what stands behind the id that the agent knows the response by: `Written` or `NotWritten`.
+    WriteId {
+        /// That id.
+        shown: String,
+        /// What stands behind it.
+        behind: Behind,
+    },
+    /// Send a later leg: `LegBegun` or `LegRefused`.
+    Send {
+        /// Its request.
+        leg: NextLeg,
+        /// How long to wait before.
+        pause: Duration,
+        /// Tries of this leg that have failed.
+        failed: u32,
+    },
+}
+
+impl Effect {
+    /// What is reported where it could not be begun.
+    pub fn not_done(&self) -> Event {
+        match self {
+            Self::Send { .. } => Event::LegRefused {
+                retry: false,
+                pause: None,
+            },
+            _ => Event::NotWritten,
+        }
+    }
+}
+
+/// What upstream goes on from when the agent names the response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Behind {
+    /// Another response.
+    Response(String),
+    /// None: the response ended at this handoff.
+    Handoff(HandoffId),
+}
+
+/// The request of a later leg.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NextLeg {
+    /// Preamble and carry-over prompt of the handoff that it starts behind; `None`: the first leg's own cut.
+    pub head: Option<String>,
+    /// Elements to append.
+    pub more: Vec<String>,
+    /// The handoff that was shown last.
+    pub behind: Option<HandoffId>,
+}
+
+/// How the response ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Close {
+    /// As the last leg ended.
+    Own,
+    /// As the last leg ended, but without the call.
+    WithoutCall,
+    /// Behind a text of ours, by a normal stop. The next request will be about as large as this leg's.
+    Stopped(NextLeg),
+    /// Behind a sentinel, because this next leg could not be had.
+    Lost(NextLeg),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// A leg is read.
+    Reading,
+    /// A leg is on its way.
+    Sending,
+    WritingHandoff,
+    WritingPairs,
+    AnsweringCall,
+    /// The last thing before the end.
+    WritingId(Close),
+    Over,
+}
+
+/// One answer to the agent.
+#[derive(Debug)]
+pub struct Course {
+    state: State,
+    actions: VecDeque<Action>,
+    terms: Terms,
+    now: Circumstances,
+    /// The leg that ended last.
+    report: LegReport,
+    /// What the present leg was made of.
+    leg: NextLeg,
+    tries: Tries,
+    /// Whether the present leg is one that was sent here.
+    later: bool,
+    /// Whether anything of ours was shown.
+    said: bool,
+    /// Upstream's id of the first leg: the one that the agent knows.
+    first_id: Option<String>,
+}
+
+impl Course {
+    /// The first leg is being read.
+    pub fn new(mut terms: Terms) -> Self {
+        let leg = match terms.opening.take() {
+            Some(Opening { id, head }) => NextLeg {
+                head: Some(head),
+                more: Vec::new(),
+                behind: Some(id),
+            },
+            None => NextLeg::default(),
+        };
+        Self {
+            state: State::Reading,
+            actions: VecDeque::new(),
+            now: std::mem::take(&mut terms.first),
+            report: LegReport::default(),
+            said: leg.behind.is_some(),
+            leg,
+            tries: Tries::new(terms.retries),
+            later: false,
+            first_id: None,
+            terms,
+        }
+    }
+
+    /// The next thing to do, if there is any before the next event.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether the present leg is one that this machine asked for.
+    pub fn is_later_leg(&self) -> bool {
+        self.later
+    }
+
+    /// Takes in what happened. An event that nothing was done for is ignored.
+    pub fn handle_event(&mut self, event: Event) {
+        match (&self.state, event) {
+            (_, Event::AgentGone) => {
+                self.actions.clear();
+                self.state = State::Over;
+            }
+            (State::Reading, Event::LegEnded(report)) => self.leg_ended(report),
+            (
+                State::Reading,
+                Event::LegTruncated {
+                    report,
+                    shown,
+                    withheld,
+                },
+            ) => {
+                self.leg_truncated(&report, shown, withheld);
+            }
+            (State::Reading, Event::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
+            (State::WritingHandoff, Event::HandoffWritten { id, head, sentinel }) => {
+                self.hand_over(id, head, sentinel);
+            }
+            (State::AnsweringCall, Event::CallAnswered { mark, more }) => {
+                self.say(mark);
+                self.leg.more.push(more);
+                self.now.asked += 1;
+                self.send_next();
+            }
+            // Not written, so not shown: the turn ends as if the call had not been made.
+            (State::WritingHandoff | State::AnsweringCall, Event::NotWritten) => {
+                self.close(Close::WithoutCall);
+            }
+            // A call beside the agent's own is hidden either way, and its turn goes on.
+            (State::WritingPairs, Event::Written | Event::NotWritten) => self.close(Close::Own),
+            (State::WritingId(close), Event::Written | Event::NotWritten) => {
+                let close = close.clone();
+                self.over(Action::End(close));
+            }
+            (State::Sending, Event::LegBegun) => self.state = State::Reading,
+            (State::Sending, Event::LegRefused { retry, pause }) => self.failed(retry, pause),
+            _ => {}
+        }
+    }
+
+    fn leg_ended(&mut self, report: LegReport) {
+        let verdict = judge(&report, &self.now);
+        self.first_id.get_or_insert_with(|| report.id.clone());
+        self.report = report;
+        match verdict {
+            Verdict::End(Ending::WithoutCall) => self.close(Close::WithoutCall),
+            Verdict::End(_) => self.close(Close::Own),
+            Verdict::Fire { prompt, reason } => {
+                let parent = self.leg.behind.or(self.terms.active);
+                let effect = Effect::WriteHandoff {
+                    prompt,
+                    reason,
+                    parent,
+                };
+                self.perform(State::WritingHandoff, effect);
+            }
+            Verdict::Mixed(all) => {
+                let placed = all.into_iter().map(|refused| {
+                    let place = place_beside(&self.report, &refused.call);
+                    (refused, place)
+                });
+                let effect = Effect::WritePairs(placed.collect());
+                self.perform(State::WritingPairs, effect);
+            }
+            Verdict::AskAgain(refused) => self.perform(State::AnsweringCall, Effect::AnswerCall(refused)),
+        }
+    }
+
+    /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
+    fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
+        let told = report.stop == Stop::Error && shown;
+        if told || !withheld && !self.later && self.leg.behind.is_none() {
+            self.over(Action::EndAsItIs);
+        } else {
+            self.leg_broken(shown, true);
+        }
+    }
+
+    fn leg_broken(&mut self, shown: bool, retry: bool) {
+        if self.later && !shown {
+            self.failed(retry, None);
+        } else {
+            self.over(Action::BreakOff);
+        }
+    }
+
+    /// The sentinel is shown, and the next leg starts behind the handoff.
+    fn hand_over(&mut self, id: HandoffId, head: String, sentinel: String) {
+        self.say(sentinel);
+        self.leg = NextLeg {
+            head: Some(head),
+            more: Vec::new(),
+            behind: Some(id),
+        };
+        self.now.legs += 1;
+        self.now.pending = None;
+        self.now.asked = 0;
+        if self.terms.stops {
+            return self.end(Close::Stopped(self.leg.clone()));
+        }
+        self.send_next();
+    }
+
+    fn send_next(&mut self) {
+        self.tries = Tries::new(self.terms.retries);
+        self.send(Duration::ZERO);
+    }
+
+    fn send(&mut self, pause: Duration) {
+        self.later = true;
+        let effect = Effect::Send {
+            leg: self.leg.clone(),
+            pause,
+            failed: self.tries.failed(),
+        };
+        self.perform(State::Sending, effect);
+    }
+
+    /// A try of the present leg has failed, and nothing of it was shown.
+    fn failed(&mut self, retry: bool, pause: Option<Duration>) {
+        match self.tries.fail(pause).filter(|_| retry) {
+            Some(pause) => self.send(pause),
+            None => self.lost(),
+        }
+    }
+
+    /// The next leg cannot be had: the response ends behind what was shown. Behind a sentinel the agent is told to go on,
+    /// where its wire has a word for it; behind an answered call alone it is the person's turn.
+    fn lost(&mut self) {
+        let leg = self.leg.clone();
+        self.end(match leg.behind {
+            Some(_) => Close::Lost(leg),
+            None => Close::Stopped(leg),
+        });
+    }
+
+    /// Ends with what the last leg said.
+    fn close(&mut self, close: Close) {
+        if self.report.leaves_unfit(self.said) {
+            self.say(NOTHING_SAID.to_owned());
+        }
+        self.end(close);
+    }
+
+    /// What stands behind the response's id is written down before the agent can name it.
+    fn end(&mut self, close: Close) {
+        let Some(behind) = self.behind(&close) else {
+            return self.over(Action::End(close));
+        };
+        let shown = self.first_id.clone().unwrap_or_default();
+        self.perform(State::WritingId(close), Effect::WriteId { shown, behind });
+    }
+
+    /// What stands behind the id that the agent knows the response by, where that is not the same response.
+    fn behind(&self, close: &Close) -> Option<Behind> {
+        let shown = self.first_id.as_deref().unwrap_or_default();
+        if !self.terms.goes_on_by_id || shown.is_empty() {
+            return None;
+        }
+        match (close, self.leg.behind) {
+            (Close::Stopped(_) | Close::Lost(_), Some(handoff)) => Some(Behind::Handoff(handoff)),
+            _ => {
+                let last = &self.report.id;
+                (!last.is_empty() && last != shown).then(|| Behind::Response(last.clone()))
+            }
+        }
+    }
+
+    fn say(&mut self, text: String) {
+        self.said = true;
+        self.actions.push_back(Action::Say(text));
+    }
+
+    fn perform(&mut self, state: State, effect: Effect) {
+        self.state = state;
+        self.actions.push_back(Action::Perform(effect));
+    }
+
+    fn over(&mut self, last: Action) {
+        self.state = State::Over;
+        self.actions.push_back(last);
+    }
+}

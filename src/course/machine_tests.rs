@@ -1,0 +1,394 @@
+//! Whatever happens, in whatever order: the course of an answer ends, and never does what it must not.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::{Action, Behind, Circumstances, Close, Course, Effect, Event, NOTHING_SAID, Opening, Terms};
+use crate::limits;
+use crate::record::Answer;
+use crate::wire::{HiddenCall, LegReport, Stop};
+
+const STOPS: [Stop; 7] = [
+    Stop::Open,
+    Stop::Done,
+    Stop::Calls,
+    Stop::Truncated,
+    Stop::Refused,
+    Stop::Paused,
+    Stop::Error,
+];
+
+const ARGUMENTS: [&str; 4] = [
+    r#"{"prompt":"p"}"#,
+    r#"{"prompt":" "}"#,
+    "{",
+    r#"{"prompt":"q","reason":"r"}"#,
+];
+
+fn report(hidden: &[usize], calls: usize, stop: Stop, id: usize) -> LegReport {
+    let hidden = hidden.iter().map(|&a| HiddenCall {
+        id: "h".into(),
+        arguments: ARGUMENTS[a].into(),
+        complete: true,
+        ..HiddenCall::default()
+    });
+    LegReport {
+        hidden: hidden.collect(),
+        calls: (0..calls).map(|i| (format!("c{i}"), i)).collect(),
+        parts: calls,
+        stop,
+        ended: true,
+        id: ["", "a", "b"][id].into(),
+        ..LegReport::default()
+    }
+}
+
+fn reports() -> impl Strategy<Value = LegReport> {
+    let hidden = proptest::collection::vec(0..ARGUMENTS.len(), 0..3);
+    let stop =
+        prop_oneof![2 => Just(Stop::Done), 4 => Just(Stop::Calls), 1 => proptest::sample::select(&STOPS[..])];
+    let calls = prop_oneof![4 => Just(0usize), 1 => Just(2)];
+    (hidden, calls, stop, 0usize..3).prop_map(|(hidden, calls, stop, id)| report(&hidden, calls, stop, id))
+}
+
+/// Any event, whether anything was done for it or not.
+fn events() -> impl Strategy<Value = Event> {
+    let ids = (0u128..4).prop_map(Uuid::from_u128);
+    prop_oneof![
+        6 => reports().prop_map(Event::LegEnded),
+        1 => (reports(), any::<bool>(), any::<bool>())
+            .prop_map(|(report, shown, withheld)| Event::LegTruncated { report, shown, withheld }),
+        2 => (prop::bool::weighted(0.2), any::<bool>()).prop_map(|(shown, retry)| Event::LegBroken { shown, retry }),
+        4 => ids.prop_map(|id| Event::HandoffWritten {
+            id,
+            head: id.to_string(),
+            sentinel: format!("sentinel {id}"),
+        }),
+        4 => (0..9).prop_map(|n| Event::CallAnswered {
+            mark: format!("mark {n}"),
+            more: format!("more {n}"),
+        }),
+        2 => Just(Event::Written),
+        1 => Just(Event::NotWritten),
+        6 => Just(Event::LegBegun),
+        2 => any::<bool>().prop_map(|retry| Event::LegRefused { retry, pause: None }),
+        1 => Just(Event::AgentGone),
+    ]
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    let opening = proptest::option::of(Just(Opening {
+        id: Uuid::from_u128(7),
+        head: "head".into(),
+    }));
+    (0usize..4, 1u32..5, 0u32..3, any::<[bool; 4]>(), opening).prop_map(
+        |(messages, max_chain, retries, [stops, by_id, pending, structured], opening)| Terms {
+            first: Circumstances {
+                messages,
+                legs: 1 + u32::from(opening.is_some()),
+                max_chain,
+                asked: 0,
+                pending: pending.then(|| ("pending".into(), None)),
+                structured,
+            },
+            stops,
+            goes_on_by_id: by_id,
+            retries,
+            active: None,
+            opening,
+        },
+    )
+}
+
+/// A driver that does as it is told, and looks at what it is told to do.
+struct Watcher {
+    course: Course,
+    /// What is awaited: an effect's end, or a leg's.
+    doing: Option<Effect>,
+    reading: bool,
+    /// Texts that may be shown: what they stand for is written.
+    written: Vec<String>,
+    said: Vec<String>,
+    sent: u32,
+    over: Option<Action>,
+    gone: bool,
+}
+
+impl Watcher {
+    fn new(terms: Terms) -> Self {
+        Self {
+            course: Course::new(terms),
+            doing: None,
+            reading: true,
+            written: vec![NOTHING_SAID.to_owned()],
+            said: Vec::new(),
+            sent: 0,
+            over: None,
+            gone: false,
+        }
+    }
+
+    /// Whether something was done that this event tells the end of.
+    fn fits(&self, event: &Event) -> bool {
+        match (&self.doing, event) {
+            _ if self.over.is_some() || self.gone => false,
+            (_, Event::AgentGone) => true,
+            (None, Event::LegEnded(_) | Event::LegTruncated { .. } | Event::LegBroken { .. }) => self.reading,
+            (Some(Effect::WriteHandoff { .. }), Event::HandoffWritten { .. } | Event::NotWritten) => true,
+            (Some(Effect::AnswerCall(_)), Event::CallAnswered { .. } | Event::NotWritten) => true,
+            (Some(Effect::WritePairs(_) | Effect::WriteId { .. }), Event::Written | Event::NotWritten) => {
+                true
+            }
+            (Some(Effect::Send { .. }), Event::LegBegun | Event::LegRefused { .. }) => true,
+            _ => false,
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        let fits = self.fits(&event);
+        if fits {
+            self.reading = matches!(event, Event::LegBegun);
+            self.doing = None;
+        }
+        match &event {
+            Event::HandoffWritten { sentinel, .. } if fits => self.written.push(sentinel.clone()),
+            Event::CallAnswered { mark, .. } if fits => self.written.push(mark.clone()),
+            Event::AgentGone => self.gone = true,
+            _ => {}
+        }
+        self.course.handle_event(event);
+        let mut acted = false;
+        while let Some(action) = self.course.poll_action() {
+            acted = true;
+            assert!(!self.gone, "the agent has gone, and {action:?} is asked for");
+            assert!(self.over.is_none(), "it is over, and {action:?} is asked for");
+            assert!(self.doing.is_none(), "two things at once: {action:?}");
+            self.act(action);
+        }
+        assert!(fits || !acted, "nothing was done that this could be the end of");
+        let waits = self.doing.is_some() || self.reading;
+        assert!(
+            waits || self.over.is_some() || self.gone,
+            "nothing is awaited, and it is not over"
+        );
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Say(text) => {
+                assert!(self.written.contains(&text), "said before it was written: {text}");
+                self.said.push(text);
+            }
+            Action::Perform(effect) => {
+                assert!(!self.reading, "a leg is being read, and {effect:?} is asked for");
+                self.sent += u32::from(matches!(effect, Effect::Send { .. }));
+                self.doing = Some(effect);
+            }
+            over => self.over = Some(over),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1024))]
+
+    /// Any event at any time.
+    #[test]
+    fn nothing_is_done_twice_or_too_early(
+        terms in terms(),
+        events in proptest::collection::vec(events(), 1..60),
+    ) {
+        let mut watcher = Watcher::new(terms);
+        for event in events {
+            watcher.happens(event);
+        }
+    }
+
+    /// A driver that goes on as long as it is told to comes to an end, whatever comes of each effect.
+    #[test]
+    fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
+        let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);
+        let mut watcher = Watcher::new(terms);
+        let likely = |watcher: &Watcher| match &watcher.doing {
+            Some(Effect::WriteHandoff { .. }) => Event::HandoffWritten {
+                id: Uuid::from_u128(9),
+                head: "head".into(),
+                sentinel: "sentinel 9".into(),
+            },
+            Some(Effect::AnswerCall(_)) => Event::CallAnswered {
+                mark: "mark 9".into(),
+                more: "more".into(),
+            },
+            Some(Effect::Send { failed, .. }) => match failed % 2 {
+                0 => Event::LegRefused { retry: true, pause: None },
+                _ => Event::LegBegun,
+            },
+            Some(_) => Event::Written,
+            None => Event::LegEnded(report(&[watcher.sent as usize % 2], 0, Stop::Calls, 1)),
+        };
+        let mut drawn = seed.iter().cycle();
+        for step in 0..2000 {
+            if watcher.over.is_some() {
+                break;
+            }
+            let event = drawn.next().filter(|e| step % 3 == 0 && watcher.fits(e) && !matches!(e, Event::AgentGone));
+            let event = event.cloned().unwrap_or_else(|| likely(&watcher));
+            watcher.happens(event);
+        }
+        prop_assert!(watcher.over.is_some(), "{:?}", watcher.course);
+        prop_assert!(watcher.sent <= bound, "{} legs, {bound} at most", watcher.sent);
+    }
+}
+
+/// The actions up to the next event.
+fn after(course: &mut Course, event: Event) -> Vec<Action> {
+    course.handle_event(event);
+    std::iter::from_fn(|| course.poll_action()).collect()
+}
+
+fn ordinary() -> Terms {
+    Terms {
+        first: Circumstances {
+            messages: 3,
+            legs: 1,
+            max_chain: 8,
+            ..Circumstances::default()
+        },
+        goes_on_by_id: true,
+        retries: 1,
+        ..Terms::default()
+    }
+}
+
+fn written(id: u128) -> Event {
+    Event::HandoffWritten {
+        id: Uuid::from_u128(id),
+        head: format!("head {id}"),
+        sentinel: format!("sentinel {id}"),
+    }
+}
+
+#[test]
+fn a_handoff_is_written_then_shown_then_gone_on_behind() {
+    let mut course = Course::new(ordinary());
+    let fires = Event::LegEnded(report(&[0], 0, Stop::Calls, 1));
+    let parent = |id| Effect::WriteHandoff {
+        prompt: "p".into(),
+        reason: None,
+        parent: id,
+    };
+    assert_eq!(after(&mut course, fires.clone()), [Action::Perform(parent(None))]);
+    let shown = after(&mut course, written(1));
+    assert_eq!(shown[0], Action::Say("sentinel 1".into()));
+    let [_, Action::Perform(Effect::Send { leg, pause, failed })] = &shown[..] else {
+        panic!("{shown:?}")
+    };
+    assert_eq!(
+        (leg.head.as_deref(), leg.behind),
+        (Some("head 1"), Some(Uuid::from_u128(1)))
+    );
+    assert!(pause.is_zero() && *failed == 0);
+    assert_eq!(after(&mut course, Event::LegBegun), []);
+    // The next one follows from it.
+    assert_eq!(
+        after(&mut course, fires),
+        [Action::Perform(parent(Some(Uuid::from_u128(1))))]
+    );
+}
+
+#[test]
+fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
+    let refused = |retry| Event::LegRefused { retry, pause: None };
+    // Behind a sentinel.
+    let mut course = Course::new(ordinary());
+    after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 1)));
+    let sent = after(&mut course, written(1));
+    let Some(Action::Perform(Effect::Send { leg, .. })) = sent.last().cloned() else {
+        panic!("{sent:?}")
+    };
+    let again = after(&mut course, refused(true));
+    assert!(
+        matches!(&again[..], [Action::Perform(Effect::Send { failed: 1, .. })]),
+        "{again:?}"
+    );
+    let id = Effect::WriteId {
+        shown: "a".into(),
+        behind: Behind::Handoff(Uuid::from_u128(1)),
+    };
+    assert_eq!(after(&mut course, refused(true)), [Action::Perform(id)]);
+    assert_eq!(
+        after(&mut course, Event::NotWritten),
+        [Action::End(Close::Lost(leg))]
+    );
+
+    // Behind an answered call alone it is a normal stop.
+    let mut course = Course::new(ordinary());
+    after(&mut course, Event::LegEnded(report(&[1], 0, Stop::Calls, 1)));
+    let (mark, more) = ("mark".to_owned(), "more".to_owned());
+    after(&mut course, Event::CallAnswered { mark, more });
+    let ended = after(&mut course, refused(false));
+    assert!(
+        matches!(&ended[..], [Action::End(Close::Stopped(leg))] if leg.more == ["more"]),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
+    let broken = |shown| Event::LegBroken { shown, retry: true };
+    for (shown, again) in [(false, true), (true, false)] {
+        let mut course = Course::new(ordinary());
+        after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 1)));
+        after(&mut course, written(1));
+        after(&mut course, Event::LegBegun);
+        let actions = after(&mut course, broken(shown));
+        assert_eq!(
+            matches!(&actions[..], [Action::Perform(Effect::Send { failed: 1, .. })]),
+            again
+        );
+        assert_eq!(actions == [Action::BreakOff], !again);
+    }
+    // The first leg is the agent's to ask for again.
+    assert_eq!(
+        after(&mut Course::new(ordinary()), broken(false)),
+        [Action::BreakOff]
+    );
+}
+
+#[test]
+fn what_is_not_written_is_not_shown() {
+    let mut course = Course::new(ordinary());
+    after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 0)));
+    let said = [Action::Say(NOTHING_SAID.into()), Action::End(Close::WithoutCall)];
+    assert_eq!(after(&mut course, Event::NotWritten), said);
+
+    let mut course = Course::new(ordinary());
+    let pairs = after(&mut course, Event::LegEnded(report(&[0], 2, Stop::Calls, 0)));
+    let [Action::Perform(Effect::WritePairs(all))] = &pairs[..] else {
+        panic!("{pairs:?}")
+    };
+    assert!(all[0].0.answer == Answer::Queued && all[0].1.is_some());
+    assert_eq!(after(&mut course, Event::NotWritten), [Action::End(Close::Own)]);
+}
+
+#[test]
+fn in_stop_mode_the_answer_ends_behind_the_sentinel() {
+    let mut course = Course::new(Terms {
+        stops: true,
+        ..ordinary()
+    });
+    after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 1)));
+    let actions = after(&mut course, written(1));
+    assert!(
+        matches!(
+            &actions[..],
+            [Action::Say(_), Action::Perform(Effect::WriteId { .. })]
+        ),
+        "{actions:?}"
+    );
+    let ended = after(&mut course, Event::Written);
+    assert!(
+        matches!(&ended[..], [Action::End(Close::Stopped(leg))] if leg.behind.is_some()),
+        "{ended:?}"
+    );
+}

@@ -1,0 +1,61 @@
+//! When a later leg is sent again: its tries, and the pauses between them.
+
+use std::time::Duration;
+
+/// The first pause; it doubles with each try.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Longest pause. What upstream asks for beyond it is no pause any more: the response ends with its sentinel,
+/// and the agent's next request goes on.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with an
+/// error under a status of success.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tries {
+    failed: u32,
+    retries: u32,
+}
+
+impl Tries {
+    /// Of a leg that may be sent again so often.
+    pub(super) fn new(retries: u32) -> Self {
+        Self { failed: 0, retries }
+    }
+
+    /// Tries that failed.
+    pub(super) fn failed(self) -> u32 {
+        self.failed
+    }
+
+    /// Another one failed, and upstream may have asked for a pause. Returns the pause before the next one, if there is to be
+    /// one.
+    pub(super) fn fail(&mut self, asked: Option<Duration>) -> Option<Duration> {
+        let pause = asked.unwrap_or_else(|| backoff(self.failed));
+        self.failed += 1;
+        (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)
+    }
+}
+
+fn backoff(attempt: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(2u32.saturating_pow(attempt))
+        .min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_are_counted_together_and_pauses_grow() {
+        let mut tries = Tries::new(3);
+        let asked = Some(Duration::ZERO);
+        assert_eq!(tries.fail(None), Some(FIRST_PAUSE));
+        assert_eq!(tries.fail(asked), asked);
+        assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
+        assert_eq!(tries.fail(None), None);
+        assert_eq!(Tries::new(0).fail(None), None);
+        assert_eq!(Tries::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+    }
+}
