@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http::{Response, StatusCode, header, response::Parts};
 
-use super::legs::{self, Tries};
 use super::prepare::{Prepared, body_hash};
 use super::whole::Asked;
 use super::{is_model_call, shaped, stream, whole};
@@ -26,7 +25,6 @@ use crate::rewrite::{Cut, Rewritten};
 use crate::session::{AnswerId, Live};
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
-use crate::text::splice;
 use crate::wire::{Framing, LegReport, Watch};
 
 /// One agent request and everything its legs share.
@@ -443,16 +441,6 @@ impl Exchange {
         self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[])
     }
 
-    /// About how many tokens a later leg has.
-    pub(super) fn tokens_of(&self, head: Option<&str>, more: &[String]) -> u64 {
-        splice::len(&self.leg(head, more, None).rope) as u64 / crate::limits::BYTES_PER_TOKEN
-    }
-
-    /// About how many tokens the next request of this conversation will have.
-    pub(super) fn next_input(&self, handoff: &Handoff) -> u64 {
-        splice::len(&self.fresh(&handoff.head).rope) as u64 / crate::limits::BYTES_PER_TOKEN
-    }
-
     /// The sentinel as it is shown.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
@@ -483,16 +471,6 @@ impl Exchange {
             });
             e.broken_up += u32::try_from(broken_up).unwrap_or_default();
         });
-    }
-
-    /// Sends a leg until it is answered well or may not be tried any more.
-    pub(super) async fn persist(
-        &self,
-        leg: &Rewritten,
-        streamed: bool,
-        tries: &mut Tries,
-    ) -> Option<(Parts, UpstreamBody)> {
-        legs::persist(self, leg, streamed, tries).await
     }
 }
 

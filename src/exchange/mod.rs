@@ -1,14 +1,14 @@
 //! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent.
 //!
 //! ```text
-//! prepare (which conversation, pin? tool? pairs?) ─► legs (send, try again) ─► stream | whole (hide, sentinel, next leg)
+//! prepare (which conversation, pin? tool? pairs?) ─► answer (send) ─► stream | whole (drive the course) ◄─► effects (write, send a later leg)
 //! ```
 
 mod answer;
+mod effects;
 mod flattened;
 mod heavy;
 mod left_out;
-mod legs;
 mod own;
 mod pieces;
 mod prepare;

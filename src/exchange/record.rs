@@ -5,13 +5,12 @@ use uuid::Uuid;
 use super::answer::Exchange;
 use super::prepare::Active;
 use super::{heavy, now_ms};
-use crate::course::{Refused, place_beside};
+use crate::course::{Behind, Refused};
 use crate::record::{CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
 use crate::rewrite::{flattened, left_out};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
 use crate::text::splice;
-use crate::wire::{Ending, LegReport};
 
 /// Marks a response behind which nothing of upstream's stands, but a handoff.
 const HANDOFF: &str = "handoff:";
@@ -93,50 +92,37 @@ impl Exchange {
         })
     }
 
-    /// Writes the pairs of a mixed batch, each beside its sibling.
-    pub(super) async fn write_beside(&self, all: Vec<Refused>, report: &LegReport) -> Result<(), StoreError> {
-        let refused = all.iter().filter(|r| r.answer.is_error()).count();
-        let pairs = all.into_iter().filter_map(|r| {
-            let place = place_beside(report, &r.call)?;
-            Some(self.pair(Uuid::now_v7(), r, place))
-        });
+    /// Writes the pairs of a mixed batch, each beside its sibling; those without a place are left out.
+    pub(super) async fn write_beside(&self, all: Vec<(Refused, Option<Place>)>) -> Result<(), StoreError> {
+        let refused = all.iter().filter(|(call, _)| call.answer.is_error()).count();
+        let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
+        let pairs = placed.map(|(call, place)| self.pair(Uuid::now_v7(), call, place));
         let pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
         self.ctx
             .meter
             .note(|e| e.refused_calls += u32::try_from(refused).unwrap_or_default());
+        self.write_pairs(pairs).await
+    }
+
+    /// The pair of a refused call; its id is the aside's.
+    pub(super) fn aside(&self, refused: Refused) -> Result<HiddenPair, StoreError> {
+        self.ctx.meter.note(|e| e.refused_calls += 1);
+        self.pair(Uuid::now_v7(), refused, Place::Aside)
+    }
+
+    /// Writes pairs; when this has returned, what stands for them may be shown.
+    pub(super) async fn write_pairs(&self, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
         self.app.sessions.add_pairs(self.live()?, pairs, now_ms()).await
     }
 
-    /// Writes the pair of a refused call; its id is the aside's.
-    pub(super) async fn write_aside(&self, refused: Refused) -> Result<HiddenPair, StoreError> {
-        let pair = self.pair(Uuid::now_v7(), refused, Place::Aside)?;
-        self.ctx.meter.note(|e| e.refused_calls += 1);
-        self.app
-            .sessions
-            .add_pairs(self.live()?, vec![pair.clone()], now_ms())
-            .await?;
-        Ok(pair)
-    }
-
-    /// What stands behind the id that the agent knows the response by, on wires that can go on from it.
-    pub(super) fn behind(&self, ending: Ending, shown: Option<&Handoff>, last: String) -> Option<String> {
-        if !self.prepared.wire.goes_on_by_id() {
-            return None;
-        }
-        match (ending, shown) {
-            (Ending::Stopped { .. } | Ending::Lost { .. }, Some(handoff)) => {
-                Some(format!("{HANDOFF}{}", handoff.id))
-            }
-            _ => Some(last).filter(|id| !id.is_empty()),
-        }
-    }
-
-    /// Writes that down. Without it a request that goes on by the id fails upstream, and says so.
-    pub(super) async fn write_id(&self, shown: &str, behind: &str) {
+    /// Writes what stands behind the id that the agent knows the response by.
+    pub(super) async fn write_id(&self, shown: &str, behind: Behind) -> Result<(), StoreError> {
+        let behind = match behind {
+            Behind::Response(id) => id,
+            Behind::Handoff(id) => format!("{HANDOFF}{id}"),
+        };
         let store = self.app.sessions.store();
-        if let Err(error) = store.put_response_id(&self.ctx.principal, shown, behind).await {
-            tracing::error!(exchange = self.ctx.id, %error, "the response's id was not written");
-        }
+        store.put_response_id(&self.ctx.principal, shown, &behind).await
     }
 
     fn pair(&self, id: Uuid, refused: Refused, place: Place) -> Result<HiddenPair, StoreError> {

@@ -33,6 +33,16 @@ pub enum StreamFault {
     Undecodable(String),
 }
 
+impl StreamFault {
+    /// Whether another answer to the same request may be read to its end.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Silent(_) | Self::Closed(_) => true,
+            Self::TooLong(_) | Self::Undecodable(_) => false,
+        }
+    }
+}
+
 impl std::fmt::Display for StreamFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
