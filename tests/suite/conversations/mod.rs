@@ -308,8 +308,15 @@ impl Run {
         let log = std::mem::take(&mut self.desk.script().log);
         let limits = (MAX_CHAIN, RETRIES as usize);
         let agent = self.talks[who].agent();
-        let outcome = oracle::replay(agent, &mut self.talks[who].view, repeat, &log, stream, limits)
-            .map_err(|e| format!("{e}\nheard {} {}", heard.status, heard.text()))?;
+        let outcome = oracle::replay(
+            agent,
+            &mut self.talks[who].view,
+            repeat,
+            &log,
+            (stream, heard.broken),
+            limits,
+        )
+        .map_err(|e| format!("{e}\nheard {} {}", heard.status, heard.text()))?;
         for request in &seen {
             is_the_agents_own(self.tongue.transcript, body, &request.body)?;
         }

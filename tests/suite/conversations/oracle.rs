@@ -181,13 +181,14 @@ pub struct Exchange {
     answered: usize,
 }
 
-/// Replays an exchange. `repeat`: it repeats a request that broke off behind this prompt's sentinel.
+/// Replays an exchange. `repeat`: it repeats a request that broke off behind this prompt's sentinel. `broke`: the answer,
+/// streamed or not, was broken off.
 pub fn replay(
     agent: Agent,
     view: &mut View,
     repeat: Option<&str>,
     log: &[(Vec<Item>, Reply)],
-    streamed: bool,
+    (streamed, broke): (bool, bool),
     (max_chain, retries): (u32, usize),
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
@@ -224,6 +225,11 @@ pub fn replay(
         let ended = match &reply.fault {
             Some(Fault::Status { status, .. }) if i == 0 => Some(x.broken(Ended::Status(*status))),
             Some(Fault::Status { .. }) => {
+                tries += 1;
+                (tries > retries).then(|| x.lost())
+            }
+            // Of a later leg nothing was shown where it is sent again, or where the answer ends without it.
+            Some(_) if streamed && i > 0 && !(last && broke) => {
                 tries += 1;
                 (tries > retries).then(|| x.lost())
             }

@@ -310,7 +310,11 @@ pub async fn keep_alive(side: Side) {
 pub async fn repeat_after_a_broken_stream(side: Side) {
     let stage = Stage::new(
         side,
-        [handoff(), fresh().fault(Fault::CutAfterEvents(1)), fresh()],
+        [
+            handoff(),
+            fresh().deltas(1).fault(Fault::CutAfterEvents(6)),
+            fresh(),
+        ],
     )
     .await;
     let heard = stage.send(&stage.history(), true).await;

@@ -4,6 +4,7 @@
 //! A wire is a row of `sides`, a feature a function in `cells`. `openai_chat` and `ollama` have no counting: their
 //! APIs have no such call.
 
+mod both_ways;
 mod cells;
 pub mod ears;
 pub mod sides;

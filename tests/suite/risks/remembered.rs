@@ -170,7 +170,7 @@ async fn a_neighbours_handoff_during_a_look_up(side: Side) {
 
 /// Two conversations open alike, and the answers of both break off behind their sentinels.
 async fn answers_that_break_off_at_once(side: Side) {
-    let cut = || fresh().fault(Fault::CutAfterEvents(1));
+    let cut = || fresh().deltas(1).fault(Fault::CutAfterEvents(6));
     let stage = Stage::new(side, [handoff(), cut(), handoff(), cut(), fresh(), fresh()]).await;
     let mine = stage.history();
     let neighbours = [&stage.history()[..2], &[stage.user("Hand over.")]].concat();
