@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
+use super::framing::Framing;
 use super::spelling::Pass;
-use super::{Ending, Framing};
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,6 +114,54 @@ impl LegReport {
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
         dropped && (self.unfit || (self.parts == 0 && !said))
     }
+}
+
+/// What is looked for in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watch {
+    /// Whether calls of the tool are ours to hide: it was we who offered it.
+    pub hide: bool,
+    /// Bytes of a hidden call's arguments that are collected.
+    pub held_bytes: usize,
+}
+
+/// What a model said in one leg, kept so that it can be asked again.
+#[derive(Debug, Clone)]
+pub enum Spoken {
+    /// The stream's frames, as they came.
+    Stream(Vec<Bytes>),
+    /// The reply's body.
+    Reply(Bytes),
+}
+
+/// A leg of an exchange that is answered in one piece.
+#[derive(Debug, Clone)]
+pub struct Leg {
+    /// Upstream's body.
+    pub body: Bytes,
+    /// What was found in it.
+    pub report: LegReport,
+    /// A sentinel or aside to be shown behind it.
+    pub then: Option<String>,
+}
+
+/// How a response ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As the last leg ended.
+    Own,
+    /// As the last leg ended, but without the call: it asked for no tool.
+    WithoutCall,
+    /// After the sentinel (stop mode); the input side of usage is what the next request will send.
+    Stopped {
+        /// Estimated input tokens of the next request.
+        next_input: u64,
+    },
+    /// After the sentinel, because the next leg could not be had.
+    Lost {
+        /// Estimated input tokens of the next request.
+        next_input: u64,
+    },
 }
 
 /// A wire's stream machine: frames of one leg after another go in, what the agent may see comes out.

@@ -18,6 +18,7 @@ use crate::text::splice::Edit;
 mod anchor;
 mod anchored;
 pub mod anthropic;
+mod api;
 pub mod error;
 pub mod framer;
 pub mod framing;
@@ -34,34 +35,15 @@ pub mod view;
 mod walk;
 
 pub use anchored::CallMemo;
+pub use api::{AskAgain, Compose, Replies, Streams};
 pub use error::{Errors, OwnError, tells_error};
 pub use framing::Framing;
-pub use leg::{Dialect, HiddenCall, LegReport, Stop, Usage};
+pub use leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Stop, Usage, Watch};
 pub use said::{Said, Shape};
 pub use spelling::Pass;
-pub use view::{Anatomy, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, View};
-
-/// What a request asks for, as far as a rewrite cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Call {
-    /// A model's answer.
-    Generate,
-    /// The size of a request: rewritten like the real one, so that the number is honest.
-    Count,
-    /// A compaction by the provider: cut, but never tooled.
-    Compact,
-}
-
-/// Why a body is relayed as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
-    /// Not JSON at this offset.
-    NotJson(usize),
-    /// JSON, and not of the shape this wire has.
-    OtherShape,
-    /// A key that a rewrite would touch stands there twice: parsers disagree on which one counts.
-    RepeatedKey,
-}
+pub use view::{
+    Anatomy, Call, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, Unread, View,
+};
 
 /// The wire of that id.
 pub fn wire(id: WireId) -> &'static dyn Wire {
@@ -84,17 +66,12 @@ pub const WIRES: &[&dyn Wire] = &[
 ];
 
 /// What differs from API to API in a request, a stream and a reply. All of it is pure.
-pub trait Wire: Errors + Send + Sync + 'static {
+pub trait Wire: Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 'static {
     /// Which one it is.
     fn id(&self) -> WireId;
 
     /// The provider as OpenTelemetry's conventions spell it (`gen_ai.provider.name`).
     fn provider(&self) -> &'static str;
-
-    /// How streams are framed where the request does not say.
-    fn framing(&self) -> Framing {
-        Framing::Sse
-    }
 
     /// Indexes a request body of which `prescan` is known.
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread>;
@@ -234,37 +211,9 @@ pub trait Wire: Errors + Send + Sync + 'static {
         pair: &HiddenPair,
     ) -> Vec<Edit>;
 
-    /// The messages that ask the model again after a refused call: its own message as it streamed it, then
-    /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
-    /// further ones are left out.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>;
-
-    /// The machine that reads this wire's streams.
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect>;
-
-    /// Reads a reply that came in one piece.
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport>;
-
-    /// The same with its calls named by where the transcript will have them, behind the request `view`.
-    fn reply_to(&self, _view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        self.reply(body, watch)
-    }
-
-    /// Joins the replies of an exchange's legs into the one the agent gets. `opening` is a sentinel shown in
-    /// front of them all: the first leg is a later one.
-    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
-
-    /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes;
-
     /// Whether a later request may go on from a response by its id alone.
     fn goes_on_by_id(&self) -> bool {
         false
-    }
-
-    /// A reply with what it echoes of the request as the agent asked it.
-    fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
-        reply
     }
 }
 
@@ -289,52 +238,4 @@ fn find_by_id<W: Wire + ?Sized>(
         let part = anatomy.call(&view.body, id)?;
         Some((turn, anatomy, part))
     })
-}
-
-/// What is looked for in a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watch {
-    /// Whether calls of the tool are ours to hide: it was we who offered it.
-    pub hide: bool,
-    /// Bytes of a hidden call's arguments that are collected.
-    pub held_bytes: usize,
-}
-
-/// What a model said in one leg, kept so that it can be asked again.
-#[derive(Debug, Clone)]
-pub enum Spoken {
-    /// The stream's frames, as they came.
-    Stream(Vec<Bytes>),
-    /// The reply's body.
-    Reply(Bytes),
-}
-
-/// A leg of an exchange that is answered in one piece.
-#[derive(Debug, Clone)]
-pub struct Leg {
-    /// Upstream's body.
-    pub body: Bytes,
-    /// What was found in it.
-    pub report: LegReport,
-    /// A sentinel or aside to be shown behind it.
-    pub then: Option<String>,
-}
-
-/// How a response ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// As the last leg ended.
-    Own,
-    /// As the last leg ended, but without the call: it asked for no tool.
-    WithoutCall,
-    /// After the sentinel (stop mode); the input side of usage is what the next request will send.
-    Stopped {
-        /// Estimated input tokens of the next request.
-        next_input: u64,
-    },
-    /// After the sentinel, because the next leg could not be had.
-    Lost {
-        /// Estimated input tokens of the next request.
-        next_input: u64,
-    },
 }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::Framing;
+use super::framing::Framing;
 use crate::limits::BYTES_PER_TOKEN;
 
 /// What an answer of our own says.

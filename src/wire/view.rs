@@ -7,6 +7,28 @@ use bytes::Bytes;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
+/// What a request asks for, as far as a rewrite cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// A model's answer.
+    Generate,
+    /// The size of a request: rewritten like the real one, so that the number is honest.
+    Count,
+    /// A compaction by the provider: cut, but never tooled.
+    Compact,
+}
+
+/// Why a body is relayed as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// Not JSON at this offset.
+    NotJson(usize),
+    /// JSON, and not of the shape this wire has.
+    OtherShape,
+    /// A key that a rewrite would touch stands there twice: parsers disagree on which one counts.
+    RepeatedKey,
+}
+
 /// An agent's request, indexed.
 #[derive(Debug, Clone)]
 pub struct View {

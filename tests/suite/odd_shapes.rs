@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use baton_proxy::course::StreamMerge;
 use baton_proxy::record::WireId;
 use baton_proxy::rewrite::Reading;
+use baton_proxy::wire::Replies;
 use baton_proxy::wire::{self, Call, Ending, Leg, Spoken, Watch, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};

@@ -1,18 +1,21 @@
 //! An answer of our own as an Anthropic message, whole or streamed. Grammar: WIRE.md, section 2.3.
 
+use super::Anthropic;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{Said, Shape, sse};
+use crate::wire::{Compose, Said, Shape, View, sse};
 
-pub(super) fn compose(said: &Said<'_>, shape: Shape) -> Bytes {
-    let text = json::quote(said.text);
-    match shape {
-        Shape::Whole => {
-            let content = format!(r#"{{"type":"text","text":{text}}}"#);
-            message(said, &content, r#""end_turn""#, said.output()).into()
+impl Compose for Anthropic {
+    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        let text = json::quote(said.text);
+        match shape {
+            Shape::Whole => {
+                let content = format!(r#"{{"type":"text","text":{text}}}"#);
+                message(said, &content, r#""end_turn""#, said.output()).into()
+            }
+            Shape::Stream(_) => stream(said, &text).concat().into(),
         }
-        Shape::Stream(_) => stream(said, &text).concat().into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Anthropic Messages (`/v1/messages`, `/v1/messages/count_tokens`). Facts: WIRE.md, section 2.
 
+mod ask_again;
 mod compose;
 mod error;
 mod reply;
@@ -9,10 +10,7 @@ mod usage;
 
 use bytes::Bytes;
 
-use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
-    Wire,
-};
+use super::{Anatomy, Call, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -80,25 +78,5 @@ impl Wire for Anthropic {
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         request::put_aside(view, turn, anatomy, part, mark, pair)
-    }
-
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-        reply::ask_again(spoken, pairs)
-    }
-
-    fn dialect(&self, _view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(watch))
-    }
-
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch)
-    }
-
-    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-        compose::compose(said, shape)
-    }
-
-    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-        reply::join(legs, opening, ending)
     }
 }

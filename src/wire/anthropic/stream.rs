@@ -1,5 +1,6 @@
 //! Anthropic's streams: one message to the agent, however many legs it has. Grammar: WIRE.md, section 2.3.
 
+use super::Anthropic;
 use bytes::Bytes;
 
 use super::usage::{self, Counters};
@@ -10,10 +11,16 @@ use crate::tools::TOOL_NAME;
 use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, Watch, sse};
+use crate::wire::{Ending, Streams, View, Watch, sse};
+
+impl Streams for Anthropic {
+    fn dialect(&self, _view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(Stream::new(watch))
+    }
+}
 
 /// Where the stream is.
-pub(super) struct Stream {
+struct Stream {
     watch: Watch,
     leg: usize,
     report: LegReport,
@@ -197,7 +204,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(watch: Watch) -> Self {
+    fn new(watch: Watch) -> Self {
         Self {
             watch,
             leg: 0,

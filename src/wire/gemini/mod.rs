@@ -3,6 +3,7 @@
 //!
 //! Model and streaming are said by the path: whoever calls sets `facts.model` and `facts.stream`.
 
+mod ask_again;
 mod chunk;
 mod compose;
 mod error;
@@ -21,16 +22,13 @@ mod tests;
 use bytes::Bytes;
 
 use self::pairs::Contents;
-use super::{
-    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
-    Wire,
-};
+use super::{Anatomy, Call, CallMemo, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
-use crate::wire::{Ending, anchored};
+use crate::wire::anchored;
 
 /// The wire.
 pub struct Gemini;
@@ -118,30 +116,5 @@ impl Wire for Gemini {
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         pairs::put_aside(view, turn, anatomy, part, mark, pair)
-    }
-
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-        reply::ask_again(spoken, pairs)
-    }
-
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        let place = anchored::place_of_answer(Contents, view);
-        Box::new(stream::Stream::new(watch, place))
-    }
-
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch, 0)
-    }
-
-    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch, anchored::place_of_answer(Contents, view))
-    }
-
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-        compose::compose(view, said, shape)
-    }
-
-    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-        reply::join(legs, opening, ending)
     }
 }

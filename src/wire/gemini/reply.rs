@@ -1,24 +1,23 @@
-//! Gemini's replies in one piece: read, joined, and told back to the model.
+//! Gemini's replies in one piece: read, and joined.
 
+use super::Gemini;
 use bytes::Bytes;
 
 use super::chunk::{self, Chunk, NO_PARTS, raw};
-use super::pairs;
+use super::pairs::Contents;
 use super::request::text_part;
 use super::run;
 use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
-use crate::record::HiddenPair;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::wire::anchor::{Anchors, Place};
-use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
 use crate::wire::view::{self, PartKind};
-use crate::wire::{Ending, Leg, Spoken, Watch};
+use crate::wire::{Ending, Leg, Replies, View, Watch, anchored};
 
 /// `place` is where the transcript will have the reply.
-pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
+fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
     let text: &[u8] = body;
     let chunk = Chunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
@@ -79,52 +78,62 @@ fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-    let Some(last) = legs.last() else {
-        return Bytes::new();
-    };
-    let read: Option<Vec<Chunk>> = legs.iter().map(|l| Chunk::read(&l.body)).collect();
-    let Some(read) = read else {
-        return last.body.clone();
-    };
-    let (Some(first_chunk), Some(chunk)) = (read.first(), read.last()) else {
-        return Bytes::new();
-    };
-    let mut parts: Vec<String> = opening.map(text_part).into_iter().collect();
-    let mut before = 0;
-    for (leg, chunk) in legs.iter().zip(&read) {
-        before = parts.len();
-        parts.extend(visible(leg, chunk));
-        parts.extend(leg.then.as_deref().map(text_part));
+impl Replies for Gemini {
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        read(body, watch, 0)
     }
-    let list = if parts.is_empty() {
-        NO_PARTS.to_owned()
-    } else {
-        format!("[{}]", parts.join(","))
-    };
-    let all: Vec<_> = legs
-        .iter()
-        .zip(&read)
-        .map(|(l, c)| counters(&l.body, c))
-        .collect();
-    // The last leg's reply with the first one's identity: what is not named here is the last one's own.
-    let text: &[u8] = &last.body;
-    let mut edits = vec![chunk.with_parts(text, &list)];
-    let ours = matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. });
-    if let Some(reason) = chunk.finish.filter(|_| ours) {
-        edits.push(Edit::replace(reason, r#""STOP""#));
+
+    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        read(body, watch, anchored::place_of_answer(Contents, view))
     }
-    if let Some(usage) = usage_now(&all, ending) {
-        edits.extend(chunk.with(text, "usageMetadata", usage));
-    }
-    edits.extend(grounding(text, chunk, before));
-    if legs.len() > 1 {
-        for key in ["responseId", "modelVersion"] {
-            let own = first_chunk.get(&legs[0].body, key).map(|v| raw(&legs[0].body, v));
-            edits.extend(own.and_then(|own| chunk.with(text, key, own)));
+
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        let Some(last) = legs.last() else {
+            return Bytes::new();
+        };
+        let read: Option<Vec<Chunk>> = legs.iter().map(|l| Chunk::read(&l.body)).collect();
+        let Some(read) = read else {
+            return last.body.clone();
+        };
+        let (Some(first_chunk), Some(chunk)) = (read.first(), read.last()) else {
+            return Bytes::new();
+        };
+        let mut parts: Vec<String> = opening.map(text_part).into_iter().collect();
+        let mut before = 0;
+        for (leg, chunk) in legs.iter().zip(&read) {
+            before = parts.len();
+            parts.extend(visible(leg, chunk));
+            parts.extend(leg.then.as_deref().map(text_part));
         }
+        let list = if parts.is_empty() {
+            NO_PARTS.to_owned()
+        } else {
+            format!("[{}]", parts.join(","))
+        };
+        let all: Vec<_> = legs
+            .iter()
+            .zip(&read)
+            .map(|(l, c)| counters(&l.body, c))
+            .collect();
+        // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+        let text: &[u8] = &last.body;
+        let mut edits = vec![chunk.with_parts(text, &list)];
+        let ours = matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. });
+        if let Some(reason) = chunk.finish.filter(|_| ours) {
+            edits.push(Edit::replace(reason, r#""STOP""#));
+        }
+        if let Some(usage) = usage_now(&all, ending) {
+            edits.extend(chunk.with(text, "usageMetadata", usage));
+        }
+        edits.extend(grounding(text, chunk, before));
+        if legs.len() > 1 {
+            for key in ["responseId", "modelVersion"] {
+                let own = first_chunk.get(&legs[0].body, key).map(|v| raw(&legs[0].body, v));
+                edits.extend(own.and_then(|own| chunk.with(text, key, own)));
+            }
+        }
+        splice::flat(splice::splice(&last.body, edits))
     }
-    splice::flat(splice::splice(&last.body, edits))
 }
 
 /// What the last leg's grounding says of parts by their number, `by` parts further on.
@@ -154,44 +163,4 @@ fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
         Ending::Own | Ending::WithoutCall => usage::merged(all),
         Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(usage::stopped(all, next_input)),
     }
-}
-
-/// The model's own message, as it said it, then the results of its calls.
-pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-    let parts = match spoken {
-        Spoken::Reply(body) => told(std::iter::once(&body[..]), pairs),
-        Spoken::Stream(frames) => {
-            let data: Vec<_> = frames.iter().map(|f| payload(f)).collect();
-            told(data.iter().map(|d| &d[..]), pairs)
-        }
-    };
-    let results: Vec<_> = pairs.iter().map(pairs::result).collect();
-    Some(format!(
-        r#"{{"role":"model","parts":[{}]}},{{"role":"user","parts":[{}]}}"#,
-        parts.join(","),
-        results.join(",")
-    ))
-}
-
-/// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
-fn told<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec<String> {
-    let mut parts = Vec::new();
-    // Whether arguments of our call still follow, in parts without a name.
-    let mut open = false;
-    for data in chunks {
-        let Some(chunk) = Chunk::read(data) else { continue };
-        for piece in chunk.pieces(data) {
-            if piece.is_empty_text() && piece.signature.is_none() {
-                continue;
-            }
-            let more = open && piece.call.is_some() && piece.name.is_none();
-            let hidden = piece.is_ours(data);
-            open = (more || hidden) && run::goes_on(data, &piece);
-            if !hidden && !more {
-                parts.push(raw(data, piece.part.span));
-            }
-        }
-    }
-    parts.extend(pairs.iter().map(|p| p.call.clone()));
-    parts
 }

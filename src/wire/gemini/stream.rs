@@ -1,5 +1,8 @@
 //! Gemini's streams: one response to the agent, however many legs it has. Grammar: WIRE.md, section 5.3.
 
+use super::Gemini;
+use super::pairs::Contents;
+use crate::wire::anchored;
 use bytes::Bytes;
 
 use super::chunk::{self, Chunk, NO_PARTS};
@@ -16,10 +19,17 @@ use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::PartKind;
-use crate::wire::{Ending, Framing, Watch, sse};
+use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
+
+impl Streams for Gemini {
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        let place = anchored::place_of_answer(Contents, view);
+        Box::new(Stream::new(watch, place))
+    }
+}
 
 /// Where the stream is.
-pub(super) struct Stream {
+struct Stream {
     watch: Watch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
@@ -194,7 +204,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(watch: Watch, place: Place) -> Self {
+    fn new(watch: Watch, place: Place) -> Self {
         Self {
             watch,
             framing: Framing::Sse,

@@ -1,27 +1,32 @@
 //! An answer of our own as a chat response, whole or as the lines of a stream.
 
+use super::Ollama;
 use bytes::Bytes;
 
 use crate::text::json;
 use crate::wire::said::rfc3339;
-use crate::wire::{Said, Shape};
+use crate::wire::{Compose, Said, Shape, View};
 
-pub(super) fn compose(said: &Said<'_>, shape: Shape) -> Bytes {
-    let line = |text: &str, rest: &str| {
-        format!(
-            r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
-            json::quote(said.model),
-            rfc3339(said.seconds())
-        )
-    };
-    let end = format!(
-        r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
-        said.input(),
-        said.output()
-    );
-    let text = json::quote(said.text);
-    match shape {
-        Shape::Whole => line(&text, &end).into(),
-        Shape::Stream(_) => format!("{}\n{}\n", line(&text, r#""done":false"#), line(r#""""#, &end)).into(),
+impl Compose for Ollama {
+    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        let line = |text: &str, rest: &str| {
+            format!(
+                r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
+                json::quote(said.model),
+                rfc3339(said.seconds())
+            )
+        };
+        let end = format!(
+            r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
+            said.input(),
+            said.output()
+        );
+        let text = json::quote(said.text);
+        match shape {
+            Shape::Whole => line(&text, &end).into(),
+            Shape::Stream(_) => {
+                format!("{}\n{}\n", line(&text, r#""done":false"#), line(r#""""#, &end)).into()
+            }
+        }
     }
 }

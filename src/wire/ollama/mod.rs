@@ -1,6 +1,7 @@
 //! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing.
 //! Facts: WIRE.md, section 6. Ollama's other chat paths speak other providers' wires.
 
+mod ask_again;
 mod compose;
 mod error;
 mod pairs;
@@ -15,16 +16,13 @@ mod tests;
 use bytes::Bytes;
 
 use self::pairs::Messages;
-use super::{
-    Anatomy, Call, CallMemo, Dialect, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
-    Wire,
-};
+use super::{Anatomy, Call, CallMemo, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
-use crate::wire::{Ending, Framing, anchored};
+use crate::wire::anchored;
 
 /// The wire.
 pub struct Ollama;
@@ -36,10 +34,6 @@ impl Wire for Ollama {
 
     fn provider(&self) -> &'static str {
         "ollama"
-    }
-
-    fn framing(&self) -> Framing {
-        Framing::Lines
     }
 
     fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
@@ -113,30 +107,5 @@ impl Wire for Ollama {
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         pairs::put_aside(view, turn, anatomy, part, mark, pair)
-    }
-
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-        reply::ask_again(spoken, pairs)
-    }
-
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        let place = anchored::place_of_answer(Messages, view);
-        Box::new(stream::Stream::new(watch, place))
-    }
-
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch, 0)
-    }
-
-    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch, anchored::place_of_answer(Messages, view))
-    }
-
-    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-        compose::compose(said, shape)
-    }
-
-    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-        reply::join(legs, opening, ending)
     }
 }

@@ -1,22 +1,21 @@
-//! Ollama's replies in one piece: read, joined, and told back to the model.
+//! Ollama's replies in one piece: read, and joined.
 
+use super::Ollama;
 use bytes::Bytes;
 
-use super::pairs;
+use super::pairs::Messages;
 use super::request::{is_ours, traits};
 use super::stream::{Line, hidden};
 use super::usage;
 use crate::mark::escape::{self, Escaper};
-use crate::record::HiddenPair;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::anchor::{Anchors, Place};
-use crate::wire::framing::payload;
 use crate::wire::leg::LegReport;
-use crate::wire::{Ending, Leg, Spoken, Watch};
+use crate::wire::{Ending, Leg, Replies, View, Watch, anchored};
 
 /// `place` is where the transcript will have the reply.
-pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
+fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
     let text: &[u8] = body;
     let line = Line::read(text)?;
     line.message?;
@@ -44,23 +43,23 @@ pub(super) fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport
     Some(report)
 }
 
-fn calls(text: &[u8], line: &Line) -> Vec<Span> {
+pub(super) fn calls(text: &[u8], line: &Line) -> Vec<Span> {
     line.calls.map_or(Vec::new(), |c| json::elements(text, c))
 }
 
-fn raw(text: &[u8], span: Span) -> String {
+pub(super) fn raw(text: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(text)).into_owned()
 }
 
 /// What the legs said, one behind the other.
 #[derive(Default)]
-struct Said {
-    content: String,
-    thinking: String,
-    calls: Vec<String>,
+pub(super) struct Message {
+    pub(super) content: String,
+    pub(super) thinking: String,
+    pub(super) calls: Vec<String>,
 }
 
-impl Said {
+impl Message {
     fn take(&mut self, leg: &Leg, line: &Line) {
         let text: &[u8] = &leg.body;
         let hides = !leg.report.hidden.is_empty();
@@ -73,7 +72,7 @@ impl Said {
         self.calls.extend(visible.map(|c| raw(text, c)));
     }
 
-    fn members(&self) -> String {
+    pub(super) fn members(&self) -> String {
         let mut out = format!(r#""role":"assistant","content":{}"#, json::quote(&self.content));
         if !self.thinking.is_empty() {
             out.push_str(&format!(r#","thinking":{}"#, json::quote(&self.thinking)));
@@ -85,37 +84,47 @@ impl Said {
     }
 }
 
-pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-    let Some(last) = legs.last() else {
-        return Bytes::new();
-    };
-    let text: &[u8] = &last.body;
-    let Some(line) = Line::read(text) else {
-        return last.body.clone();
-    };
-    let mut said = Said {
-        content: opening.unwrap_or_default().to_owned(),
-        ..Said::default()
-    };
-    for leg in legs {
-        if let Some(line) = Line::read(&leg.body) {
-            said.take(leg, &line);
-        }
-        said.content.push_str(leg.then.as_deref().unwrap_or_default());
+impl Replies for Ollama {
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        read(body, watch, 0)
     }
-    // The last leg's reply: what is not named here is its own.
-    let told = format!("{{{}}}", said.members());
-    let mut edits: Vec<Edit> = line.message.map(|m| Edit::replace(m, told)).into_iter().collect();
-    let output = |legs: &[Leg]| legs.iter().map(|l| l.report.usage.output).sum::<u64>();
-    match ending {
-        Ending::Own | Ending::WithoutCall => {
-            edits.extend(usage::summed(text, line.root, output(&legs[..legs.len() - 1])));
-        }
-        Ending::Stopped { next_input } | Ending::Lost { next_input } => {
-            edits.extend(stopped(text, line.root, output(legs), next_input));
-        }
+
+    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        read(body, watch, anchored::place_of_answer(Messages, view))
     }
-    splice::flat(splice::splice(&last.body, edits))
+
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        let Some(last) = legs.last() else {
+            return Bytes::new();
+        };
+        let text: &[u8] = &last.body;
+        let Some(line) = Line::read(text) else {
+            return last.body.clone();
+        };
+        let mut message = Message {
+            content: opening.unwrap_or_default().to_owned(),
+            ..Message::default()
+        };
+        for leg in legs {
+            if let Some(line) = Line::read(&leg.body) {
+                message.take(leg, &line);
+            }
+            message.content.push_str(leg.then.as_deref().unwrap_or_default());
+        }
+        // The last leg's reply: what is not named here is its own.
+        let own = format!("{{{}}}", message.members());
+        let mut edits: Vec<Edit> = line.message.map(|m| Edit::replace(m, own)).into_iter().collect();
+        let output = |legs: &[Leg]| legs.iter().map(|l| l.report.usage.output).sum::<u64>();
+        match ending {
+            Ending::Own | Ending::WithoutCall => {
+                edits.extend(usage::summed(text, line.root, output(&legs[..legs.len() - 1])));
+            }
+            Ending::Stopped { next_input } | Ending::Lost { next_input } => {
+                edits.extend(stopped(text, line.root, output(legs), next_input));
+            }
+        }
+        splice::flat(splice::splice(&last.body, edits))
+    }
 }
 
 fn stopped(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
@@ -128,30 +137,4 @@ fn stopped(text: &[u8], root: Span, output: u64, next_input: u64) -> Vec<Edit> {
         set("prompt_eval_count", next_input.to_string()),
         set("eval_count", output.to_string()),
     ]
-}
-
-/// The model's own message, as it said it, then the results of its calls.
-pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-    let pieces: Vec<Vec<u8>> = match spoken {
-        Spoken::Reply(body) => vec![body.to_vec()],
-        Spoken::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
-    };
-    let mut said = Said::default();
-    let mut ours = pairs.iter();
-    for text in &pieces {
-        let Some(line) = Line::read(text) else { continue };
-        let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
-        said.content.push_str(&string(line.content));
-        said.thinking.push_str(&string(line.thinking));
-        said.calls
-            .extend(calls(text, &line).into_iter().filter_map(|call| {
-                if !is_ours(text, call) {
-                    return Some(raw(text, call));
-                }
-                // As it will be put back on every later request; others of ours are left out.
-                ours.next().map(|p| p.call.clone())
-            }));
-    }
-    let results: Vec<_> = pairs.iter().map(pairs::result).collect();
-    Some(format!("{{{}}},{}", said.members(), results.join(",")))
 }

@@ -1,5 +1,8 @@
 //! Ollama's streams: one response to the agent, however many legs it has. Grammar: WIRE.md, section 6.
 
+use super::Ollama;
+use super::pairs::Messages;
+use crate::wire::anchored;
 use bytes::Bytes;
 
 use super::request::{is_ours, traits};
@@ -12,10 +15,21 @@ use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::view;
-use crate::wire::{Ending, Framing, Watch, sse};
+use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
+
+impl Streams for Ollama {
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        let place = anchored::place_of_answer(Messages, view);
+        Box::new(Stream::new(watch, place))
+    }
+}
 
 /// Where the stream is.
-pub(super) struct Stream {
+struct Stream {
     watch: Watch,
     /// Where the agent's transcript will have this response.
     place: Place,
@@ -258,7 +272,7 @@ impl Dialect for Stream {
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl Stream {
-    pub(super) fn new(watch: Watch, place: Place) -> Self {
+    fn new(watch: Watch, place: Place) -> Self {
         Self {
             watch,
             spoke: false,

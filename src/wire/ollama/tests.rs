@@ -11,7 +11,9 @@ use crate::record::{Answer, HiddenPair, Place};
 use crate::rewrite::untooled;
 use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
 use crate::text::splice;
-use crate::wire::{Call, Ending, Stop, Watch, Wire};
+use crate::wire::AskAgain;
+use crate::wire::Streams;
+use crate::wire::{Call, Ending, Stop, Watch};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;

@@ -1,21 +1,24 @@
 //! An answer of our own as a chat completion, whole or streamed. Grammar: WIRE.md, section 3.
 
+use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{Said, Shape, View, sse};
+use crate::wire::{Compose, Said, Shape, View, sse};
 
-pub(super) fn compose(view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-    let text = json::quote(said.text);
-    match shape {
-        Shape::Whole => {
-            let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
-            let choice =
-                format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
-            let usage = format!(r#","usage":{}"#, usage(said));
-            object(said, "chat.completion", &choice, &usage).into()
+impl Compose for OpenaiChat {
+    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        let text = json::quote(said.text);
+        match shape {
+            Shape::Whole => {
+                let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
+                let choice =
+                    format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
+                let usage = format!(r#","usage":{}"#, usage(said));
+                object(said, "chat.completion", &choice, &usage).into()
+            }
+            Shape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
         }
-        Shape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. Facts: WIRE.md, section 3.
 
 mod aside;
+mod ask_again;
 mod calls;
 mod chunk;
 mod compose;
@@ -10,7 +11,6 @@ mod message;
 mod reply;
 mod request;
 mod stream;
-mod told;
 mod usage;
 
 #[cfg(test)]
@@ -18,10 +18,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, Said, Shape, Spoken, Unread, View, Watch,
-    Wire,
-};
+use super::{Anatomy, Call, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -111,25 +108,5 @@ impl Wire for OpenaiChat {
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         aside::put_aside(view, turn, anatomy, part, mark, pair)
-    }
-
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-        told::ask_again(spoken, pairs)
-    }
-
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(view, watch))
-    }
-
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch)
-    }
-
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-        compose::compose(view, said, shape)
-    }
-
-    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-        reply::join(legs, opening, ending)
     }
 }

@@ -1,5 +1,6 @@
 //! Chat replies in one piece: read, and joined.
 
+use super::OpenaiChat;
 use bytes::Bytes;
 
 use super::calls::{arguments, extras};
@@ -11,51 +12,78 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::leg::{HiddenCall, LegReport};
-use crate::wire::{Ending, Leg, Watch};
+use crate::wire::{Ending, Leg, Replies, Watch};
 
-pub(super) fn read(body: &Bytes, watch: Watch) -> Option<LegReport> {
-    let text: &[u8] = body;
-    let whole = json::whole(text).ok()?;
-    let choices = json::elements(text, json::get(text, whole, "choices")?);
-    let choice = *choices.first()?;
-    let mut report = LegReport {
-        id: json::get_string(text, whole, "id")
-            .unwrap_or_default()
-            .into_owned(),
-        stop: stop(json::get_string(text, choice, "finish_reason").as_deref()),
-        usage: counters(text, whole).usage(),
-        ended: true,
-        ..LegReport::default()
-    };
-    if choices.len() > 1 {
-        return Some(report);
-    }
-    // Whatever else stands in its place, nothing can be put into it.
-    json::get(text, choice, "message").filter(|m| text[m.start] == b'{')?;
-    for call in calls(text, choice) {
-        let id = json::get_string(text, call, "id")
-            .unwrap_or_default()
-            .into_owned();
-        if !(watch.hide && is_ours(text, call)) {
-            report.calls.push((id, report.calls.len()));
-            continue;
-        }
-        let function = json::get(text, call, "function").unwrap_or_default();
-        let mut hidden = HiddenCall {
-            id,
-            complete: true,
-            after: report.calls.len(),
-            raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
-            ..HiddenCall::default()
+impl Replies for OpenaiChat {
+    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+        let text: &[u8] = body;
+        let whole = json::whole(text).ok()?;
+        let choices = json::elements(text, json::get(text, whole, "choices")?);
+        let choice = *choices.first()?;
+        let mut report = LegReport {
+            id: json::get_string(text, whole, "id")
+                .unwrap_or_default()
+                .into_owned(),
+            stop: stop(json::get_string(text, choice, "finish_reason").as_deref()),
+            usage: counters(text, whole).usage(),
+            ended: true,
+            ..LegReport::default()
         };
-        hidden.collect(&arguments(text, function), watch.held_bytes);
-        report.hidden.push(hidden);
+        if choices.len() > 1 {
+            return Some(report);
+        }
+        // Whatever else stands in its place, nothing can be put into it.
+        json::get(text, choice, "message").filter(|m| text[m.start] == b'{')?;
+        for call in calls(text, choice) {
+            let id = json::get_string(text, call, "id")
+                .unwrap_or_default()
+                .into_owned();
+            if !(watch.hide && is_ours(text, call)) {
+                report.calls.push((id, report.calls.len()));
+                continue;
+            }
+            let function = json::get(text, call, "function").unwrap_or_default();
+            let mut hidden = HiddenCall {
+                id,
+                complete: true,
+                after: report.calls.len(),
+                raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
+                ..HiddenCall::default()
+            };
+            hidden.collect(&arguments(text, function), watch.held_bytes);
+            report.hidden.push(hidden);
+        }
+        let content = json::at_path(text, choice, &["message", "content"]);
+        report.broken_up = content.map_or(0, |c| breaks(text, c).len());
+        let spoken = content.is_some_and(|c| chunk::says_something(c.of(text)));
+        report.parts = report.calls.len() + usize::from(spoken);
+        Some(report)
     }
-    let content = json::at_path(text, choice, &["message", "content"]);
-    report.broken_up = content.map_or(0, |c| breaks(text, c).len());
-    let spoken = content.is_some_and(|c| chunk::says_something(c.of(text)));
-    report.parts = report.calls.len() + usize::from(spoken);
-    Some(report)
+
+    /// The last leg's reply with the first one's identity: what is not named here is the last one's own.
+    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
+        let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
+            return Bytes::new();
+        };
+        let text: &[u8] = &last.body;
+        let (whole, choice) = place(text);
+        let mut edits = Vec::new();
+        if legs.len() > 1 {
+            edits.extend(identity_edits(&first.body, text, whole));
+        }
+        if let Some(usage) = json::get(text, whole, "usage") {
+            edits.extend(usage_now(legs, ending).map(|u| Edit::replace(usage, u)));
+        }
+        if let Some(reason) = json::get(text, choice, "finish_reason") {
+            edits.extend(reason_edit(text, reason, ending));
+        }
+        // More than one choice: no leg but this one, and nothing of ours in it.
+        let many = json::get(text, whole, "choices").is_some_and(|c| json::elements(text, c).len() > 1);
+        if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
+            edits.extend(message_edits(legs, opening, text, message));
+        }
+        splice::flat(splice::splice(&last.body, edits))
+    }
 }
 
 fn counters(text: &[u8], whole: Span) -> Counters {
@@ -157,31 +185,6 @@ fn content_of(pieces: &[Piece]) -> Option<String> {
         })
         .collect();
     Some(format!("[{}]", blocks.join(",")))
-}
-
-/// The last leg's reply with the first one's identity: what is not named here is the last one's own.
-pub(super) fn join(legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-    let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
-        return Bytes::new();
-    };
-    let text: &[u8] = &last.body;
-    let (whole, choice) = place(text);
-    let mut edits = Vec::new();
-    if legs.len() > 1 {
-        edits.extend(identity_edits(&first.body, text, whole));
-    }
-    if let Some(usage) = json::get(text, whole, "usage") {
-        edits.extend(usage_now(legs, ending).map(|u| Edit::replace(usage, u)));
-    }
-    if let Some(reason) = json::get(text, choice, "finish_reason") {
-        edits.extend(reason_edit(text, reason, ending));
-    }
-    // More than one choice: no leg but this one, and nothing of ours in it.
-    let many = json::get(text, whole, "choices").is_some_and(|c| json::elements(text, c).len() > 1);
-    if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
-        edits.extend(message_edits(legs, opening, text, message));
-    }
-    splice::flat(splice::splice(&last.body, edits))
 }
 
 fn identity_edits(first: &Bytes, text: &[u8], whole: Span) -> Vec<Edit> {

@@ -1,5 +1,6 @@
 //! Chat streams: one completion to the agent, however many legs it has. Grammar: WIRE.md, section 3.
 
+use super::OpenaiChat;
 use bytes::Bytes;
 
 use super::calls::{Calls, Fate};
@@ -11,14 +12,19 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::spelling::{Pass, Spelling};
-use crate::wire::view::View;
-use crate::wire::{Ending, Watch, sse};
+use crate::wire::{Ending, Streams, View, Watch, sse};
+
+impl Streams for OpenaiChat {
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(Stream::new(view, watch))
+    }
+}
 
 const DONE: &[u8] = b"[DONE]";
 
 /// Where the stream is.
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     /// The agent asked for usage.
     wants_usage: bool,
     /// It did not, and we did: the chunk that holds nothing else is not shown.
@@ -189,7 +195,7 @@ fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
 }
 
 impl Stream {
-    pub(super) fn new(view: &View, watch: Watch) -> Self {
+    fn new(view: &View, watch: Watch) -> Self {
         let wants_usage = view.facts.wants_usage;
         Self {
             wants_usage,

@@ -1,38 +1,40 @@
 //! An answer of our own as a response object, whole or streamed. Grammar: WIRE.md, 4.2 and 4.3.
 
+use super::OpenaiResponses;
 use bytes::Bytes;
 
 use super::own::OwnMessage;
-use super::reply::as_asked;
 use crate::text::json;
-use crate::wire::{Said, Shape, View, sse};
+use crate::wire::{Compose, Replies, Said, Shape, View, sse};
 
-pub(super) fn compose(view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-    let message = OwnMessage::named(said.id("msg_"), said.text);
-    let object = |status: &str, output: &str, usage: &str| {
-        let made = object(said, status, output, usage);
-        let asked = as_asked(view, made.into());
-        String::from_utf8_lossy(&asked).into_owned()
-    };
-    let done = object("completed", &message.done(), &usage(said));
-    match shape {
-        Shape::Whole => done.into(),
-        Shape::Stream(_) => {
-            let begun = format!(r#""response":{}"#, object("in_progress", "", "null"));
-            let mut all = vec![
-                ("response.created", begun.clone()),
-                ("response.in_progress", begun),
-            ];
-            all.extend(message.events(0));
-            all.push(("response.completed", format!(r#""response":{done}"#)));
-            let events = all.iter().enumerate();
-            let frames = events.map(|(n, (name, members))| {
-                sse::named(
-                    name,
-                    &format!(r#"{{"type":"{name}","sequence_number":{n},{members}}}"#),
-                )
-            });
-            frames.collect::<Vec<_>>().concat().into()
+impl Compose for OpenaiResponses {
+    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+        let message = OwnMessage::named(said.id("msg_"), said.text);
+        let object = |status: &str, output: &str, usage: &str| {
+            let made = object(said, status, output, usage);
+            let asked = self.as_asked(view, made.into());
+            String::from_utf8_lossy(&asked).into_owned()
+        };
+        let done = object("completed", &message.done(), &usage(said));
+        match shape {
+            Shape::Whole => done.into(),
+            Shape::Stream(_) => {
+                let begun = format!(r#""response":{}"#, object("in_progress", "", "null"));
+                let mut all = vec![
+                    ("response.created", begun.clone()),
+                    ("response.in_progress", begun),
+                ];
+                all.extend(message.events(0));
+                all.push(("response.completed", format!(r#""response":{done}"#)));
+                let events = all.iter().enumerate();
+                let frames = events.map(|(n, (name, members))| {
+                    sse::named(
+                        name,
+                        &format!(r#"{{"type":"{name}","sequence_number":{n},{members}}}"#),
+                    )
+                });
+                frames.collect::<Vec<_>>().concat().into()
+            }
         }
     }
 }

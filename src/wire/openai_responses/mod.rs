@@ -2,6 +2,7 @@
 //!
 //! Every item is a turn of its own, calls and results included, and the sentinel is an item, too.
 
+mod ask_again;
 mod back;
 mod compose;
 mod echo;
@@ -17,10 +18,7 @@ mod usage;
 
 use bytes::Bytes;
 
-use super::{
-    Anatomy, Call, Dialect, Ending, HiddenCall, Leg, LegReport, OwnItem, Role, Said, Shape, Spoken, Turn,
-    Unread, View, Watch, Wire,
-};
+use super::{Anatomy, Call, HiddenCall, OwnItem, Role, Turn, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -128,32 +126,8 @@ impl Wire for OpenaiResponses {
         back::put_aside(view, turn, anatomy, part, mark, pair)
     }
 
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-        reply::ask_again(spoken, pairs)
-    }
-
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(stream::Stream::new(view, watch))
-    }
-
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        reply::read(body, watch)
-    }
-
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
-        compose::compose(view, said, shape)
-    }
-
-    fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
-        reply::join(legs, opening, ending)
-    }
-
     fn goes_on_by_id(&self) -> bool {
         true
-    }
-
-    fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {
-        reply::as_asked(view, reply)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod end;
 
+use super::OpenaiResponses;
 use bytes::Bytes;
 
 use super::echo::{self, Identity, Now};
@@ -13,14 +14,20 @@ use crate::text::{Span, json};
 use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
-use crate::wire::{Ending, View, Watch, sse};
+use crate::wire::{Ending, Streams, View, Watch, sse};
+
+impl Streams for OpenaiResponses {
+    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+        Box::new(Stream::new(view, watch))
+    }
+}
 
 /// What some servers send behind the last event.
 const DONE: &[u8] = b"[DONE]";
 
 /// Where the stream is.
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     /// Calls of the tool are ours to hide.
     hide: bool,
     /// Bytes of a hidden call's arguments that are collected.
@@ -208,7 +215,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(view: &View, watch: Watch) -> Self {
+    fn new(view: &View, watch: Watch) -> Self {
         Self {
             hide: watch.hide,
             held_bytes: watch.held_bytes,

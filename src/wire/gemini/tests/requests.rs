@@ -1,6 +1,7 @@
 use super::*;
 use crate::mark::{aside, sentinel};
 use crate::rewrite::untooled;
+use crate::wire::Replies;
 use crate::wire::anchor;
 use crate::wire::view::{Choice, PartKind, Role};
 use crate::wire::{Unread, Wire};

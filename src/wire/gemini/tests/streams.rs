@@ -1,5 +1,8 @@
 use super::*;
 use crate::course::{Circumstances, StreamMerge, Verdict};
+use crate::wire::AskAgain;
+use crate::wire::Replies;
+use crate::wire::Streams;
 use crate::wire::{Ending, Framing, Stop, Wire};
 use serde_json::{Value, json};
 

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::mark::{aside, gap};
+use crate::wire::AskAgain;
+use crate::wire::Replies;
 use crate::wire::{Ending, Leg, Spoken, Stop};
 
 fn body(message: Value, reason: &str) -> Bytes {

@@ -2,7 +2,8 @@ use pretty_assertions::assert_eq;
 
 use super::sdk::*;
 use super::*;
-use crate::wire::{Ending, Stop, Wire};
+use crate::wire::AskAgain;
+use crate::wire::{Ending, Stop};
 
 fn handed_over(request: &Value) -> Run {
     let mut run = Run::new(request);

@@ -1,7 +1,9 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::wire::{Ending, Leg, Spoken, Stop, Watch, Wire};
+use crate::wire::AskAgain;
+use crate::wire::Replies;
+use crate::wire::{Ending, Leg, Spoken, Stop, Watch};
 
 const WATCH: Watch = Watch {
     hide: true,

@@ -4,7 +4,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::course::StreamMerge;
-use crate::wire::{Ending, LegReport, Watch, Wire};
+use crate::wire::Streams;
+use crate::wire::{Ending, LegReport, Watch};
 
 pub(super) const WATCH: Watch = Watch {
     hide: true,

@@ -1,11 +1,12 @@
-//! What a model said in a leg, as the message that tells it back to the model with the answer to its call.
+//! What a model said to a chat server, told back to it with the answers to its calls.
 
+use super::OpenaiChat;
 use bytes::Bytes;
 
 use super::aside;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::wire::{Spoken, sse};
+use crate::wire::{AskAgain, Spoken, sse};
 
 /// Members of a reply that are no part of what a model said, or are put in here anew.
 const NOT_SAID: [&str; 6] = [
@@ -17,43 +18,46 @@ const NOT_SAID: [&str; 6] = [
     "audio",
 ];
 
-/// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
-/// then their results.
-pub(super) fn ask_again(spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
-    let told = match spoken {
-        Spoken::Reply(body) => Told::reply(body)?,
-        Spoken::Stream(frames) => Told::stream(frames),
-    };
-    let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
-    let extras: String = told
-        .extras
-        .iter()
-        .filter(|(_, said)| !said.is_empty())
-        .map(|(key, said)| format!(",{}:{}", json::quote(key), said.json()))
-        .collect();
-    let content = if told.content.is_empty() {
-        "null".to_owned()
-    } else {
-        told.content.json()
-    };
-    let message = format!(
-        r#"{{"role":"assistant","content":{content}{extras},"tool_calls":[{}]}}"#,
-        calls.join(",")
-    );
-    let results = pairs.iter().map(aside::result);
-    Some([message].into_iter().chain(results).collect::<Vec<_>>().join(","))
+impl AskAgain for OpenaiChat {
+    /// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
+    /// then their results.
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        let message = match spoken {
+            Spoken::Reply(body) => Message::reply(body)?,
+            Spoken::Stream(frames) => Message::stream(frames),
+        };
+        let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
+        let extras: String = message
+            .extras
+            .iter()
+            .filter(|(_, said)| !said.is_empty())
+            .map(|(key, said)| format!(",{}:{}", json::quote(key), said.json()))
+            .collect();
+        let content = if message.content.is_empty() {
+            "null".to_owned()
+        } else {
+            message.content.json()
+        };
+        let own = format!(
+            r#"{{"role":"assistant","content":{content}{extras},"tool_calls":[{}]}}"#,
+            calls.join(",")
+        );
+        let results = pairs.iter().map(aside::result);
+        Some([own].into_iter().chain(results).collect::<Vec<_>>().join(","))
+    }
 }
 
+/// The model's message, as far as it goes back.
 #[derive(Default)]
-struct Told {
-    content: Said,
+struct Message {
+    content: Value,
     /// Reasoning and the like, by member.
-    extras: Vec<(String, Said)>,
+    extras: Vec<(String, Value)>,
 }
 
 /// A member's value, grown delta by delta.
 #[derive(Default)]
-enum Said {
+enum Value {
     #[default]
     Nothing,
     Text(String),
@@ -61,7 +65,7 @@ enum Said {
     Other(String),
 }
 
-impl Said {
+impl Value {
     fn is_empty(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -94,27 +98,27 @@ impl Said {
     }
 }
 
-impl Told {
+impl Message {
     fn reply(body: &Bytes) -> Option<Self> {
         let whole = json::whole(body).ok()?;
         let choices = json::elements(body, json::get(body, whole, "choices")?);
-        let mut told = Self::default();
-        told.take(body, json::get(body, *choices.first()?, "message")?);
-        Some(told)
+        let mut message = Self::default();
+        message.take(body, json::get(body, *choices.first()?, "message")?);
+        Some(message)
     }
 
     fn stream(frames: &[Bytes]) -> Self {
-        let mut told = Self::default();
+        let mut message = Self::default();
         for frame in frames {
             let data = sse::data(frame);
             let whole = Span::new(json::blank(&data, 0), data.len());
             let choices = json::get(&data, whole, "choices").map_or(Vec::new(), |c| json::elements(&data, c));
             let delta = choices.first().and_then(|c| json::get(&data, *c, "delta"));
             if let Some(delta) = delta {
-                told.take(&data, delta);
+                message.take(&data, delta);
             }
         }
-        told
+        message
     }
 
     fn take(&mut self, data: &[u8], message: Span) {
@@ -129,7 +133,7 @@ impl Told {
             match self.extras.iter_mut().find(|(name, _)| *name == key) {
                 Some((_, said)) => said.grow(data, value),
                 None => {
-                    let mut said = Said::default();
+                    let mut said = Value::default();
                     said.grow(data, value);
                     self.extras.push((key, said));
                 }

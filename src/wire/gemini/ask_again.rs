@@ -1,0 +1,50 @@
+//! What a model said to Gemini's API, told back to it with the answers to its calls.
+
+use super::Gemini;
+use super::chunk::{Chunk, raw};
+use super::{pairs, run};
+use crate::record::HiddenPair;
+use crate::wire::framing::payload;
+use crate::wire::{AskAgain, Spoken};
+
+impl AskAgain for Gemini {
+    /// The model's own message, as it said it, then the results of its calls.
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        let parts = match spoken {
+            Spoken::Reply(body) => parts_of(std::iter::once(&body[..]), pairs),
+            Spoken::Stream(frames) => {
+                let data: Vec<_> = frames.iter().map(|f| payload(f)).collect();
+                parts_of(data.iter().map(|d| &d[..]), pairs)
+            }
+        };
+        let results: Vec<_> = pairs.iter().map(pairs::result).collect();
+        Some(format!(
+            r#"{{"role":"model","parts":[{}]}},{{"role":"user","parts":[{}]}}"#,
+            parts.join(","),
+            results.join(",")
+        ))
+    }
+}
+
+/// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
+fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec<String> {
+    let mut parts = Vec::new();
+    // Whether arguments of our call still follow, in parts without a name.
+    let mut open = false;
+    for data in chunks {
+        let Some(chunk) = Chunk::read(data) else { continue };
+        for piece in chunk.pieces(data) {
+            if piece.is_empty_text() && piece.signature.is_none() {
+                continue;
+            }
+            let more = open && piece.call.is_some() && piece.name.is_none();
+            let hidden = piece.is_ours(data);
+            open = (more || hidden) && run::goes_on(data, &piece);
+            if !hidden && !more {
+                parts.push(raw(data, piece.part.span));
+            }
+        }
+    }
+    parts.extend(pairs.iter().map(|p| p.call.clone()));
+    parts
+}

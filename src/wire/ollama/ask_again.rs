@@ -1,0 +1,40 @@
+//! What a model message to Ollama, told back to it with the answers to its calls.
+
+use super::Ollama;
+use super::pairs;
+use super::reply::{Message, calls, raw};
+use super::request::is_ours;
+use super::stream::Line;
+use crate::record::HiddenPair;
+use crate::text::{Span, json};
+use crate::wire::framing::payload;
+use crate::wire::{AskAgain, Spoken};
+
+impl AskAgain for Ollama {
+    /// The model's own message, as it message it, then the results of its calls.
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        let pieces: Vec<Vec<u8>> = match spoken {
+            Spoken::Reply(body) => vec![body.to_vec()],
+            Spoken::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
+        };
+        let mut message = Message::default();
+        let mut ours = pairs.iter();
+        for text in &pieces {
+            let Some(line) = Line::read(text) else { continue };
+            let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
+            message.content.push_str(&string(line.content));
+            message.thinking.push_str(&string(line.thinking));
+            message
+                .calls
+                .extend(calls(text, &line).into_iter().filter_map(|call| {
+                    if !is_ours(text, call) {
+                        return Some(raw(text, call));
+                    }
+                    // As it will be put back on every later request; others of ours are left out.
+                    ours.next().map(|p| p.call.clone())
+                }));
+        }
+        let results: Vec<_> = pairs.iter().map(pairs::result).collect();
+        Some(format!("{{{}}},{}", message.members(), results.join(",")))
+    }
+}

@@ -1,0 +1,92 @@
+//! What a model said to the Responses API, told back to it with the answers to its calls.
+
+use bytes::Bytes;
+
+use super::OpenaiResponses;
+use super::back;
+use super::echo;
+use crate::record::HiddenPair;
+use crate::text::{Span, json};
+use crate::wire::{AskAgain, Spoken, sse};
+
+impl AskAgain for OpenaiResponses {
+    /// The model's own items, as it said them, our calls behind them, then the results.
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+        let (items, stored) = match spoken {
+            Spoken::Reply(body) => {
+                let response = json::whole(body).ok()?;
+                let items = echo::output(body, response);
+                let items: Vec<String> = items.into_iter().map(|i| echo::raw(body, i)).collect();
+                (items, stored(body, response))
+            }
+            Spoken::Stream(frames) => streamed(frames),
+        };
+        if !pairs.iter().all(|p| items.iter().any(|i| answers(i, p))) {
+            return None;
+        }
+        let known = stored || items.iter().all(|i| resendable(i));
+        let ours = |item: &String| echo::is_ours(item.as_bytes(), echo::whole(item.as_bytes()));
+        let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
+        let last_thought = items.iter().rposition(|i| is_reasoning(i));
+        let others = items
+            .into_iter()
+            .enumerate()
+            .filter(|(_, i)| known || resendable(i));
+        let mut all: Vec<String> = others
+            .map(|(at, item)| {
+                // Reasoning that cannot be sent, or that our call followed: an id without it, or in its place, is refused.
+                let bare = !known || last_thought.is_some_and(|thought| at > thought);
+                if bare {
+                    json::without(&item, "id").into_owned()
+                } else {
+                    item
+                }
+            })
+            .collect();
+        let calls = pairs.iter().map(|p| match known {
+            true => p.call.clone(),
+            false => json::without(&p.call, "id").into_owned(),
+        });
+        all.extend(calls);
+        all.extend(pairs.iter().map(back::result));
+        Some(all.join(","))
+    }
+}
+
+fn is_reasoning(item: &str) -> bool {
+    json::get_string(item.as_bytes(), echo::whole(item.as_bytes()), "type").is_some_and(|t| t == "reasoning")
+}
+
+fn answers(item: &str, pair: &HiddenPair) -> bool {
+    let text = item.as_bytes();
+    json::get_string(text, echo::whole(text), "call_id").is_some_and(|id| id == pair.call_id)
+}
+
+/// Whether the provider keeps the response's items, so that they can be named by id.
+fn stored(text: &[u8], response: Span) -> bool {
+    json::get(text, response, "store").is_none_or(|s| s.of(text) != b"false")
+}
+
+/// Reasoning that the provider does not keep can be sent back only where it is encrypted.
+fn resendable(item: &str) -> bool {
+    let text = item.as_bytes();
+    let whole = echo::whole(text);
+    !is_reasoning(item) || json::get_string(text, whole, "encrypted_content").is_some_and(|e| !e.is_empty())
+}
+
+/// Finished items from the frames that streamed them, and whether the provider keeps them.
+fn streamed(frames: &[Bytes]) -> (Vec<String>, bool) {
+    let (mut items, mut kept) = (Vec::new(), true);
+    for frame in frames {
+        let data = sse::data(frame);
+        let whole = echo::whole(&data);
+        if let Some(response) = json::get(&data, whole, "response") {
+            kept = stored(&data, response);
+        }
+        let done = json::get_string(&data, whole, "type").is_some_and(|t| t == "response.output_item.done");
+        if let Some(item) = json::get(&data, whole, "item").filter(|_| done) {
+            items.push(echo::raw(&data, item));
+        }
+    }
+    (items, kept)
+}
