@@ -6,6 +6,8 @@
 #[path = "support/history.rs"]
 #[allow(dead_code)]
 mod history;
+#[path = "support/transcripts.rs"]
+mod transcripts;
 #[path = "support/wires.rs"]
 mod wires;
 
@@ -218,6 +220,49 @@ mod parts {
         bencher
             .counter(BytesCount::new(body.len()))
             .bench(|| serde_json::from_slice::<serde_json::Value>(black_box(&body)).unwrap());
+    }
+}
+
+/// A transcript read for people: every part of every turn, every text without its escapes, every result at its call.
+#[divan::bench_group]
+mod reading {
+    use super::*;
+    use baton_proxy::transcript::{Kind, Transcript};
+
+    const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
+
+    fn read(wire: &dyn Wire, body: &Bytes) -> usize {
+        let view = wire.read(body, Call::Generate).unwrap();
+        let transcript = Transcript::of(&view);
+        let parts = transcript.turns().flat_map(|turn| turn.parts());
+        let read = parts.map(|part| {
+            let texts: usize = part.texts().iter().map(|text| black_box(text.get()).len()).sum();
+            match part.kind {
+                Kind::Call(call) => texts + call.arguments.map_or(0, |all| black_box(all.get()).len()),
+                _ => texts,
+            }
+        });
+        read.sum()
+    }
+
+    #[divan::bench(args = WIRES)]
+    fn all_parts_of_1_mb(bencher: Bencher, name: &str) {
+        let wire = wires::wire(name);
+        let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
+        bencher
+            .counter(BytesCount::new(body.len()))
+            .bench(|| read(wire, black_box(&body)));
+    }
+
+    #[divan::bench(args = WIRES)]
+    fn calls_with_results_of_1_mb(bencher: Bencher, name: &str) {
+        let wire = wires::wire(name);
+        let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
+        bencher.counter(BytesCount::new(body.len())).bench(|| {
+            let view = wire.read(black_box(&body), Call::Generate).unwrap();
+            let transcript = Transcript::of(&view);
+            transcript.tool_uses().len()
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! baton: an HTTP proxy in front of LLM provider APIs that lets the model hand its session over to
 //! a fresh context.
 //!
-//! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `rewrite`, `course`, `redact`)
+//! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `transcript`, `rewrite`, `course`, `redact`)
 //! takes bytes and `now` and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by
 //! default) owns sockets, files, clocks and the terminal. No two rooms import each other (`.ci/circles`).
 
@@ -13,6 +13,7 @@ pub mod redact;
 pub mod rewrite;
 pub mod text;
 pub mod tools;
+pub mod transcript;
 pub mod wire;
 
 #[cfg(feature = "proxy")]

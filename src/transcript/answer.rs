@@ -1,0 +1,379 @@
+//! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are put
+//! together from where their pieces stand, on any wire.
+
+use memchr::{memchr, memmem};
+
+use super::part::{Arguments, Text};
+use super::prose;
+use crate::json::{self, Span};
+
+/// What an answer says.
+#[derive(Debug, Default)]
+pub struct Answered<'a> {
+    /// Its parts, in order.
+    pub parts: Vec<AnsweredPart<'a>>,
+    body: &'a [u8],
+}
+
+/// What a part of an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// Something said.
+    Text,
+    /// Reasoning.
+    Thinking,
+    /// A call; its text are the arguments.
+    Call,
+    /// An error.
+    Error,
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+pub struct AnsweredPart<'a> {
+    body: &'a [u8],
+    /// What it is.
+    pub said: Said,
+    /// The tool that is called.
+    pub name: Option<Text<'a>>,
+    /// The values that its text is made of, in order: strings, or the JSON of arguments.
+    pub pieces: Vec<Span>,
+    /// Tells parts of one kind apart, where the wire numbers them.
+    key: Option<u64>,
+}
+
+impl AnsweredPart<'_> {
+    /// Its text, put together.
+    pub fn text(&self) -> String {
+        let pieces = self.pieces.iter();
+        pieces
+            .map(|piece| Arguments::new(self.body, *piece).get())
+            .collect()
+    }
+}
+
+impl<'a> Answered<'a> {
+    /// Reads an answer. What is not understood has no parts.
+    pub fn of(body: &'a [u8]) -> Self {
+        let mut answered = Self {
+            parts: Vec::new(),
+            body,
+        };
+        match json::whole(body) {
+            Ok(whole) if body[whole.start] == b'[' => {
+                for event in json::elements(body, whole) {
+                    answered.take(body, event);
+                }
+            }
+            Ok(whole) => answered.take(body, whole),
+            Err(_) => answered.lines(),
+        }
+        answered
+    }
+
+    /// All of it as a person reads it, a line for each string; `None` where nothing of it is understood.
+    pub fn as_read(&self) -> Option<String> {
+        let mut out = String::new();
+        for part in &self.parts {
+            if part.said == Said::Call {
+                out.push_str(&part.name.map(|name| name.get()).unwrap_or_default());
+                out.push('\n');
+                prose::text_as_read(&part.text(), &mut out);
+            } else {
+                out.push_str(&part.text());
+                out.push('\n');
+            }
+        }
+        (!out.is_empty()).then_some(out)
+    }
+
+    /// Server-sent events, or a line for each event.
+    fn lines(&mut self) {
+        let mut at = 0;
+        while at < self.body.len() {
+            let end = memchr(b'\n', &self.body[at..]).map_or(self.body.len(), |len| at + len);
+            // Up to the line's end: a value that breaks off must not be looked for in all that follows.
+            let text = &self.body[..end];
+            let data = at
+                + if text[at..].starts_with(b"data:") {
+                    "data:".len()
+                } else {
+                    0
+                };
+            let start = json::blank(text, data);
+            at = end + 1;
+            if text.get(start) == Some(&b'{')
+                && let Ok(close) = json::value_end(text, start)
+                && json::blank(text, close) == text.len()
+            {
+                self.take(text, Span::new(start, close));
+            }
+        }
+    }
+
+    /// Adds to the part under way.
+    fn add(&mut self, said: Said, key: Option<u64>, piece: Option<Span>) {
+        let Some(piece) = piece else { return };
+        match self.parts.last_mut() {
+            Some(last) if last.said == said && last.key == key => last.pieces.push(piece),
+            _ if piece.len() <= "\"\"".len() => {}
+            _ => self.begin(said, key, None, Some(piece)),
+        }
+    }
+
+    fn begin(&mut self, said: Said, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
+        let body = self.body;
+        self.parts.push(AnsweredPart {
+            body,
+            said,
+            name: name.and_then(|name| Text::literal(body, name)),
+            pieces: piece.into_iter().collect(),
+            key,
+        });
+    }
+
+    /// A call; arguments that come later are added to it.
+    fn call(&mut self, key: Option<u64>, name: Option<Span>, arguments: Option<Span>) {
+        let arguments = arguments.filter(|span| span.of(self.body) != b"null");
+        match name {
+            Some(_) => self.begin(Said::Call, key, name, arguments),
+            None => self.add(Said::Call, key, arguments),
+        }
+    }
+
+    /// Takes an event of a stream, or an answer in one piece. `text` ends where the event may.
+    fn take(&mut self, text: &[u8], event: Span) {
+        let keys = [
+            "error",
+            "type",
+            "object",
+            "output",
+            "choices",
+            "candidates",
+            "response",
+            "done",
+            "message",
+        ];
+        let [
+            error,
+            kind,
+            object,
+            output,
+            choices,
+            candidates,
+            response,
+            done,
+            message,
+        ] = json::pick(text, event, keys);
+        if let Some(error) = error.filter(|error| error.of(text) != b"null") {
+            return self.begin(Said::Error, None, None, Some(error));
+        }
+        if let Some(kind) = kind {
+            self.anthropic(text, event, kind.inner().of(text));
+            self.responses(text, event, kind.inner().of(text));
+        }
+        if object.is_some_and(|object| object.of(text) == b"\"response\"") {
+            for (i, item) in elements(text, output).into_iter().enumerate() {
+                self.item(text, item, Some(i as u64));
+            }
+        }
+        for choice in elements(text, choices) {
+            self.chat(text, choice);
+        }
+        // Code Assist has the same one level down.
+        let inside = || json::get(text, response.filter(|r| text[r.start] == b'{')?, "candidates");
+        for candidate in elements(text, candidates.or_else(inside)) {
+            self.gemini(text, candidate);
+        }
+        if let (Some(_), Some(message)) = (done.filter(|done| is_bool(done.of(text))), message) {
+            self.ollama(text, message);
+        }
+    }
+
+    fn anthropic(&mut self, text: &[u8], event: Span, kind: &[u8]) {
+        let [index, block, delta, content] =
+            json::pick(text, event, ["index", "content_block", "delta", "content"]);
+        let key = number(text, index);
+        match kind {
+            b"content_block_start" => {
+                if let Some(block) = block {
+                    self.block(text, block, key, false);
+                }
+            }
+            b"content_block_delta" => {
+                let Some(delta) = delta else { return };
+                let [said, thought, input] = strings(text, delta, ["text", "thinking", "partial_json"]);
+                self.add(Said::Text, key, said);
+                self.add(Said::Thinking, key, thought);
+                self.add(Said::Call, key, input);
+            }
+            b"message" => {
+                for (i, block) in elements(text, content).into_iter().enumerate() {
+                    self.block(text, block, Some(i as u64), true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn block(&mut self, text: &[u8], block: Span, key: Option<u64>, whole: bool) {
+        let [said, thought, name] = strings(text, block, ["text", "thinking", "name"]);
+        match json::get_string(text, block, "type").as_deref() {
+            Some("text") => self.begin(Said::Text, key, None, said),
+            Some("thinking") => self.begin(Said::Thinking, key, None, thought),
+            Some("tool_use") => {
+                let input = json::get(text, block, "input").filter(|_| whole);
+                self.call(key, name, input);
+            }
+            _ => {}
+        }
+    }
+
+    fn chat(&mut self, text: &[u8], choice: Span) {
+        let [delta, message] = json::pick(text, choice, ["delta", "message"]);
+        let delta = delta.filter(|delta| delta.of(text) != b"null").or(message);
+        let Some(delta) = delta else { return };
+        let keys = ["reasoning_content", "reasoning", "content"];
+        let [thought, also, said] = strings(text, delta, keys);
+        self.add(Said::Thinking, None, thought.or(also));
+        self.add(Said::Text, None, said);
+        for (i, call) in elements(text, json::get(text, delta, "tool_calls"))
+            .into_iter()
+            .enumerate()
+        {
+            let [index, function] = json::pick(text, call, ["index", "function"]);
+            let key = number(text, index).unwrap_or(i as u64);
+            self.function(text, Some(key), function);
+        }
+    }
+
+    fn function(&mut self, text: &[u8], key: Option<u64>, function: Option<Span>) {
+        let Some(function) = function else { return };
+        let [name] = strings(text, function, ["name"]);
+        self.call(key, name, json::get(text, function, "arguments"));
+    }
+
+    fn responses(&mut self, text: &[u8], event: Span, kind: &[u8]) {
+        let said = match kind {
+            b"response.output_text.delta" | b"response.refusal.delta" => Said::Text,
+            b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => Said::Thinking,
+            b"response.function_call_arguments.delta" | b"response.custom_tool_call_input.delta" => {
+                Said::Call
+            }
+            b"response.output_item.added" => {
+                let [index, item] = json::pick(text, event, ["output_index", "item"]);
+                if let Some(item) = item.filter(|item| is_call(text, *item)) {
+                    let [name] = strings(text, item, ["name"]);
+                    self.call(number(text, index), name, None);
+                }
+                return;
+            }
+            _ => return,
+        };
+        let key = number(text, json::get(text, event, "output_index"));
+        let [delta] = strings(text, event, ["delta"]);
+        self.add(said, key, delta);
+    }
+
+    /// An item of a whole response.
+    fn item(&mut self, text: &[u8], item: Span, key: Option<u64>) {
+        let keys = ["type", "arguments", "input", "content", "summary"];
+        let [kind, arguments, input, content, summary] = json::pick(text, item, keys);
+        if is_call(text, item) {
+            let [name] = strings(text, item, ["name"]);
+            let arguments = arguments.filter(|span| span.of(text) != b"null");
+            self.call(key, name, arguments.or(input));
+        }
+        let said = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
+            true => Said::Thinking,
+            false => Said::Text,
+        };
+        let parts = elements(text, content).into_iter().chain(elements(text, summary));
+        for part in parts {
+            let [words, refusal] = strings(text, part, ["text", "refusal"]);
+            self.add(said, key, words.or(refusal));
+        }
+    }
+
+    fn gemini(&mut self, text: &[u8], candidate: Span) {
+        for part in elements(text, json::at_path(text, candidate, &["content", "parts"])) {
+            let [thought, call] = json::pick(text, part, ["thought", "functionCall"]);
+            let said = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
+                true => Said::Thinking,
+                false => Said::Text,
+            };
+            let [words] = strings(text, part, ["text"]);
+            self.add(said, None, words);
+            let name = call.and_then(|call| strings(text, call, ["name"])[0]);
+            if let (Some(call), Some(_)) = (call, name) {
+                self.call(None, name, json::get(text, call, "args"));
+            }
+        }
+    }
+
+    fn ollama(&mut self, text: &[u8], message: Span) {
+        let [thought, said] = strings(text, message, ["thinking", "content"]);
+        self.add(Said::Thinking, None, thought);
+        self.add(Said::Text, None, said);
+        for call in elements(text, json::get(text, message, "tool_calls")) {
+            self.function(text, None, json::get(text, call, "function"));
+        }
+    }
+
+    /// Whether an answer may hold a plain word, be it in pieces: `holds` is asked of the answer, and of what the members that
+    /// carry text have together. It is a fast look: an answer that may is put together, and looked through in earnest.
+    pub fn may_hold(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> bool {
+        if holds(body) {
+            return true;
+        }
+        let mut joined = Vec::new();
+        PIECES.iter().any(|key| {
+            joined.clear();
+            for at in memmem::find_iter(body, key) {
+                let start = json::blank(body, at + key.len());
+                if body.get(start) == Some(&b'"')
+                    && let Ok(end) = json::string_end(body, start)
+                {
+                    joined.extend_from_slice(&body[start + 1..end - 1]);
+                }
+            }
+            holds(&joined)
+        })
+    }
+}
+
+/// Members of streams that carry pieces of text.
+const PIECES: [&str; 9] = [
+    "\"text\":",
+    "\"delta\":",
+    "\"content\":",
+    "\"thinking\":",
+    "\"partial_json\":",
+    "\"arguments\":",
+    "\"reasoning\":",
+    "\"reasoning_content\":",
+    "\"name\":",
+];
+
+/// Whether an item of Responses calls a tool of the agent's.
+fn is_call(text: &[u8], item: Span) -> bool {
+    let kind = json::get(text, item, "type");
+    kind.is_some_and(|kind| matches!(kind.of(text), b"\"function_call\"" | b"\"custom_tool_call\""))
+}
+
+fn is_bool(raw: &[u8]) -> bool {
+    matches!(raw, b"true" | b"false")
+}
+
+fn elements(text: &[u8], list: Option<Span>) -> Vec<Span> {
+    list.map_or(Vec::new(), |list| json::elements(text, list))
+}
+
+fn number(text: &[u8], value: Option<Span>) -> Option<u64> {
+    json::number(value?.of(text))
+}
+
+/// The values of these keys that are strings.
+fn strings<const N: usize>(text: &[u8], object: Span, keys: [&str; N]) -> [Option<Span>; N] {
+    json::pick(text, object, keys).map(|value| value.filter(|value| text[value.start] == b'"'))
+}

@@ -1,0 +1,255 @@
+//! How a command ended, where the agent that ran it says so: a table of the agents' shell tools and of the words in
+//! which their results tell an exit code. A stated code must be right: what is not surely told is not known.
+//!
+//! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33,
+//! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/agents`). OpenCode's results tell nothing.
+
+use super::agents::Agent;
+use super::part::{Part, ToolCall, ToolResult};
+use crate::json::{self, Span};
+
+/// A shell tool.
+struct Shell {
+    agent: Agent,
+    tools: &'static [&'static str],
+    told: Told,
+    silent: Silent,
+}
+
+/// Where a result tells the exit code.
+#[derive(Clone, Copy)]
+enum Told {
+    /// Behind this, at the start of a failed result.
+    AtStart(&'static str),
+    /// Behind one of these, on a line of the head: in front of the line `Output:`.
+    InHead,
+    /// Behind `Exit Code: `, on one of the labelled lines at the end.
+    InLabels,
+    /// Behind this, on the last line.
+    AtEnd(&'static str),
+    /// As `exit_code` of the one text that is a JSON object.
+    AsJson,
+    /// Nowhere.
+    Never,
+}
+
+/// What it means that a result tells none.
+#[derive(Clone, Copy)]
+enum Silent {
+    /// Nothing.
+    Unknown,
+    /// Zero, where the result is no error and not of a command that still runs.
+    Zero,
+    /// Zero, but for commands whose exit code 1 the agent does not take for a failure.
+    ZeroUnlessJudged,
+    /// Zero, where the text begins so.
+    ZeroBehind(&'static str),
+}
+
+const SHELLS: [Shell; 8] = [
+    Shell {
+        agent: Agent::ClaudeCode,
+        tools: &["Bash"],
+        told: Told::AtStart("Exit code "),
+        silent: Silent::ZeroUnlessJudged,
+    },
+    Shell {
+        agent: Agent::Codex,
+        tools: &[
+            "exec_command",
+            "write_stdin",
+            "shell",
+            "shell_command",
+            "container.exec",
+            "local_shell",
+        ],
+        told: Told::InHead,
+        silent: Silent::Unknown,
+    },
+    Shell {
+        agent: Agent::Codex,
+        tools: &["exec"],
+        told: Told::AsJson,
+        silent: Silent::Unknown,
+    },
+    Shell {
+        agent: Agent::GeminiCli,
+        tools: &["run_shell_command"],
+        told: Told::InLabels,
+        silent: Silent::ZeroBehind("Output: "),
+    },
+    Shell {
+        agent: Agent::QwenCode,
+        tools: &["run_shell_command"],
+        told: Told::InLabels,
+        silent: Silent::Unknown,
+    },
+    Shell {
+        agent: Agent::Goose,
+        tools: &["shell", "developer__shell"],
+        told: Told::AtEnd("Command exited with code "),
+        silent: Silent::Unknown,
+    },
+    Shell {
+        agent: Agent::Pi,
+        tools: &["bash"],
+        told: Told::AtEnd("Command exited with code "),
+        silent: Silent::Zero,
+    },
+    Shell {
+        agent: Agent::OpenCode,
+        tools: &["bash"],
+        told: Told::Never,
+        silent: Silent::Unknown,
+    },
+];
+
+/// How the results of commands begin that still run.
+const STILL_RUNNING: [&str; 5] = [
+    "Command running in background",
+    "Command is running in background",
+    "Command was moved to the background",
+    "Command moved to background",
+    "Command did not complete",
+];
+
+/// Commands of which Claude Code does not take exit code 1 for a failure.
+const JUDGED: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git"];
+
+/// Whether a tool of this name runs commands, at any agent that is known.
+pub(super) fn is_shell(tool: &str) -> bool {
+    SHELLS.iter().any(|shell| shell.tools.contains(&tool))
+}
+
+/// The exit code of a command, from the call that ran it and the part that answers it.
+pub(super) fn code(
+    agent: Option<Agent>,
+    call: &ToolCall<'_>,
+    answer: &Part<'_>,
+    result: &ToolResult<'_>,
+) -> Option<i32> {
+    if result.exit.is_some() {
+        return result.exit;
+    }
+    let name = call.name?.get();
+    let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&&*name));
+    let shell = match agent {
+        Some(agent) => known.find(|shell| shell.agent == agent)?,
+        // Some names are those of several agents; their ways of telling differ.
+        None => known.next().filter(|_| known.next().is_none())?,
+    };
+    let texts = answer.texts();
+    if let Told::AsJson = shell.told {
+        let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
+        return told.next().filter(|_| told.next().is_none());
+    }
+    let all: String = texts.iter().map(|text| text.get()).collect();
+    let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
+    let text = text.trim_end().trim_end_matches("</untrusted_context>");
+    told(shell.told, text, result).or_else(|| silent(shell.silent, text, call, result))
+}
+
+fn told(told: Told, text: &str, result: &ToolResult<'_>) -> Option<i32> {
+    match told {
+        Told::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
+        Told::InHead => in_head(text).or_else(|| json_code(text)),
+        Told::InLabels => in_labels(text),
+        Told::AtEnd(words) => number(text.trim_end().lines().next_back()?.strip_prefix(words)?),
+        Told::AsJson | Told::Never => None,
+    }
+}
+
+fn silent(silent: Silent, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> Option<i32> {
+    let runs = STILL_RUNNING.iter().any(|words| text.starts_with(words));
+    let failed = result.error == Some(true);
+    let zero = match silent {
+        Silent::Unknown => false,
+        Silent::Zero => result.error == Some(false),
+        Silent::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
+        Silent::ZeroBehind(words) => text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "]),
+    };
+    (zero && !runs && !failed).then_some(0)
+}
+
+/// Whether one of the commands is one whose exit code the agent judges for itself.
+fn is_judged(call: &ToolCall<'_>) -> bool {
+    let Some(command) = call.arguments.and_then(|all| all.named("command")) else {
+        return true;
+    };
+    let mut words =
+        command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
+    words.any(|word| JUDGED.contains(&word))
+}
+
+/// Lines in front of the output, as Codex writes them.
+fn in_head(text: &str) -> Option<i32> {
+    /// The head has five lines, and in some versions a warning more.
+    const MOST: usize = 8;
+    let head = text.lines().take(MOST).take_while(|line| *line != "Output:");
+    let words = ["Process exited with code ", "Exit code: "];
+    head.filter_map(|line| words.iter().find_map(|words| line.strip_prefix(words)))
+        .find_map(number)
+}
+
+/// Labels of the lines behind the output, as Gemini CLI and its kin write them.
+const LABELS: [&str; 5] = [
+    "Error: ",
+    "Exit Code: ",
+    "Signal: ",
+    "Background PIDs: ",
+    "Process Group PGID: ",
+];
+
+fn labelled(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.trim_end().lines().rev();
+    lines.take_while(|line| LABELS.iter().any(|label| line.starts_with(label)))
+}
+
+fn in_labels(text: &str) -> Option<i32> {
+    labelled(text).find_map(|line| number(line.strip_prefix("Exit Code: ")?))
+}
+
+fn has_label(text: &str, labels: &[&str]) -> bool {
+    labelled(text).any(|line| labels.iter().any(|label| line.starts_with(label)))
+}
+
+/// The code in a JSON object that tells one, or whose metadata do.
+fn json_code(text: &str) -> Option<i32> {
+    let json = text.trim().as_bytes();
+    let whole: Span = json::whole(json).ok().filter(|_| json.first() == Some(&b'{'))?;
+    let code = json::get(json, whole, "exit_code")
+        .or_else(|| json::at_path(json, whole, &["metadata", "exit_code"]))?;
+    std::str::from_utf8(code.of(json)).ok()?.parse().ok()
+}
+
+/// The number at the start of a text, where nothing else stands on its line.
+fn number(text: &str) -> Option<i32> {
+    text.lines().next()?.trim_end().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_told_in_head_labels_and_last_line_and_nowhere_else() {
+        assert_eq!(
+            in_head("Chunk ID: 1\nProcess exited with code 3\nOutput:\nx"),
+            Some(3)
+        );
+        assert_eq!(in_head("Chunk ID: 1\nOutput:\nProcess exited with code 3"), None);
+        assert_eq!(
+            in_head("Exit code: 127\nWall time: 0 seconds\nOutput:\n"),
+            Some(127)
+        );
+        assert_eq!(
+            in_labels("Output: a\nError: (none)\nExit Code: -1\nSignal: (none)"),
+            Some(-1)
+        );
+        assert_eq!(in_labels("Exit Code: 3\nof another program"), None);
+        assert_eq!(in_labels("Output: x\nExit Code: (none)\nSignal: 9"), None);
+        assert_eq!(json_code(r#"{"output":"x","metadata":{"exit_code":2}}"#), Some(2));
+        assert_eq!(json_code(r#"{"exit_code":null}"#), None);
+        assert_eq!(number("3 of 4"), None);
+    }
+}

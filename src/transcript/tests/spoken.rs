@@ -1,0 +1,289 @@
+//! Random transcripts, put into each wire's words and read again: every text is found once, in order, at the place where it
+//! stands; and what a rewrite sees of a turn is the same.
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::wire::{PartKind, WireId};
+
+/// A part as it is put into words.
+#[derive(Debug, Clone, PartialEq)]
+enum Spoken {
+    Text(String),
+    Thinking(String),
+    Call(String, String),
+    Result(String, Vec<String>),
+    Image,
+}
+
+/// Texts with all that JSON escapes, and never empty: some wires drop those.
+fn words() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[ -~]{1,12}",
+        any::<String>().prop_map(|text| format!("{text}.")),
+        Just("\"\\\n\u{2028}\u{1F980}{[".to_owned()),
+    ]
+}
+
+/// A question, an answer of the model, and the results of its calls.
+fn round() -> impl Strategy<Value = [Vec<Spoken>; 3]> {
+    let said = prop::collection::vec(words(), 1..3);
+    let calls = prop::collection::vec((words(), prop::collection::vec(words(), 1..3)), 0..3);
+    (said, prop::option::of(words()), words(), calls, any::<bool>()).prop_map(
+        |(asked, thought, said, calls, image)| {
+            let mut question: Vec<_> = asked.into_iter().map(Spoken::Text).collect();
+            question.extend(image.then_some(Spoken::Image));
+            let mut answer: Vec<_> = thought.map(Spoken::Thinking).into_iter().collect();
+            answer.push(Spoken::Text(said));
+            let ids = (0..calls.len()).map(|n| format!("call_{n}"));
+            let (mut asks, mut results) = (Vec::new(), Vec::new());
+            for (id, (argument, texts)) in ids.zip(calls) {
+                asks.push(Spoken::Call(id.clone(), argument));
+                results.push(Spoken::Result(id, texts));
+            }
+            answer.extend(asks);
+            [question, answer, results]
+        },
+    )
+}
+
+fn blocks(parts: &[Spoken]) -> Vec<Value> {
+    let block = |part: &Spoken| match part {
+        Spoken::Text(text) => json!({"type": "text", "text": text}),
+        Spoken::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": "s"}),
+        Spoken::Call(id, argument) => {
+            json!({"type": "tool_use", "id": id, "name": "f", "input": {"a": argument}})
+        }
+        Spoken::Result(id, texts) => {
+            let texts: Vec<_> = texts
+                .iter()
+                .map(|text| json!({"type": "text", "text": text}))
+                .collect();
+            json!({"type": "tool_result", "tool_use_id": id, "content": texts})
+        }
+        Spoken::Image => json!({"type": "image", "source": {"type": "base64", "data": "aGk="}}),
+    };
+    parts.iter().map(block).collect()
+}
+
+fn gemini(parts: &[Spoken]) -> Vec<Value> {
+    let part = |part: &Spoken| match part {
+        Spoken::Text(text) => json!({"text": text}),
+        Spoken::Thinking(text) => json!({"text": text, "thought": true}),
+        Spoken::Call(id, argument) => {
+            json!({"functionCall": {"id": id, "name": "f", "args": {"a": argument}}})
+        }
+        Spoken::Result(id, texts) => {
+            json!({"functionResponse": {"id": id, "name": "f", "response": {"output": texts}}})
+        }
+        Spoken::Image => json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
+    };
+    parts.iter().map(part).collect()
+}
+
+/// Messages whose thinking and calls stand beside the content.
+fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
+    let mut message = json!({"role": role});
+    let (mut content, mut calls, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    for part in parts {
+        match part {
+            Spoken::Text(text) => content.push(json!({"type": "text", "text": text})),
+            Spoken::Thinking(text) if ollama => message["thinking"] = json!(text),
+            Spoken::Thinking(text) => {
+                message["reasoning_content"] = json!(text);
+                message["reasoning"] = json!(text);
+            }
+            Spoken::Call(id, argument) => {
+                let arguments = json!({"a": argument});
+                let arguments = if ollama {
+                    arguments
+                } else {
+                    json!(arguments.to_string())
+                };
+                calls.push(json!({"id": id, "function": {"name": "f", "arguments": arguments}}));
+            }
+            Spoken::Result(id, texts) => {
+                let texts: Vec<_> = texts
+                    .iter()
+                    .map(|text| json!({"type": "text", "text": text}))
+                    .collect();
+                let texts = if ollama {
+                    texts[0]["text"].clone()
+                } else {
+                    json!(texts)
+                };
+                out.push(json!({"role": "tool", "tool_call_id": id, "content": texts}));
+            }
+            Spoken::Image if ollama => message["images"] = json!(["aGk="]),
+            Spoken::Image => content.push(json!({"type": "image_url", "image_url": {"url": "data:x"}})),
+        }
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    message["content"] = match ollama {
+        true => content.first().map_or(Value::Null, |block| block["text"].clone()),
+        false => content.into(),
+    };
+    if out.is_empty() { vec![message] } else { out }
+}
+
+/// Items, thinking and calls each by itself.
+fn items(role: &str, parts: &[Spoken]) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    for part in parts {
+        let content = match part {
+            Spoken::Text(text) => json!({"type": "input_text", "text": text}),
+            Spoken::Image => json!({"type": "input_image", "image_url": "data:x"}),
+            Spoken::Thinking(text) => {
+                out.push(json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], "content": null}));
+                continue;
+            }
+            Spoken::Call(id, argument) => {
+                let arguments = json!({"a": argument}).to_string();
+                out.push(
+                    json!({"type": "function_call", "call_id": id, "name": "f", "arguments": arguments}),
+                );
+                continue;
+            }
+            Spoken::Result(id, texts) => {
+                let texts: Vec<_> = texts
+                    .iter()
+                    .map(|text| json!({"type": "input_text", "text": text}))
+                    .collect();
+                out.push(json!({"type": "function_call_output", "call_id": id, "output": texts}));
+                continue;
+            }
+        };
+        match out.last_mut() {
+            Some(last) if last["type"] == "message" => {
+                if let Some(all) = last["content"].as_array_mut() {
+                    all.push(content);
+                }
+            }
+            _ => out.push(json!({"type": "message", "role": role, "content": [content]})),
+        }
+    }
+    out
+}
+
+/// A transcript in the words of a wire, and what of it that wire can say.
+fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
+    let (mut list, mut said) = (Vec::new(), Vec::new());
+    let turns = rounds
+        .iter()
+        .flat_map(|round| round.iter().zip(["user", "assistant", "user"]));
+    for (parts, role) in turns.filter(|(parts, _)| !parts.is_empty()) {
+        let mut parts = parts.clone();
+        if wire == WireId::Ollama {
+            // Its messages have one text each.
+            let mut texts = 0;
+            parts.retain(|part| !matches!(part, Spoken::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
+            for part in &mut parts {
+                if let Spoken::Result(_, texts) = part {
+                    texts.truncate(1);
+                }
+            }
+        }
+        match wire {
+            WireId::Anthropic => list.push(json!({"role": role, "content": blocks(&parts)})),
+            WireId::Gemini => {
+                let role = if role == "assistant" { "model" } else { role };
+                list.push(json!({"role": role, "parts": gemini(&parts)}));
+            }
+            WireId::OpenaiChat => list.extend(beside(role, &parts, false)),
+            WireId::Ollama => list.extend(beside(role, &parts, true)),
+            WireId::OpenaiResponses => list.extend(items(role, &parts)),
+        }
+        said.extend(parts);
+    }
+    let key = match wire {
+        WireId::OpenaiResponses => "input",
+        WireId::Gemini => "contents",
+        _ => "messages",
+    };
+    (json!({"model": "m", key: list}), said)
+}
+
+/// What was read, in the same words; each text from its place in the body.
+fn heard(part: &Part<'_>) -> Spoken {
+    let texts = || {
+        part.texts()
+            .iter()
+            .map(|text| text.get().into_owned())
+            .collect::<Vec<_>>()
+    };
+    match part.kind {
+        Kind::Text(text) => Spoken::Text(text.get().into_owned()),
+        Kind::Thinking => Spoken::Thinking(texts().concat()),
+        Kind::Call(call) => Spoken::Call(
+            call.id.unwrap().get().into_owned(),
+            call.arguments.unwrap().named("a").unwrap(),
+        ),
+        Kind::Result(result) => Spoken::Result(result.call.unwrap().get().into_owned(), texts()),
+        Kind::Image => Spoken::Image,
+        Kind::ToolChange | Kind::Other(_) => panic!("{part:?}"),
+    }
+}
+
+fn check(wire: &dyn Wire, rounds: &[[Vec<Spoken>; 3]]) {
+    let (body, said) = spoken(wire.id(), rounds);
+    let view = view(wire.id().name(), body.to_string());
+    let transcript = Transcript::of(&view);
+    let mut all = Vec::new();
+    let mut places = Vec::new();
+    for turn in transcript.turns() {
+        for part in turn.parts() {
+            assert!(turn.span.start <= part.span.start && part.span.end <= turn.span.end);
+            let mut own: Vec<Span> = part.texts().iter().map(|text| text.span).collect();
+            if let Kind::Call(call) = part.kind {
+                own.push(call.arguments.unwrap().span);
+            }
+            assert!(
+                own.iter()
+                    .all(|span| turn.span.start < span.start && span.end < turn.span.end)
+            );
+            places.extend(own);
+            all.push(heard(&part));
+        }
+    }
+    places.sort();
+    assert!(
+        places.windows(2).all(|two| two[0].end <= two[1].start),
+        "a text is found twice"
+    );
+    // Images of Ollama stand beside the text, and are read behind it.
+    assert_eq!(all, said, "{:?}", wire.id());
+    let uses = transcript.tool_uses();
+    assert!(uses.iter().all(|tool| tool.answer.is_some()));
+    agrees(wire, &view);
+}
+
+/// Texts, calls and results are the same to a rewrite.
+fn agrees(wire: &dyn Wire, view: &View) {
+    for (at, turn) in Transcript::of(view).turns().enumerate() {
+        let parts = turn.parts();
+        let read = parts.iter().filter_map(|part| match part.kind {
+            Kind::Text(text) => Some((PartKind::Text, Some(text.span), None)),
+            Kind::Call(call) => Some((PartKind::Call, None, call.id.map(|id| id.span))),
+            Kind::Result(result) => Some((PartKind::Result, None, result.call.map(|id| id.span))),
+            _ => None,
+        });
+        let kinds = [PartKind::Text, PartKind::Call, PartKind::Result];
+        let rewritten = wire.anatomy(view, at).parts.into_iter();
+        let rewritten = rewritten.filter(|part| kinds.contains(&part.kind));
+        let rewritten = rewritten.map(|part| (part.kind, part.text, part.id));
+        assert_eq!(read.collect::<Vec<_>>(), rewritten.collect::<Vec<_>>());
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_text_is_found_once(rounds in prop::collection::vec(round(), 1..4)) {
+        for wire in WIRES {
+            check(*wire, &rounds);
+        }
+    }
+}

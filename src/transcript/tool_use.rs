@@ -1,0 +1,114 @@
+//! Calls with their results.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::agents::Agent;
+use super::part::{Kind, Part, ToolCall, ToolResult};
+use super::{Transcript, exits};
+
+/// A call of a tool, and what came of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolUse<'a> {
+    /// The turn that calls.
+    pub turn: usize,
+    /// The call.
+    pub call: ToolCall<'a>,
+    /// The part that the call is.
+    pub part: Part<'a>,
+    /// The turn that answers, with the part that does.
+    pub answer: Option<(usize, Part<'a>)>,
+}
+
+impl<'a> ToolUse<'a> {
+    /// The tool's result.
+    pub fn result(&self) -> Option<ToolResult<'a>> {
+        match self.answer?.1.kind {
+            Kind::Result(result) => Some(result),
+            _ => None,
+        }
+    }
+
+    /// Whether the tool runs commands, at any agent that is known.
+    pub fn is_command(&self) -> bool {
+        self.call.name.is_some_and(|name| exits::is_shell(&name.get()))
+    }
+
+    /// The exit code of the command that it ran, where the result tells; `agent` is the one that ran it
+    /// ([`Transcript::agent`]), since some tools of one name tell in different words.
+    pub fn exit(&self, agent: Option<Agent>) -> Option<i32> {
+        exits::code(agent, &self.call, &self.answer?.1, &self.result()?)
+    }
+
+    /// Whether it failed: it says so, or its command ended with another code than zero. `None` where that is not known:
+    /// that a command's result is no error does not say that the command went well.
+    pub fn failed(&self, agent: Option<Agent>) -> Option<bool> {
+        let told = self.result()?.error;
+        match self.is_command() {
+            _ if told == Some(true) => told,
+            true => self.exit(agent).map(|code| code != 0),
+            false => told,
+        }
+    }
+}
+
+/// Calls by what results name them by, oldest first.
+#[derive(Default)]
+struct Calls<'a> {
+    by_id: HashMap<&'a [u8], VecDeque<usize>>,
+    /// Those without an id, which results can only name by their tool.
+    without_id: HashMap<&'a [u8], VecDeque<usize>>,
+    by_name: HashMap<&'a [u8], VecDeque<usize>>,
+}
+
+impl<'a> Calls<'a> {
+    fn add(&mut self, call: &ToolCall<'a>, at: usize) {
+        let name = call.name.map_or(&b""[..], |name| name.raw());
+        let by_id = match call.id {
+            Some(id) => self.by_id.entry(id.raw()),
+            None => self.without_id.entry(name),
+        };
+        by_id.or_default().push_back(at);
+        self.by_name.entry(name).or_default().push_back(at);
+    }
+
+    /// The call that a result answers: the one of its id, or the first of its tool that waits. A server that counts ids up
+    /// may begin again, so that of calls with the same id the first that waits is meant.
+    fn answered(&mut self, result: &ToolResult<'a>, waits: impl Fn(usize) -> bool) -> Option<usize> {
+        let name = result.name.map_or(&b""[..], |name| name.raw());
+        let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {
+            let calls = calls.get_mut(key)?;
+            std::iter::from_fn(|| calls.pop_front()).find(|at| waits(*at))
+        };
+        match result.call {
+            Some(id) => first(&mut self.by_id, id.raw()).or_else(|| first(&mut self.without_id, name)),
+            None => first(&mut self.by_name, name),
+        }
+    }
+}
+
+pub(super) fn all<'a>(transcript: &Transcript<'a>) -> Vec<ToolUse<'a>> {
+    let mut uses: Vec<ToolUse<'a>> = Vec::new();
+    let mut calls = Calls::default();
+    for (turn, element) in transcript.turns().enumerate() {
+        for part in element.parts() {
+            match part.kind {
+                Kind::Call(call) => {
+                    calls.add(&call, uses.len());
+                    uses.push(ToolUse {
+                        turn,
+                        call,
+                        part,
+                        answer: None,
+                    });
+                }
+                Kind::Result(result) => {
+                    if let Some(at) = calls.answered(&result, |at| uses[at].answer.is_none()) {
+                        uses[at].answer = Some((turn, part));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    uses
+}
