@@ -1,6 +1,6 @@
 //! Which agent sends a transcript, by the words with which its harness begins. Seen in the agents' own requests.
 
-use super::part::Text;
+use super::literal::Text;
 
 /// An agent that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,9 +3,9 @@
 
 use memchr::{memchr, memmem};
 
-use super::part::{Arguments, Text};
+use super::literal::{Arguments, Text};
 use super::prose;
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 
 /// What an answer says.
 #[derive(Debug, Default)]

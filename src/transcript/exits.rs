@@ -6,7 +6,7 @@
 
 use super::agents::Agent;
 use super::part::{Part, ToolCall, ToolResult};
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 
 /// A shell tool.
 struct Shell {

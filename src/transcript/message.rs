@@ -1,98 +1,180 @@
 //! What a message is made of, on any wire. Messages are told apart by their members: a Responses item has a type, a Gemini
 //! content has parts, all others have content, and calls in it or beside it.
 
-use super::part::{Arguments, Kind, Part, Text, ToolCall, ToolResult};
-use crate::json::{self, Malformed, Span};
+use super::literal::{Arguments, Text};
+use super::part::{Kind, Part, ToolCall, ToolResult};
+use crate::text::Span;
+use crate::text::json::{self, Malformed};
 use crate::wire::Role;
 
 /// Members that hold reasoning beside the content, best first: some servers send the same text under several names.
-const THOUGHTS: [&str; 5] = [
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "reasoning_details",
-    "thinking_blocks",
+const THOUGHTS: [&[u8]; 5] = [
+    b"reasoning_content",
+    b"reasoning",
+    b"thinking",
+    b"reasoning_details",
+    b"thinking_blocks",
 ];
 
-/// Members that stand beside the content and are no call.
-const BESIDE: [&str; 2] = ["refusal", "audio"];
+/// The members of a message that say what it is made of.
+#[derive(Default)]
+struct Message {
+    span: Span,
+    /// The inside of its type, where it has one.
+    kind: Option<Span>,
+    id: Option<Span>,
+    content: Option<Span>,
+    /// Gemini's content.
+    parts: Option<Span>,
+    thoughts: [Option<Span>; THOUGHTS.len()],
+    images: Option<Span>,
+    calls: Option<Span>,
+    /// The one call of an older form.
+    call: Option<Span>,
+    /// What stands beside the content and is neither reasoning nor a call: name and value.
+    beside: Vec<(Span, Span)>,
+    /// Which call it is or answers.
+    call_id: Option<Span>,
+    name: Option<Span>,
+    arguments: Option<Span>,
+    /// What a reasoning item tells in short.
+    summary: Option<Span>,
+    output: Option<Span>,
+}
+
+impl Message {
+    fn read(body: &[u8], span: Span) -> Self {
+        let mut found = Self {
+            span,
+            ..Self::default()
+        };
+        // Of a message that breaks off, what stands before that is read.
+        let _ = json::object(body, span.start, |key, at| {
+            let end = json::value_end(body, at)?;
+            found.member(body, key, Span::new(at, end));
+            Ok(end)
+        });
+        found
+    }
+
+    fn member(&mut self, body: &[u8], key: Span, value: Span) {
+        let literal = Some(value).filter(|_| body[value.start] == b'"');
+        let there = Some(value).filter(|_| is_there(body, value));
+        let given = Some(value).filter(|_| value.of(body) != b"null");
+        match key.of(body) {
+            b"type" => self.kind = literal.map(Span::inner),
+            b"id" => self.id = literal,
+            b"content" => self.content = Some(value),
+            b"parts" => self.parts = Some(value),
+            b"images" => self.images = Some(value),
+            b"tool_calls" => self.calls = Some(value),
+            b"function_call" => self.call = there,
+            b"refusal" | b"audio" if there.is_some() => self.beside.push((key, value)),
+            b"call_id" | b"tool_call_id" | b"approval_request_id" => self.call_id = literal,
+            b"tool_name" | b"name" => self.name = literal,
+            b"arguments" | b"input" | b"action" | b"operation" => self.arguments = self.arguments.or(given),
+            b"summary" => self.summary = Some(value),
+            b"output" => self.output = Some(value),
+            other => {
+                if let Some(i) = THOUGHTS.iter().position(|thought| *thought == other) {
+                    self.thoughts[i] = there;
+                }
+            }
+        }
+    }
+}
 
 /// The parts of the message at `span`; none where it is not JSON.
 pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<Part<'a>> {
     if let Some(text) = Text::literal(body, span) {
         return vec![Part::new(body, span, Kind::Text(text), [Some(span), None])];
     }
-    let [kind, parts, content, id] = json::pick(body, span, ["type", "parts", "content", "id"]);
-    let kind = kind
-        .and_then(|kind| Text::literal(body, kind))
-        .filter(|k| k.raw() != b"message");
-    match (kind, parts, content) {
-        (Some(kind), None, _) => vec![item(body, span, kind)],
-        (_, Some(parts), _) => blocks(body, parts),
-        _ if role == Role::Tool => vec![tool_message(body, span)],
+    let message = Message::read(body, span);
+    let kind = message.kind.filter(|kind| kind.of(body) != b"message");
+    match (kind, message.parts) {
+        (Some(kind), None) => vec![message.item(body, Text::new(body, kind))],
+        (_, Some(parts)) => blocks(body, parts),
+        _ if role == Role::Tool => vec![message.tool_result(body)],
         // A reference to an item that the provider holds may leave its type out.
-        (None, None, None) if id.is_some() && json::get(body, span, "tool_calls").is_none() => {
-            let named = Text::new(body, Span::default());
-            vec![Part::new(body, span, Kind::Other(named), [None; 2])]
+        _ if message.content.is_none() && message.calls.is_none() && message.id.is_some() => {
+            let nameless = Text::new(body, Span::default());
+            vec![Part::new(body, span, Kind::Other(nameless), [None; 2])]
         }
-        (_, None, content) => message(body, span, content),
+        _ => message.said(body),
     }
-}
-
-/// A message whose reasoning and calls may stand beside its content.
-fn message<'a>(body: &'a [u8], span: Span, content: Option<Span>) -> Vec<Part<'a>> {
-    let thought = json::pick(body, span, THOUGHTS);
-    let mut all: Vec<_> = thought
-        .into_iter()
-        .flatten()
-        .find(|value| is_there(body, *value))
-        .map(|value| Part::new(body, value, Kind::Thinking, [Some(value), None]))
-        .into_iter()
-        .collect();
-    all.extend(content.map_or(Vec::new(), |content| blocks(body, content)));
-    let [images, calls, call] = json::pick(body, span, ["images", "tool_calls", "function_call"]);
-    let images = images.map_or(Vec::new(), |list| json::elements(body, list));
-    let image = |span| Part::new(body, span, Kind::Image, [None; 2]);
-    all.extend(images.into_iter().map(image));
-    let beside = json::pick(body, span, BESIDE).into_iter().zip(BESIDE);
-    for (value, name) in beside.filter_map(|(value, name)| Some((value?, name))) {
-        if is_there(body, value) {
-            let said = Some(value).filter(|_| name == "refusal");
-            // The name stands right before the value, whatever the spaces between.
-            let kind = Kind::Other(name_before(body, value, name));
-            all.push(Part::new(body, value, kind, [said, None]));
-        }
-    }
-    let calls = calls.map_or(Vec::new(), |list| json::elements(body, list));
-    all.extend(calls.into_iter().map(|call| beside_call(body, call)));
-    let call = call.filter(|call| is_there(body, *call));
-    all.extend(call.map(|call| call_part(body, call, call, None)));
-    all
 }
 
 fn is_there(body: &[u8], value: Span) -> bool {
     !matches!(value.of(body), b"null" | b"\"\"" | b"[]" | b"{}")
 }
 
-/// The name of the member whose value this is.
-fn name_before<'a>(body: &'a [u8], value: Span, name: &str) -> Text<'a> {
-    let before = body.get(..value.start).unwrap_or_default();
-    let end = before.iter().rposition(|b| *b == b'"').unwrap_or_default();
-    Text::new(body, Span::new(end.saturating_sub(name.len()), end))
-}
+impl Message {
+    /// A message whose reasoning and calls may stand beside its content.
+    fn said<'a>(&self, body: &'a [u8]) -> Vec<Part<'a>> {
+        let part = |span, kind, said| Part::new(body, span, kind, [said, None]);
+        let thought = self.thoughts.into_iter().flatten().next();
+        let mut all: Vec<_> = thought
+            .map(|value| part(value, Kind::Thinking, Some(value)))
+            .into_iter()
+            .collect();
+        all.extend(self.content.map_or(Vec::new(), |content| blocks(body, content)));
+        let images = self.images.map_or(Vec::new(), |list| json::elements(body, list));
+        all.extend(images.into_iter().map(|span| part(span, Kind::Image, None)));
+        for (name, value) in &self.beside {
+            let kind = Kind::Other(Text::new(body, *name));
+            all.push(part(*value, kind, Some(*value).filter(|v| body[v.start] == b'"')));
+        }
+        let calls = self.calls.map_or(Vec::new(), |list| json::elements(body, list));
+        all.extend(calls.into_iter().map(|call| beside_call(body, call)));
+        all.extend(self.call.map(|call| call_part(body, call, call, None)));
+        all
+    }
 
-/// A tool's message: all of it is one result.
-fn tool_message<'a>(body: &'a [u8], span: Span) -> Part<'a> {
-    let keys = ["tool_call_id", "tool_name", "name", "content"];
-    let [id, tool, name, content] = json::pick(body, span, keys);
-    let literal = |value: Option<Span>| Text::literal(body, value?);
-    let result = ToolResult {
-        call: literal(id),
-        name: literal(tool).or(literal(name)),
-        error: None,
-        exit: None,
-    };
-    Part::new(body, span, Kind::Result(result), [content, None])
+    /// A tool's message: all of it is one result.
+    fn tool_result<'a>(&self, body: &'a [u8]) -> Part<'a> {
+        self.result(body, self.content, None)
+    }
+
+    fn result<'a>(&self, body: &'a [u8], content: Option<Span>, exit: Option<i32>) -> Part<'a> {
+        let literal = |value: Option<Span>| Text::literal(body, value?);
+        let result = ToolResult {
+            call: literal(self.call_id),
+            name: literal(self.name),
+            error: None,
+            exit,
+        };
+        Part::new(body, self.span, Kind::Result(result), [content, None])
+    }
+
+    /// An item of the Responses API that is no message.
+    fn item<'a>(&self, body: &'a [u8], kind: Text<'a>) -> Part<'a> {
+        let part = |kind, said| Part::new(body, self.span, kind, said);
+        match kind.raw() {
+            b"reasoning" => part(Kind::Thinking, [self.summary, self.content]),
+            b"additional_tools" | b"configuration_update" => part(Kind::ToolChange, [None; 2]),
+            b"mcp_approval_request" => self.item_call(body, kind, self.id),
+            raw if raw.ends_with(b"_call") && self.call_id.is_some() => {
+                self.item_call(body, kind, self.call_id)
+            }
+            b"mcp_approval_response" => self.result(body, None, None),
+            raw if raw.ends_with(b"_output") => self.result(body, self.output, exit_of(body, self.output)),
+            b"item_reference" => part(Kind::Other(kind), [None; 2]),
+            _ => part(Kind::Other(kind), [Some(self.span), None]),
+        }
+    }
+
+    /// A call that is an item: tools of the provider's own design are named by the item's type.
+    fn item_call<'a>(&self, body: &'a [u8], kind: Text<'a>, id: Option<Span>) -> Part<'a> {
+        let literal = |value: Option<Span>| Text::literal(body, value?);
+        let end = kind.span.end.saturating_sub("_call".len());
+        let built_in = Text::new(body, Span::new(kind.span.start, end.max(kind.span.start)));
+        let call = ToolCall {
+            id: literal(id),
+            name: literal(self.name).or(Some(built_in)),
+            arguments: self.arguments.map(|span| Arguments::new(body, span)),
+        };
+        Part::new(body, self.span, Kind::Call(call), [None; 2])
+    }
 }
 
 /// An element of `tool_calls`: what it calls stands in a member of its own.
@@ -112,59 +194,6 @@ fn call_part<'a>(body: &'a [u8], span: Span, inside: Span, id: Option<Span>) -> 
         arguments: arguments
             .or(args)
             .or(input)
-            .map(|span| Arguments::new(body, span)),
-    };
-    Part::new(body, span, Kind::Call(call), [None; 2])
-}
-
-/// An item of the Responses API that is no message.
-fn item<'a>(body: &'a [u8], span: Span, kind: Text<'a>) -> Part<'a> {
-    let part = |kind, said| Part::new(body, span, kind, said);
-    let keys = [
-        "call_id",
-        "id",
-        "approval_request_id",
-        "summary",
-        "content",
-        "output",
-    ];
-    let [call_id, id, asked, summary, content, output] = json::pick(body, span, keys);
-    let literal = |value: Option<Span>| Text::literal(body, value?);
-    let result = |call| {
-        let result = ToolResult {
-            call: literal(call),
-            name: None,
-            error: None,
-            exit: exit_of(body, output),
-        };
-        part(Kind::Result(result), [output, None])
-    };
-    match kind.raw() {
-        b"reasoning" => part(Kind::Thinking, [summary, content]),
-        b"additional_tools" | b"configuration_update" => part(Kind::ToolChange, [None; 2]),
-        b"mcp_approval_request" => item_call(body, span, kind, id),
-        b"mcp_approval_response" => result(asked),
-        raw if raw.ends_with(b"_call") && literal(call_id).is_some() => item_call(body, span, kind, call_id),
-        raw if raw.ends_with(b"_output") => result(call_id),
-        b"item_reference" => part(Kind::Other(kind), [None; 2]),
-        _ => part(Kind::Other(kind), [Some(span), None]),
-    }
-}
-
-/// A call that is an item: tools of the provider's own design are named by the item's type.
-fn item_call<'a>(body: &'a [u8], span: Span, kind: Text<'a>, id: Option<Span>) -> Part<'a> {
-    let keys = ["name", "arguments", "input", "action", "operation"];
-    let [name, arguments, input, action, operation] = json::pick(body, span, keys);
-    let literal = |value: Option<Span>| Text::literal(body, value?);
-    let end = kind.span.end.saturating_sub("_call".len());
-    let built_in = Text::new(body, Span::new(kind.span.start, end.max(kind.span.start)));
-    let call = ToolCall {
-        id: literal(id),
-        name: literal(name).or(Some(built_in)),
-        arguments: [arguments, input, action, operation]
-            .into_iter()
-            .flatten()
-            .next()
             .map(|span| Arguments::new(body, span)),
     };
     Part::new(body, span, Kind::Call(call), [None; 2])

@@ -15,28 +15,33 @@
 mod agents;
 mod answer;
 mod exits;
+mod literal;
 mod message;
 mod part;
 mod prose;
 mod request;
 mod texts;
 mod tool_use;
+mod turn;
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests;
 
 use uuid::Uuid;
 
-use crate::handoff::sentinel::{self, MarkKind};
-use crate::json::{self, Span};
+use crate::mark::sentinel::{self, MarkKind};
+use crate::text::Span;
 use crate::wire::{Role, View};
 
 pub use agents::Agent;
 pub use answer::{Answered, AnsweredPart, Said};
-pub use part::{Arguments, Kind, Part, Text, ToolCall, ToolResult};
+pub use literal::{Arguments, Text};
+pub use part::{Kind, Part, ToolCall, ToolResult};
 pub use prose::as_read;
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
 pub use tool_use::ToolUse;
+pub use turn::Turn;
 
 /// A request's transcript.
 #[derive(Clone, Copy)]
@@ -44,14 +49,13 @@ pub struct Transcript<'a> {
     view: &'a View,
 }
 
-/// A message, an item or a content: what one speaker put there in one piece.
-#[derive(Clone, Copy)]
-pub struct Turn<'a> {
-    body: &'a [u8],
-    /// The whole element, in the body.
-    pub span: Span,
-    /// Whose it is.
-    pub role: Role,
+/// What the agent's harness put before the first real user text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preamble {
+    /// Turns that are nothing else.
+    pub turns: Vec<usize>,
+    /// Of the user's next turn, so many parts at its start.
+    pub parts: usize,
 }
 
 /// A line of ours in a transcript. Whether it counts is not decided here.
@@ -136,36 +140,45 @@ impl<'a> Transcript<'a> {
         single.filter_map(|tool| tool.name()).collect()
     }
 
-    /// The agent that sends this, where its system prompt says so.
+    /// The agent that sends this, where its system prompt or the opening of its first message says so.
     pub fn agent(&self) -> Option<Agent> {
-        Agent::of(&self.system_texts())
+        let opening = self.turns().find(|turn| turn.role == Role::User);
+        let opening = opening.map_or(Vec::new(), |turn| turn.parts());
+        let mut texts = self.system_texts();
+        texts.extend(opening.iter().flat_map(Part::texts));
+        Agent::of(&texts)
     }
 
     /// Every call of a tool with its result, in the order of the calls.
     pub fn tool_uses(&self) -> Vec<ToolUse<'a>> {
-        tool_use::all(self)
+        tool_use::all(self.turns())
     }
 
-    /// The turns that are nothing but what the agent's harness put before the first real user text: those of the user
-    /// all of whose texts begin with one of these tags.
-    pub fn preamble(&self, tags: &[String]) -> Vec<usize> {
-        let tagged = |text: &Text<'_>| {
-            let text = text.get();
-            tags.iter()
-                .any(|tag| !tag.is_empty() && text.trim_start().starts_with(tag.as_str()))
+    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these tags.
+    pub fn preamble(&self, tags: &[String]) -> Preamble {
+        let is_tagged = |part: &Part<'_>| match part.kind {
+            Kind::Text(text) => {
+                let text = text.get();
+                let text = text.trim_start();
+                tags.iter()
+                    .any(|tag| !tag.is_empty() && text.starts_with(tag.as_str()))
+            }
+            _ => false,
         };
-        let mut found = Vec::new();
+        let mut found = Preamble::default();
         for (at, turn) in self.turns().enumerate() {
             match turn.role {
                 Role::System | Role::Tools => continue,
                 Role::User => {}
                 _ => break,
             }
-            let texts: Vec<_> = turn.parts().iter().flat_map(Part::texts).collect();
-            if texts.is_empty() || !texts.iter().all(tagged) {
+            let parts = turn.parts();
+            let tagged = parts.iter().take_while(|part| is_tagged(part)).count();
+            if tagged < parts.len() || parts.is_empty() {
+                found.parts = tagged;
                 break;
             }
-            found.push(at);
+            found.turns.push(at);
         }
         found
     }
@@ -186,38 +199,5 @@ impl<'a> Transcript<'a> {
             Some(Mark { turn, span, kind })
         });
         marks.collect()
-    }
-}
-
-/// Members that tell when a message was made. No request of today's APIs has one; answers do, and agents that keep them.
-const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
-
-impl<'a> Turn<'a> {
-    /// A message that stands alone: `message` is one JSON value.
-    pub fn alone(message: &'a [u8], role: Role) -> Self {
-        Self {
-            body: message,
-            span: Span::new(json::blank(message, 0), message.len()),
-            role,
-        }
-    }
-
-    /// What it is made of, in the order in which the model reads it.
-    pub fn parts(&self) -> Vec<Part<'a>> {
-        message::parts(self.body, self.span, self.role)
-    }
-
-    /// When it was made, as it is written there: a number of seconds or a date; `None` where the wire does not say.
-    pub fn time(&self) -> Option<&'a str> {
-        let value = json::pick(self.body, self.span, TIMES)
-            .into_iter()
-            .flatten()
-            .next()?;
-        let value = match value.of(self.body).first() {
-            Some(b'"') => value.inner(),
-            Some(b'0'..=b'9') => value,
-            _ => return None,
-        };
-        std::str::from_utf8(value.of(self.body)).ok()
     }
 }

@@ -1,7 +1,8 @@
 //! JSON as a person reads it: strings without their escapes, arguments in a string opened, nothing that is there for
 //! machines. Of a message or of any other part of a request. In time proportional to the text.
 
-use crate::json::{self, Span};
+use crate::text::json::Walk;
+use crate::text::{Span, json};
 
 /// Members that stand in every message and that nobody reads.
 const UNREAD: [&str; 14] = [
@@ -44,14 +45,13 @@ const NAMELESS: [&str; 16] = [
 /// JSON in strings in JSON is opened so deep.
 const OPENED: usize = 4;
 
-/// Values stand in each other so deep, and what is deeper is not read: each level is stepped over once more.
+/// Values that stand in each other deeper than this are not read.
 const DEEPEST: usize = 64;
 
 /// A value's text, a line for each string; `None` where `text` is not JSON.
 pub fn as_read(text: &[u8]) -> Option<String> {
-    let whole = json::whole(text).ok()?;
     let mut out = String::with_capacity(text.len());
-    value(text, whole, Depth::default(), &mut out).then_some(out)
+    whole(text, Depth::default(), &mut out).then_some(out)
 }
 
 /// A text's own lines, or what it says as JSON where it is an object or a list: arguments in a string are read as what
@@ -66,76 +66,70 @@ struct Depth {
     opened: usize,
 }
 
-/// Whether the value is JSON all the way down; what stands before the place where it is not is said by then.
-fn value(text: &[u8], at: Span, depth: Depth, out: &mut String) -> bool {
+/// Whether `text` is JSON all the way down; if not, what stands before the place where it is not has been said by then.
+fn whole(text: &[u8], depth: Depth, out: &mut String) -> bool {
+    let walked = value(text, json::blank(text, 0), depth, out);
+    walked.is_ok_and(|end| json::blank(text, end) == text.len())
+}
+
+/// Where the value at `at` ends.
+fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> Walk {
     if depth.value > DEEPEST {
-        return true;
+        return json::value_end(text, at);
     }
     let deeper = Depth {
         value: depth.value + 1,
         ..depth
     };
-    let mut sound = true;
-    let walked = match text.get(at.start) {
+    match text.get(at) {
         Some(b'"') => {
-            opened(&json::unescape(at.inner().of(text)), depth, out);
-            Ok(at.end)
-        }
-        Some(b'[') => json::array(text, at.start, |at| {
-            let end = json::value_end(text, at)?;
-            sound &= value(text, Span::new(at, end), deeper, out);
+            let end = json::string_end(text, at)?;
+            opened(&json::unescape(Span::new(at, end).inner().of(text)), depth, out);
             Ok(end)
-        }),
-        Some(b'{') => json::object(text, at.start, |key, at| {
-            let end = json::value_end(text, at)?;
+        }
+        Some(b'[') => json::array(text, at, |at| value(text, at, deeper, out)),
+        Some(b'{') => json::object(text, at, |key, at| {
             let key = json::unescape(key.of(text));
-            sound &= member(text, &key, Span::new(at, end), deeper, out);
-            Ok(end)
+            member(text, &key, at, deeper, out)
         }),
-        Some(b'n') | None => Ok(at.end),
+        Some(b'n') => json::value_end(text, at),
         _ => {
-            line(&String::from_utf8_lossy(at.of(text)), out);
-            Ok(at.end)
+            let end = json::value_end(text, at)?;
+            line(&String::from_utf8_lossy(&text[at..end]), out);
+            Ok(end)
         }
-    };
-    sound && walked.is_ok()
+    }
 }
 
 /// A member as the page shows it: `"path": "src/main.rs"`.
-fn member(text: &[u8], key: &str, at: Span, depth: Depth, out: &mut String) -> bool {
+fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> Walk {
     if NAMELESS.contains(&key) {
         return value(text, at, depth, out);
     }
     if UNREAD.contains(&key) {
-        return true;
+        return json::value_end(text, at);
     }
-    match text.get(at.start) {
-        Some(b'"') => {
-            let said = json::unescape(at.inner().of(text));
-            line(&format!("\"{key}\": \"{said}\""), out);
-        }
-        Some(b'[' | b'{') => {
-            line(&format!("\"{key}\":"), out);
-            return value(text, at, depth, out);
-        }
-        _ => {
-            let said = String::from_utf8_lossy(at.of(text));
-            line(&format!("\"{key}\": {said}"), out);
-        }
+    if let Some(b'[' | b'{') = text.get(at) {
+        line(&format!("\"{key}\":"), out);
+        return value(text, at, depth, out);
     }
-    true
+    let end = json::value_end(text, at)?;
+    let said = match text[at] {
+        b'"' => format!("\"{}\"", json::unescape(Span::new(at, end).inner().of(text))),
+        _ => String::from_utf8_lossy(&text[at..end]).into_owned(),
+    };
+    line(&format!("\"{key}\": {said}"), out);
+    Ok(end)
 }
 
 fn opened(said: &str, depth: Depth, out: &mut String) {
-    let may_be_json = depth.opened < OPENED && said.trim_start().starts_with(['{', '[']);
-    let json = may_be_json.then(|| json::whole(said.as_bytes()));
-    if let Some(Ok(whole)) = json {
-        let depth = Depth {
+    if depth.opened < OPENED && said.trim_start().starts_with(['{', '[']) {
+        let before = out.len();
+        let deeper = Depth {
             opened: depth.opened + 1,
             ..depth
         };
-        let before = out.len();
-        if value(said.as_bytes(), whole, depth, out) {
+        if whole(said.as_bytes(), deeper, out) {
             return;
         }
         // Brackets alone make no JSON.

@@ -1,8 +1,8 @@
 //! What stands around the turns of a request: system prompts, and the tools that are offered.
 
-use super::part::Text;
+use super::literal::Text;
 use super::texts;
-use crate::json::{self, Span};
+use crate::text::{Span, json};
 
 /// Members that hold a system prompt, by wire: Anthropic, Responses, Gemini in both of its spellings.
 const SYSTEM: [&[u8]; 4] = [
@@ -114,7 +114,9 @@ impl<'a> SystemPrompt<'a> {
     /// Its texts, in order.
     pub fn texts(&self) -> Vec<Text<'a>> {
         let mut all = Vec::new();
-        texts::collect(self.body, self.span, &mut all);
+        for block in self.blocks() {
+            texts::collect(self.body, block, &mut all);
+        }
         all
     }
 
@@ -166,11 +168,12 @@ impl<'a> OfferedTool<'a> {
         }
     }
 
-    /// The object that has its name and description: Chat has it in `function`.
+    /// The object that has its name and description: Chat has it in a member of its own.
     fn function(&self) -> Span {
-        let inner = json::get(self.body, self.span, "function");
+        let inner = json::pick(self.body, self.span, ["function", "custom"]);
+        let mut inner = inner.into_iter().flatten();
         inner
-            .filter(|inner| self.body[inner.start] == b'{')
+            .find(|inner| self.body[inner.start] == b'{')
             .unwrap_or(self.span)
     }
 

@@ -1,9 +1,10 @@
 //! The texts in a value: what a person would read of it, and nothing that is there for machines.
 
-use super::part::Text;
-use crate::json::{self, Span};
+use super::literal::Text;
+use crate::text::json::Walk;
+use crate::text::{Span, json};
 
-/// Values are looked into so deep. Each level is stepped over once more, so that there must be a bound.
+/// Values are looked into so deep. A block is stepped over once to find its type, so that there must be a bound.
 const DEEPEST: usize = 16;
 
 /// Blocks that hold no text: pictures, sounds, files, references.
@@ -52,40 +53,35 @@ const UNREAD: &[&[u8]] = &[
     b"format",
 ];
 
-/// Appends the texts of the value at `span`, in order, each once.
+/// Appends the texts of the value at `span`, in order, each once. A value that breaks off has those before that.
 pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<Text<'a>>) {
-    deeper(body, span, 0, out);
+    let _ = value(body, span.start, 0, out);
 }
 
-fn deeper<'a>(body: &'a [u8], span: Span, depth: usize, out: &mut Vec<Text<'a>>) {
+/// Where the value at `at` ends.
+fn value<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<Text<'a>>) -> Walk {
     if depth > DEEPEST {
-        return;
+        return json::value_end(body, at);
     }
-    match body.get(span.start) {
-        Some(b'"') => out.push(Text::new(body, span.inner())),
-        Some(b'[') => {
-            // A list that breaks off has what stands before that.
-            let _ = json::array(body, span.start, |at| {
-                let end = json::value_end(body, at)?;
-                deeper(body, Span::new(at, end), depth + 1, out);
-                Ok(end)
-            });
+    match body.get(at) {
+        Some(b'"') => {
+            let end = json::string_end(body, at)?;
+            out.push(Text::new(body, Span::new(at, end).inner()));
+            Ok(end)
         }
-        Some(b'{') => object(body, span, depth, out),
-        _ => {}
+        Some(b'[') => json::array(body, at, |at| value(body, at, depth + 1, out)),
+        Some(b'{') => object(body, at, depth, out),
+        _ => json::value_end(body, at),
     }
 }
 
-fn object<'a>(body: &'a [u8], span: Span, depth: usize, out: &mut Vec<Text<'a>>) {
-    let kind = json::get(body, span, "type").filter(|kind| body[kind.start] == b'"');
+fn object<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<Text<'a>>) -> Walk {
+    let kind = json::get(body, Span::new(at, at), "type").filter(|kind| body[kind.start] == b'"');
     if kind.is_some_and(|kind| MEDIA.contains(&kind.inner().of(body))) {
-        return;
+        return json::value_end(body, at);
     }
-    let _ = json::object(body, span.start, |key, at| {
-        let end = json::value_end(body, at)?;
-        if kind.is_none() || !UNREAD.contains(&key.of(body)) {
-            deeper(body, Span::new(at, end), depth + 1, out);
-        }
-        Ok(end)
-    });
+    json::object(body, at, |key, at| match kind {
+        Some(_) if UNREAD.contains(&key.of(body)) => json::value_end(body, at),
+        _ => value(body, at, depth + 1, out),
+    })
 }

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::agents::Agent;
+use super::exits;
 use super::part::{Kind, Part, ToolCall, ToolResult};
-use super::{Transcript, exits};
+use super::turn::Turn;
 
 /// A call of a tool, and what came of it.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ impl<'a> ToolUse<'a> {
     }
 
     /// The exit code of the command that it ran, where the result tells; `agent` is the one that ran it
-    /// ([`Transcript::agent`]), since some tools of one name tell in different words.
+    /// (`Transcript::agent`), since some tools of one name tell in different words.
     pub fn exit(&self, agent: Option<Agent>) -> Option<i32> {
         exits::code(agent, &self.call, &self.answer?.1, &self.result()?)
     }
@@ -86,10 +87,10 @@ impl<'a> Calls<'a> {
     }
 }
 
-pub(super) fn all<'a>(transcript: &Transcript<'a>) -> Vec<ToolUse<'a>> {
+pub(super) fn all<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<ToolUse<'a>> {
     let mut uses: Vec<ToolUse<'a>> = Vec::new();
     let mut calls = Calls::default();
-    for (turn, element) in transcript.turns().enumerate() {
+    for (turn, element) in turns.enumerate() {
         for part in element.parts() {
             match part.kind {
                 Kind::Call(call) => {

@@ -1,7 +1,7 @@
 //! Reading costs steps in proportion to the size, whatever a transcript is made of: at 10 KB, 1 MB and 10 MB.
 
 use super::*;
-use crate::steps;
+use crate::text::steps;
 
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
@@ -26,7 +26,7 @@ fn read_all(view: &View) -> usize {
     for tool in transcript.tool_uses() {
         read += usize::from(tool.exit(agent).is_some());
     }
-    read + transcript.preamble(&["<x".to_owned()]).len()
+    read + transcript.preamble(&["<x".to_owned()]).parts
 }
 
 fn fill(piece: &str, size: usize) -> Vec<&str> {

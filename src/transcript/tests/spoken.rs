@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::{PartKind, WireId};
+use crate::record::WireId;
+use crate::wire::PartKind;
 
 /// A part as it is put into words.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,121 @@
+//! Texts and arguments as they stand in a body. Their escapes are undone when somebody asks.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::memchr;
+
+use crate::text::{Span, json};
+
+/// The inside of a JSON string, with its escapes.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    body: &'a [u8],
+    /// Where it stands in the body, between its quotes.
+    pub span: Span,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn new(body: &'a [u8], span: Span) -> Self {
+        Self { body, span }
+    }
+
+    /// The text of the string literal at `span`; `None` where it is no string.
+    pub(super) fn literal(body: &'a [u8], span: Span) -> Option<Self> {
+        (body.get(span.start) == Some(&b'"')).then(|| Self::new(body, span.inner()))
+    }
+
+    /// Without its escapes: a copy where it has any.
+    pub fn get(&self) -> Cow<'a, str> {
+        json::unescape(self.raw())
+    }
+
+    /// As it stands in the body.
+    pub fn raw(&self) -> &'a [u8] {
+        self.span.of(self.body)
+    }
+
+    /// At most so many of its first bytes, without their escapes; no character and no escape is cut.
+    pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
+        let raw = self.raw();
+        if raw.len() <= bytes {
+            return self.get();
+        }
+        let mut end = bytes;
+        let mut at = 0;
+        while let Some(next) = memchr(b'\\', &raw[at..end]) {
+            let (_, len) = json::escape_at(&raw[at + next..]);
+            if at + next + len > end {
+                end = at + next;
+                break;
+            }
+            at += next + len;
+        }
+        while end > 0 && raw[end] & 0xC0 == 0x80 {
+            end -= 1;
+        }
+        json::unescape(&raw[..end])
+    }
+}
+
+impl PartialEq<str> for Text<'_> {
+    fn eq(&self, other: &str) -> bool {
+        self.get() == other
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.get())
+    }
+}
+
+/// The arguments of a call: JSON, JSON in a string, or free text, as the wire and the tool have it.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a> {
+    body: &'a [u8],
+    /// The value in the body.
+    pub span: Span,
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn new(body: &'a [u8], span: Span) -> Self {
+        Self { body, span }
+    }
+
+    /// As text: JSON for most tools, free text for some.
+    pub fn get(&self) -> Cow<'a, str> {
+        match Text::literal(self.body, self.span) {
+            Some(text) => text.get(),
+            None => String::from_utf8_lossy(self.span.of(self.body)),
+        }
+    }
+
+    /// At most so many of its first bytes.
+    pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
+        match Text::literal(self.body, self.span) {
+            Some(text) => text.beginning(bytes),
+            None => {
+                let end = self.span.end.min(self.span.start.saturating_add(bytes));
+                String::from_utf8_lossy(Span::new(self.span.start, end).of(self.body))
+            }
+        }
+    }
+
+    /// One argument as text: a string's text, or the JSON of anything else.
+    pub fn named(&self, key: &str) -> Option<String> {
+        let text = self.get();
+        let json = text.as_bytes();
+        let value = json::get(json, json::whole(json).ok()?, key)?;
+        Some(match json::string(json, value) {
+            Some(string) => string.into_owned(),
+            None => String::from_utf8_lossy(value.of(json)).into_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for Arguments<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.get())
+    }
+}

@@ -1,0 +1,49 @@
+//! A turn: what one speaker put into the transcript in one piece.
+
+use super::message;
+use super::part::Part;
+use crate::text::{Span, json};
+use crate::wire::Role;
+
+/// A message, an item or a content: what one speaker put there in one piece.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    pub(super) body: &'a [u8],
+    /// The whole element, in the body.
+    pub span: Span,
+    /// Whose it is.
+    pub role: Role,
+}
+
+/// Members that tell when a message was made. No request of today's APIs has one; answers do, and agents that keep them.
+const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
+
+impl<'a> Turn<'a> {
+    /// A message that stands alone: `message` is one JSON value.
+    pub fn alone(message: &'a [u8], role: Role) -> Self {
+        Self {
+            body: message,
+            span: Span::new(json::blank(message, 0), message.len()),
+            role,
+        }
+    }
+
+    /// What it is made of, in the order in which the model reads it.
+    pub fn parts(&self) -> Vec<Part<'a>> {
+        message::parts(self.body, self.span, self.role)
+    }
+
+    /// When it was made, as it is written there: a number of seconds or a date; `None` where the wire does not say.
+    pub fn time(&self) -> Option<&'a str> {
+        let value = json::pick(self.body, self.span, TIMES)
+            .into_iter()
+            .flatten()
+            .next()?;
+        let value = match value.of(self.body).first() {
+            Some(b'"') => value.inner(),
+            Some(b'0'..=b'9') => value,
+            _ => return None,
+        };
+        std::str::from_utf8(value.of(self.body)).ok()
+    }
+}
