@@ -30,7 +30,7 @@ mod tests;
 
 use uuid::Uuid;
 
-use crate::mark::sentinel::{self, MarkKind};
+use crate::mark::{self, MarkKind};
 use crate::text::Span;
 use crate::wire::{Role, View};
 
@@ -187,7 +187,7 @@ impl<'a> Transcript<'a> {
     pub fn marks(&self) -> Vec<Mark> {
         let list = self.view.text(self.view.list);
         let at = self.view.list.start;
-        let marks = sentinel::marks(list).into_iter().filter_map(|mark| {
+        let marks = mark::marks(list).into_iter().filter_map(|mark| {
             let kind = match mark.kind {
                 MarkKind::Open(id) => Marked::Handoff(id),
                 MarkKind::Close(..) => Marked::HandoffEnd,
