@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use super::{flattened, heavy, is_model_call, left_out, now_ms};
 use crate::config::{Inject, Preamble, Transcript};
@@ -18,7 +19,7 @@ use crate::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::rewrite::preamble;
 use crate::rewrite::untooled::{self, Untooled};
 use crate::rewrite::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
-use crate::session::{Live, conversation_key};
+use crate::session::{Live, Transcript as Calls, conversation_key};
 use crate::store::{HandoffFilter, StoreError};
 use crate::text::{Span, json};
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
@@ -44,6 +45,8 @@ pub(super) struct Prepared {
     pub(super) active: Option<Active>,
     /// Hidden pairs that may have their place in it.
     pub(super) pairs: Vec<HiddenPair>,
+    /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
+    pub(super) beside_calls: Vec<Uuid>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
     /// Why not.
@@ -238,6 +241,7 @@ pub(super) async fn prepare(
         live,
         active,
         pairs: Vec::new(),
+        beside_calls: Vec::new(),
         tooled: false,
         untooled: None,
         forbidden: forbidden(app, ctx),
@@ -248,7 +252,7 @@ pub(super) async fn prepare(
         unresolved,
     };
     prepared.side_call = prepared.reading.view.facts.summary || summary_class(ctx);
-    prepared.pairs = pairs(app, ctx, &prepared).await.map_err(store_down)?;
+    find_pairs(app, ctx, &mut prepared).await.map_err(store_down)?;
     prepared.untooled = untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
@@ -489,33 +493,34 @@ fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate
 }
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
-async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<Vec<HiddenPair>, StoreError> {
+async fn find_pairs(app: &App, ctx: &RequestContext, prepared: &mut Prepared) -> Result<(), StoreError> {
     let Some(live) = &prepared.live else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let store = app.sessions.store();
     let mut all = app.sessions.pairs_of(live).await?;
     let cut = prepared.active.as_ref();
     // What stands before the cut is not sent.
     let from = cut.and_then(Active::turn).unwrap_or_default();
+    let view = &prepared.reading.view;
     let unknown = heavy::work(prepared.weight, || {
-        let back = prepared.reading.call_ids_back(prepared.wire, from);
-        live.unknown_calls(cut.map(|a| a.id), back, now_ms())
+        let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
+        let transcript = Calls {
+            newest_first: prepared.reading.call_names_back(prepared.wire, from),
+            up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
+        };
+        live.unknown_calls(cut.map(|a| a.id), transcript, now_ms())
     });
     let mut found = Vec::new();
     if !unknown.calls().is_empty() {
-        let mut beside = store.pairs_beside(&ctx.principal, unknown.calls()).await?;
-        heavy::work(prepared.weight, || {
-            beside.retain(|pair| belongs(prepared, live, pair))
-        });
+        let beside = store.pairs_beside(&ctx.principal, unknown.calls()).await?;
+        let beside = heavy::work(prepared.weight, || belonging(prepared, live, beside));
         found.extend(beside.into_iter().map(Arc::new));
     }
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
-    let new = unknown
-        .known()
-        .iter()
-        .chain(&found)
-        .filter(|p| known.insert(p.id));
+    let here = unknown.known().iter().chain(&found);
+    prepared.beside_calls = here.clone().map(|p| p.id).collect();
+    let new = here.filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
     live.looked_up(unknown, &found);
     let mut asides = heavy::work(prepared.weight, || prepared.reading.asides());
@@ -525,16 +530,32 @@ async fn pairs(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Result<V
         all.extend(found.into_iter().map(Arc::new));
     }
     all.sort_by_key(|p| p.id);
-    Ok(all.iter().map(|p| (**p).clone()).collect())
+    prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
+    Ok(())
 }
 
-/// Whether a pair may have its place in this transcript: it was made in this conversation, or in one that proves to
-/// have had this very branch.
-fn belongs(prepared: &Prepared, live: &Live, pair: &HiddenPair) -> bool {
-    let Place::Beside { sibling, .. } = &pair.place else {
-        return false;
+/// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this
+/// conversation, or in one that proves to have had this very branch.
+fn belonging(prepared: &Prepared, live: &Live, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
+    let (wire, view) = (prepared.wire, &prepared.reading.view);
+    let siblings = pairs.iter().map(|pair| match &pair.place {
+        Place::Beside { sibling, .. } => sibling.as_str(),
+        Place::Aside => "",
+    });
+    let siblings: Vec<&str> = siblings.collect();
+    let foreign = pairs.iter().any(|pair| pair.conversation != live.key());
+    let proven = if foreign {
+        wire.prove(view, &siblings)
+    } else {
+        vec![false; pairs.len()]
     };
-    pair.conversation == live.key() || prepared.wire.proves(&prepared.reading.view, sibling)
+    let here = wire.are_here(view, &siblings);
+    let mut belongs = proven.into_iter().zip(here);
+    pairs.retain(|pair| {
+        let (proven, here) = belongs.next().unwrap_or_default();
+        here && (proven || pair.conversation == live.key())
+    });
+    pairs
 }
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.

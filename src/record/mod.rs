@@ -14,7 +14,5 @@ pub use conversation::Conversation;
 pub use cut_point::CutPoint;
 pub use handoff::{Handoff, Origin, telling_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
-pub(crate) use pair::FINGERPRINT;
-#[cfg(test)]
-pub(crate) use pair::sibling_key;
 pub use pair::{Answer, HiddenPair, Place};
+pub(crate) use pair::{FINGERPRINT, sibling_key};

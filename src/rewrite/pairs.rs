@@ -8,8 +8,8 @@ use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
-use crate::wire::Wire;
 use crate::wire::view::{Anatomy, Role, View};
+use crate::wire::{Beside, Wire};
 
 /// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
 /// the sentinel, and that is a place only once the cut is made.
@@ -19,12 +19,20 @@ fn beside_in_cut_message(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>)
     };
     let from = candidate.sentinel.rest;
     let message = wire.message(&reading.view, candidate.turn);
-    what.pairs.iter().any(|p| match &p.place {
-        Place::Beside { sibling, .. } => {
-            let found = wire.find_call(&reading.view, sibling, from);
-            found.is_some_and(|(turn, ..)| message.contains(&turn))
-        }
-        Place::Aside => false,
+    let siblings: Vec<&str> = beside(wire, what.pairs).map(|(_, sibling)| sibling).collect();
+    let found = wire.find_calls(&reading.view, &siblings, from);
+    found.into_iter().flatten().any(|at| message.contains(&at.turn))
+}
+
+/// The pairs of this wire that stand beside a sibling, each with that.
+fn beside<'a>(
+    wire: &dyn Wire,
+    pairs: &'a [HiddenPair],
+) -> impl Iterator<Item = (&'a HiddenPair, &'a str)> + use<'a> {
+    let wire = wire.id();
+    pairs.iter().filter_map(move |pair| match &pair.place {
+        Place::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
+        _ => None,
     })
 }
 
@@ -138,17 +146,20 @@ pub(super) fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
 /// The pairs with siblings that are found whatever is edited before them.
 pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<HiddenPair> {
     let from = cut::kept_from(view, what.cut);
-    let settle = |pair: &HiddenPair| {
-        let mut pair = pair.clone();
+    let mut pairs = what.pairs.to_vec();
+    let siblings: Vec<&str> = beside(wire, what.pairs).map(|(_, sibling)| sibling).collect();
+    let Some(settled) = wire.settled(view, &siblings, from) else {
+        return pairs;
+    };
+    let mut settled = settled.into_iter();
+    for pair in pairs.iter_mut().filter(|pair| pair.wire == wire.id()) {
         if let Place::Beside { sibling, .. } = &mut pair.place
-            && pair.wire == wire.id()
-            && let Some(settled) = wire.settled(view, sibling, from)
+            && let Some(settled) = settled.next()
         {
             *sibling = settled;
         }
-        pair
-    };
-    what.pairs.iter().map(settle).collect()
+    }
+    pairs
 }
 
 /// Puts pairs back beside their siblings, and returns what the last of them left pending.
@@ -163,21 +174,28 @@ pub(super) fn put_besides(
     if matches!(what.cut, Cut::Fresh { .. }) {
         return None;
     }
+    let (pairs, siblings): (Vec<_>, Vec<_>) = beside(wire, what.pairs).unzip();
+    let found = wire.find_calls(view, &siblings, from);
+    let known = pairs.iter().zip(&found);
+    let besides: Vec<Beside<'_>> = known
+        .clone()
+        .filter_map(|(pair, at)| Some(Beside { at: (*at)?, pair }))
+        .collect();
+    let missing: Vec<_> = known
+        .filter(|(_, at)| at.is_none())
+        .map(|(pair, _)| *pair)
+        .collect();
+    let mut beside = wire.put_beside(view, &besides).into_iter();
+    let mut by_result = wire.put_by_results(view, &missing, from).into_iter();
     let mut pending: Option<(usize, (String, Option<String>))> = None;
-    for pair in what.pairs.iter().filter(|p| p.wire == wire.id()) {
-        let Place::Beside { sibling, .. } = &pair.place else {
+    for (pair, at) in pairs.iter().zip(&found) {
+        let back = match at {
+            Some(at) => beside.next().map(|edits| (at.turn, edits)),
+            None => by_result.next().flatten(),
+        };
+        let Some((turn, back)) = back.filter(|(_, back)| !back.is_empty()) else {
             continue;
         };
-        let (turn, back) = match wire.find_call(view, sibling, from) {
-            Some((turn, anatomy, part)) => (turn, wire.put_beside(view, turn, &anatomy, part, pair)),
-            None => match find_result(wire, view, sibling, from) {
-                Some(turn) => (turn, wire.put_by_result(view, turn, pair)),
-                None => continue,
-            },
-        };
-        if back.is_empty() {
-            continue;
-        }
         edits.extend(back);
         placed.push(pair.id);
         if let Some(waiting) = &pair.pending
@@ -187,16 +205,4 @@ pub(super) fn put_besides(
         }
     }
     pending.map(|(_, waiting)| waiting)
-}
-
-/// The turn at or behind `from` that is the result of the call `id`.
-fn find_result(wire: &dyn Wire, view: &View, id: &str, from: usize) -> Option<usize> {
-    let region = view.body.get(from..)?;
-    let mut seen = None;
-    memchr::memmem::find_iter(region, id).find_map(|hit| {
-        let turn = view
-            .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Tool && seen.replace(t) != Some(t))?;
-        wire.anatomy(view, turn).result(&view.body, id).map(|_| turn)
-    })
 }

@@ -199,26 +199,31 @@ impl Reading {
 
     /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
     /// and in results that are turns of their own (their calls may be upstream's to remember).
-    pub fn call_ids(&self, wire: &dyn Wire) -> Vec<String> {
+    pub fn call_names(&self, wire: &dyn Wire) -> Vec<String> {
         let mut seen = HashSet::new();
-        let new = self.call_ids_back(wire, 0).filter(|id| seen.insert(id.clone()));
+        let back = self.call_names_back(wire, 0).map(|(_, name)| name);
+        let new = back.filter(|name| seen.insert(name.clone()));
         let mut all: Vec<String> = new.collect();
         all.reverse();
         all
     }
 
-    /// The same from the transcript's end back to the turn `from`, as far as it is asked for; an id comes again where
-    /// its result does.
-    pub fn call_ids_back<'a>(&'a self, wire: &'a dyn Wire, from: usize) -> impl Iterator<Item = String> + 'a {
+    /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is asked for; a name
+    /// comes again where its result does.
+    pub fn call_names_back<'a>(
+        &'a self,
+        wire: &'a dyn Wire,
+        from: usize,
+    ) -> impl Iterator<Item = (usize, String)> + 'a {
         let turns = (from..self.view.turns.len()).rev();
         let mut memo = CallMemo::default();
         turns.flat_map(move |i| {
-            let ids = match self.view.turns[i].role {
-                Role::Assistant => wire.call_keys(&self.view, i, &mut memo),
+            let names = match self.view.turns[i].role {
+                Role::Assistant => wire.call_names(&self.view, i, &mut memo),
                 Role::Tool => self.answered(wire, i),
                 _ => Vec::new(),
             };
-            ids.into_iter().rev()
+            names.into_iter().rev().map(move |name| (i, name))
         })
     }
 

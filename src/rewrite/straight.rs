@@ -218,7 +218,7 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
             .filter_map(opened)
             .all(|prompt| prompt.is_none())
     );
-    let ids = reading.call_ids(wire).len() + reading.asides().len();
+    let ids = reading.call_names(wire).len() + reading.asides().len();
     let tags = ["# AGENTS.md".to_owned(), "<system-reminder>".to_owned()];
     let found = preamble::of(wire, &reading.view, None, &tags);
     let head = preamble::head(wire, &found, "Go on.");
@@ -299,6 +299,85 @@ fn pairs_by_the_thousand_cost_no_more_each() {
         };
         let (few, many) = (cost(70), cost(4000));
         assert!(many <= few * MORE, "{}: {few} {many}", wire.id().name());
+    }
+}
+
+/// A transcript of calls with these ids, in a message each or in one.
+fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
+    let calls = ids.iter().map(|id| call(wire, id, &json!({"id": id})));
+    let mut calls: Vec<Value> = calls.collect();
+    let results = ids.iter().map(|id| result(wire, id));
+    let mut all = vec![message(wire, "user", &["a".into()])];
+    if !in_one {
+        all.extend(
+            calls
+                .into_iter()
+                .zip(results)
+                .flat_map(|(call, result)| [call, result]),
+        );
+        return all;
+    }
+    for list in ["content", "parts", "tool_calls"] {
+        let parts = calls
+            .iter_mut()
+            .filter_map(|c| c.get_mut(list)?.get_mut(0).map(Value::take));
+        let parts: Vec<Value> = parts.collect();
+        if !parts.is_empty() {
+            calls.truncate(1);
+            calls[0][list] = parts.into();
+        }
+    }
+    all.extend(calls);
+    all.extend(results);
+    all
+}
+
+/// What it costs to put back as many pairs as there are calls, by the byte. `here`: they are of this transcript, and not
+/// of another branch.
+fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64 {
+    let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
+    let body = body(wire.id(), calling(wire.id(), &ids, in_one));
+    let reading = Reading::new(wire, &body, Call::Generate).unwrap();
+    let siblings = match here {
+        true => reading.call_names(wire),
+        false => (0..count).map(|n| format!("call_x{n:08x}")).collect(),
+    };
+    let pairs = siblings.into_iter().enumerate().map(|(n, sibling)| {
+        let offset = [0, -1, 1][n % 3];
+        pair(wire, n as u128, Place::Beside { sibling, offset })
+    });
+    let pairs: Vec<HiddenPair> = pairs.collect();
+    let what = Rewrite {
+        cut: Cut::None,
+        tool: None,
+        pairs: &pairs,
+        more: &[],
+        previous: None,
+        tags: &[],
+    };
+    let (steps, done) = steps::of(|| rewrite(wire, &reading, &what));
+    assert_eq!(done.placed.len(), if here { pairs.len() } else { 0 });
+    steps as f64 / body.len() as f64
+}
+
+/// As many pairs as there are calls, in a message each and in one; and as many whose calls are not there.
+#[test]
+fn pairs_beside_calls_cost_no_more_each() {
+    for wire in WIRES {
+        for (in_one, here) in [(true, true), (false, true), (false, false)] {
+            let costs = [70, 5_000].map(|count| cost_of_pairs(*wire, count, in_one, here));
+            assert!(
+                costs[1] <= costs[0].max(1.0) * MORE,
+                "{}, {in_one} {here}: {costs:?}",
+                wire.id().name()
+            );
+        }
+    }
+    // 1 MB and 10 MB.
+    for (id, in_one) in [(WireId::Anthropic, false), (WireId::Gemini, true)] {
+        let wire = wire(id).unwrap();
+        let costs = [5_000, 50_000].map(|count| cost_of_pairs(wire, count, in_one, true));
+        assert!(costs[1] <= costs[0] * MORE, "{costs:?}");
     }
 }
 

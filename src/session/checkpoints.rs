@@ -3,12 +3,17 @@
 //! A cache of what the store said, and never more than that: every entry follows from a transcript and the store
 //! alone, so nothing that happens to the conversation's record, or to another conversation of the same key, makes
 //! one untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
-//! behind it have to be looked up.
+//! behind it have to be looked up. That it is this very call tells its name, where that was drawn at random or is
+//! signed; else branches may have equal calls, and all that stands before it has to be the same, byte for byte.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::sync::{Arc, LazyLock};
+
+use twox_hash::XxHash3_128;
 
 use super::TOUCH_AFTER_MS;
-use crate::record::{HandoffId, HiddenPair};
+use crate::record::{HandoffId, HiddenPair, sibling_key};
+use crate::wire::is_unique;
 
 /// Checkpoints kept for one key; the least recently used goes first. Branches, and conversations that share the
 /// key, have one each.
@@ -25,16 +30,45 @@ pub(super) struct Checkpoints {
 /// All pairs beside the calls between `cut` and `call`, `call` included.
 struct Checkpoint {
     cut: Option<HandoffId>,
-    call: String,
+    call: Called,
     pairs: Vec<Arc<HiddenPair>>,
     /// When the oldest of them was read from the store.
     read_ms: u64,
 }
 
+/// A call, so named that no other one of the conversation's branches is.
+#[derive(Clone, PartialEq, Eq)]
+struct Called {
+    name: String,
+    /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
+    behind: Option<(usize, u128)>,
+}
+
+/// A transcript's calls behind its cut.
+pub struct Transcript<'a, Calls> {
+    /// Their names from the newest one back, each with its turn.
+    pub newest_first: Calls,
+    /// The transcript's bytes from the cut to the end of a turn.
+    pub up_to: &'a dyn Fn(usize) -> &'a [u8],
+}
+
+/// A hash of bytes; it means nothing in another process, and nobody can make two texts that meet in it.
+fn hash(bytes: &[u8]) -> u128 {
+    /// What XXH3 asks for where it is given a key.
+    const KEY: usize = 192;
+    static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {
+        let mut key = [0; KEY];
+        // Without randomness, equal texts are still found.
+        let _ = getrandom::fill(&mut key);
+        key
+    });
+    XxHash3_128::oneshot_with_secret(&*SECRET, bytes).unwrap_or_default()
+}
+
 /// The calls of a transcript that are behind every checkpoint: to be looked up in the store.
 pub struct Unknown {
     cut: Option<HandoffId>,
-    newest: Option<String>,
+    newest: Option<Called>,
     calls: Vec<String>,
     base: Option<Arc<Checkpoint>>,
     now_ms: u64,
@@ -63,13 +97,29 @@ impl Checkpoints {
     }
 
     /// What walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
-    pub(super) fn walk<Calls: Iterator<Item = String>>(
+    pub(super) fn walk<'a, Calls: Iterator<Item = (usize, String)>>(
         &self,
         cut: Option<HandoffId>,
         now_ms: u64,
-    ) -> impl FnOnce(Calls) -> Unknown + use<Calls> {
+    ) -> impl FnOnce(Transcript<'a, Calls>) -> Unknown + use<'a, Calls> {
         let (checkpoints, written) = (self.of(cut, now_ms), self.written);
-        move |newest_first| {
+        move |transcript| {
+            // Each checkpoint has one turn, so that as few are hashed as there are checkpoints.
+            let hashed: Cell<Option<(usize, u128)>> = Cell::default();
+            let up_to = |turn: usize| {
+                let known = hashed.get().filter(|(of, _)| *of == turn);
+                let hash = known.map_or_else(|| hash((transcript.up_to)(turn)), |(_, hash)| hash);
+                hashed.set(Some((turn, hash)));
+                hash
+            };
+            let called = |turn: usize, name: &str| Called {
+                name: name.to_owned(),
+                behind: (!is_unique(name)).then(|| (turn, up_to(turn))),
+            };
+            let is_here = |call: &Called, turn: usize, name: &str| {
+                let behind = |(at, before)| at == turn && before == up_to(turn);
+                call.name == name && call.behind.is_none_or(behind)
+            };
             let mut unknown = Unknown {
                 cut,
                 newest: None,
@@ -78,13 +128,14 @@ impl Checkpoints {
                 now_ms,
                 written,
             };
-            for call in newest_first {
-                unknown.base = checkpoints.iter().find(|c| c.call == call).cloned();
-                unknown.newest.get_or_insert_with(|| call.clone());
+            for (turn, name) in transcript.newest_first {
+                let base = checkpoints.iter().find(|c| is_here(&c.call, turn, &name));
+                unknown.base = base.cloned();
+                unknown.newest.get_or_insert_with(|| called(turn, &name));
                 if unknown.base.is_some() {
                     break;
                 }
-                unknown.calls.push(call);
+                unknown.calls.push(sibling_key(&name).to_owned());
             }
             // An id comes with its call, and again with its result.
             unknown.calls.sort_unstable();

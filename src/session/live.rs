@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::checkpoints::{Checkpoints, Unknown};
+use super::checkpoints::{Checkpoints, Transcript, Unknown};
 use super::cut_off::{self, CutOff};
 use super::repeats::{AnswerId, Repeats};
 use crate::record::{Conversation, CutPoint, HandoffId, HiddenPair, Place};
@@ -139,14 +139,14 @@ impl Live {
     /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
     /// What the store has beside those is told to [`looked_up`](Self::looked_up), so that the next request of the
     /// transcript asks for what is new in it.
-    pub fn unknown_calls(
+    pub fn unknown_calls<'a>(
         &self,
         cut: Option<HandoffId>,
-        newest_first: impl Iterator<Item = String>,
+        transcript: Transcript<'a, impl Iterator<Item = (usize, String)>>,
         now_ms: u64,
     ) -> Unknown {
         let walk = self.state().checkpoints.walk(cut, now_ms);
-        walk(newest_first)
+        walk(transcript)
     }
 
     /// Notes that `found` is all that the store has beside these calls.

@@ -20,7 +20,7 @@ use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-pub use self::checkpoints::Unknown;
+pub use self::checkpoints::{Transcript, Unknown};
 pub use self::key::conversation_key;
 pub use self::live::Live;
 use self::live::{Change, State};

@@ -265,6 +265,26 @@ async fn hits_are_cheap() {
     assert!(took < Duration::from_millis(500));
 }
 
+/// The calls that a transcript has behind its checkpoints. A name that comes twice is that of a call and its result.
+fn unknown(
+    live: &Live,
+    cut: Option<HandoffId>,
+    calls: &[&str],
+    now_ms: u64,
+    mut look: impl FnMut(),
+) -> Unknown {
+    let bytes: Vec<String> = (0..calls.len()).map(|n| calls[..=n].join(" ")).collect();
+    let turn = |name: &str| calls.iter().position(|c| *c == name).unwrap();
+    let transcript = Transcript {
+        newest_first: calls.iter().rev().map(|name| {
+            look();
+            (turn(name), (*name).to_owned())
+        }),
+        up_to: &|turn| bytes[turn].as_bytes(),
+    };
+    live.unknown_calls(cut, transcript, now_ms)
+}
+
 /// What a request does: how many calls it looked at, how many it asks the store for, and the pairs that it knows then.
 async fn asks(
     sessions: &Sessions,
@@ -274,8 +294,7 @@ async fn asks(
     now_ms: u64,
 ) -> (usize, usize, Vec<Uuid>) {
     let mut looked = 0;
-    let back = calls.iter().rev().inspect(|_| looked += 1);
-    let unknown = live.unknown_calls(cut, back.map(|c| (*c).to_owned()), now_ms);
+    let unknown = unknown(live, cut, calls, now_ms, || looked += 1);
     let asked = unknown.calls().len();
     let found = sessions
         .store()
@@ -309,6 +328,26 @@ async fn calls_are_asked_for_as_far_back_as_they_are_new() {
     assert_eq!(asks(&["a", "b", "x"]).await, (3, 3), "another branch");
     assert_eq!(asks(&["a", "b", "c", "d", "e"]).await, (1, 0), "both are known");
     assert_eq!(asks(&["a", "b", "x"]).await, (1, 0));
+}
+
+/// Names that a server counts, or that are made of arguments and places, may be equal where branches are not.
+#[tokio::test]
+async fn an_equal_call_of_another_branch_is_no_checkpoint() {
+    let sessions = Sessions::new(memory(), 10);
+    let live = sessions.open("k", "local", 1).await.unwrap();
+    let mine = pair("local", "k", Some("b"));
+    sessions.add_pairs(&live, vec![mine.clone()], 1).await.unwrap();
+    asks(&sessions, &live, None, &["a", "c", "d"], 1).await;
+    for n in 0..2 {
+        let (looked, asked, known) = asks(&sessions, &live, None, &["b", "c", "d"], 1).await;
+        assert_eq!(known, [mine.id]);
+        assert_eq!((looked, asked), [(3, 3), (1, 0)][n], "each branch has its own");
+    }
+    // A name that was drawn tells by itself, whatever an agent edits before it.
+    let drawn = "toolu_01A09q90qw90lq917835lq9";
+    asks(&sessions, &live, None, &["a", drawn], 1).await;
+    let (looked, ..) = asks(&sessions, &live, None, &["edited", drawn], 1).await;
+    assert_eq!(looked, 1);
 }
 
 #[tokio::test]
@@ -350,29 +389,28 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
     let live = sessions.open("k", "local", 1).await.unwrap();
     let one = pair("local", "k", Some("b"));
     sessions.add_pairs(&live, vec![one.clone()], 1).await.unwrap();
-    let back = || ["b", "a"].into_iter().map(str::to_owned);
-    let unknown = live.unknown_calls(None, back(), 1);
+    let looked_up = unknown(&live, None, &["a", "b"], 1, || ());
     let found = sessions
         .store()
-        .pairs_beside("local", unknown.calls())
+        .pairs_beside("local", looked_up.calls())
         .await
         .unwrap();
     sessions
         .fire(&live, handoff("local", "k", 2), None, 2)
         .await
         .unwrap();
-    live.looked_up(unknown, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
+    live.looked_up(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
     assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "off the list");
     assert_eq!(
         asks(&sessions, &live, None, &["a", "b"], 3).await,
         (1, 0, vec![one.id])
     );
 
-    let unknown = live.unknown_calls(None, ["c", "b"].into_iter().map(str::to_owned), 3);
-    assert_eq!(unknown.calls(), ["c"]);
+    let looked_up = unknown(&live, None, &["a", "b", "c"], 3, || ());
+    assert_eq!(looked_up.calls(), ["c"]);
     let two = pair("local", "k", Some("c"));
     sessions.add_pairs(&live, vec![two.clone()], 3).await.unwrap();
-    live.looked_up(unknown, &[]);
+    live.looked_up(looked_up, &[]);
     let (.., known) = asks(&sessions, &live, None, &["a", "b", "c"], 3).await;
     assert_eq!(known, [one.id, two.id]);
 }

@@ -79,6 +79,12 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
     mix(name, arguments)
 }
 
+/// Whether no other call has this name: its id was drawn at random, or it is signed.
+pub(crate) fn is_unique(sibling: &str) -> bool {
+    let anchor = Anchor::read(sibling);
+    anchor.signature.is_some() || is_random(&anchor.id)
+}
+
 impl Anchor {
     /// What is left of it whatever an agent drops.
     pub(super) fn key(&self) -> String {
@@ -138,12 +144,6 @@ impl Anchor {
         })
     }
 
-    /// Whether `found` is the same call by what nobody else has: its id where that was drawn at random, or its signature.
-    pub(super) fn is_surely(&self, found: &Self) -> bool {
-        let signed = self.signature.is_some() && self.signature == found.signature;
-        self.likeness(found) >= SURE && (signed || is_random(&self.id))
-    }
-
     /// How surely `found` is the same call: 0 not at all, more is better.
     fn likeness(&self, found: &Self) -> u8 {
         let here = self.place.is_some() && self.place == found.place;
@@ -158,11 +158,12 @@ impl Anchor {
         if self.call != found.call || both_ids || both_signed {
             return 0;
         }
-        match self.place {
-            Some(_) if here => PLACED,
-            None if self.older => GUESSED,
-            _ => 0,
-        }
+        if here { PLACED } else { 0 }
+    }
+
+    /// Whether it has an id, and a signature: a bit each.
+    fn kind(&self) -> usize {
+        usize::from(!self.id.is_empty()) + 2 * usize::from(self.signature.is_some())
     }
 }
 
@@ -170,9 +171,6 @@ impl Anchor {
 const SURE: u8 = 3;
 /// By name, arguments and place.
 const PLACED: u8 = 2;
-/// By name and arguments alone, as an older version kept it: good where there is but one such call.
-const GUESSED: u8 = 1;
-
 /// A hash in hexadecimal, or `-`.
 fn hash(field: &str) -> Option<Option<u64>> {
     match field {
@@ -181,18 +179,100 @@ fn hash(field: &str) -> Option<Option<u64>> {
     }
 }
 
-/// The most alike of `found`, the first among equals.
-pub(super) fn best<T>(wanted: &Anchor, found: impl IntoIterator<Item = (Anchor, T)>) -> Option<T> {
-    let mut best: Option<(u8, T)> = None;
-    let mut guesses = 0;
-    for (anchor, what) in found {
-        let likeness = wanted.likeness(&anchor);
-        guesses += usize::from(likeness == GUESSED);
-        if likeness > best.as_ref().map_or(0, |b| b.0) {
-            best = Some((likeness, what));
+/// Calls by what names them, so that each of many anchors finds its own without a walk over all of them.
+pub(super) struct Index<T> {
+    all: Vec<(Anchor, T)>,
+    /// The first call that has this name.
+    first: HashMap<Name, usize>,
+    /// Calls by name and arguments alone, for the anchors of older versions.
+    alike: HashMap<u64, [Alike; 4]>,
+}
+
+/// What one call may be found by.
+#[derive(PartialEq, Eq, Hash)]
+enum Name {
+    Id(String),
+    IdAt(String, Place),
+    Signed(u64),
+    SignedAt(u64, Place),
+    At(u64, Option<Place>),
+}
+
+/// Calls that are equal, and have an id and a signature or not.
+#[derive(Default, Clone, Copy)]
+struct Alike {
+    count: usize,
+    first: usize,
+}
+
+impl<T> Index<T> {
+    pub(super) fn new(all: Vec<(Anchor, T)>) -> Self {
+        let mut first = HashMap::new();
+        let mut alike: HashMap<u64, [Alike; 4]> = HashMap::new();
+        for (n, (anchor, _)) in all.iter().enumerate() {
+            let mut name = |name: Name| {
+                first.entry(name).or_insert(n);
+            };
+            let place = anchor.place.unwrap_or_default();
+            if !anchor.id.is_empty() {
+                name(Name::Id(anchor.id.clone()));
+                name(Name::IdAt(anchor.id.clone(), place));
+            }
+            if let Some(signature) = anchor.signature {
+                name(Name::Signed(signature));
+                name(Name::SignedAt(signature, place));
+            }
+            name(Name::At(anchor.call, anchor.place));
+            let equal = &mut alike.entry(anchor.call).or_default()[anchor.kind()];
+            if equal.count == 0 {
+                equal.first = n;
+            }
+            equal.count += 1;
         }
+        Self { all, first, alike }
     }
-    best.filter(|b| b.0 > GUESSED || guesses == 1).map(|b| b.1)
+
+    /// The call most like this one, the first among equals.
+    pub(super) fn find(&self, wanted: &Anchor) -> Option<&T> {
+        let found = self.surely(wanted).or_else(|| {
+            let here = self.first.get(&Name::At(wanted.call, wanted.place)).copied();
+            here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
+        });
+        let found = found.or_else(|| self.guess(wanted));
+        found.map(|n| &self.all[n].1)
+    }
+
+    /// By id, else by signature; best where the place is the same, too.
+    fn surely(&self, wanted: &Anchor) -> Option<usize> {
+        let place = wanted.place.unwrap_or_default();
+        let by_id = (!wanted.id.is_empty()).then(|| {
+            let id = || wanted.id.clone();
+            [Name::IdAt(id(), place), Name::Id(id())]
+        });
+        let by_signature = wanted
+            .signature
+            .map(|s| [Name::SignedAt(s, place), Name::Signed(s)]);
+        let names = by_id.into_iter().chain(by_signature).flatten();
+        names.filter_map(|name| self.first.get(&name).copied()).next()
+    }
+
+    /// By name and arguments alone, as an older version kept it: good where there is but one such call.
+    fn guess(&self, wanted: &Anchor) -> Option<usize> {
+        if !wanted.older || wanted.place.is_some() {
+            return None;
+        }
+        let kinds = self.alike.get(&wanted.call)?;
+        let mut may_be = (0..kinds.len()).filter(|kind| kind & wanted.kind() == 0 && kinds[*kind].count > 0);
+        let only = kinds[may_be.next()?];
+        (only.count == 1 && may_be.next().is_none()).then_some(only.first)
+    }
+
+    /// Whether the call is surely here, by what nobody else has: an id that was drawn at random, or a signature.
+    pub(super) fn proves(&self, wanted: &Anchor) -> bool {
+        let has = |name: Name| self.first.contains_key(&name);
+        wanted.signature.is_some_and(|s| has(Name::Signed(s)))
+            || is_random(&wanted.id) && has(Name::Id(wanted.id.clone()))
+    }
 }
 
 /// Whether an id was drawn and not counted: it has a run of letters and digits that is long enough to be met once.
@@ -273,6 +353,14 @@ mod tests {
     use super::*;
     use crate::record::sibling_key;
 
+    fn best<T: Copy>(wanted: &Anchor, found: impl IntoIterator<Item = (Anchor, T)>) -> Option<T> {
+        Index::new(found.into_iter().collect()).find(wanted).copied()
+    }
+
+    fn is_surely(wanted: &Anchor, found: &Anchor) -> bool {
+        Index::new(vec![(found.clone(), ())]).proves(wanted)
+    }
+
     fn anchor_at(call: &str, place: Place) -> Anchor {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
@@ -315,8 +403,8 @@ mod tests {
         let whole = Anchor::read(&format!("~{signature:016x}.{call:016x}.-.x.y~z;"));
         let bare = Anchor::read(&format!("~-.{call:016x}.{:016x}.", older_place(1, 7)));
         assert!(whole.is_older() && bare.is_older());
-        assert!(whole.is_surely(&made));
-        assert!(whole.is_surely(&anchor(r#"{"name":"g","signature":"c2ln"}"#)));
+        assert!(is_surely(&whole, &made));
+        assert!(is_surely(&whole, &anchor(r#"{"name":"g","signature":"c2ln"}"#)));
         // Without a place, name and arguments are enough where nobody else has them.
         let dropped = || anchor(r#"{"name":"f","args":{"a":1}}"#);
         assert_eq!(best(&whole, [(dropped(), 1)]), Some(1));
@@ -387,10 +475,10 @@ mod tests {
         ] {
             assert_eq!(best_of(&[other], 3), None, "{other}");
         }
-        let surely = |call: &str| whole.is_surely(&anchor(call));
+        let surely = |call: &str| is_surely(&whole, &anchor(call));
         assert!(surely(found[0]) && !surely(found[1]));
         assert!(!surely(found[2]), "an id that may be counted");
         let drawn = |name: &str| anchor(&format!(r#"{{"name":"{name}","id":"call_a1b2c3d4"}}"#));
-        assert!(drawn("f").is_surely(&drawn("g")));
+        assert!(is_surely(&drawn("f"), &drawn("g")));
     }
 }

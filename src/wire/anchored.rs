@@ -1,9 +1,11 @@
 //! The calls of a transcript by their anchors: what the wires share whose ids may be missing.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::anchor::{self, Anchor, Anchors, Place, Traits};
+use super::anchor::{self, Anchor, Anchors, Index, Place, Traits};
+use super::beside::CallAt;
 use super::view::{Role, View};
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -51,7 +53,7 @@ pub struct CallMemo {
     named: Option<(Range<usize>, Keys)>,
 }
 
-/// What the calls of a message are looked up by, each with its turn, in order.
+/// What the calls of a message are named by, each with its turn, in order.
 type Keys = Vec<(usize, String)>;
 
 /// What places have in common.
@@ -186,13 +188,13 @@ pub(super) fn place_of_answer(source: impl Source, view: &View) -> Place {
     Places::new(source, view).of(view, start, lead)
 }
 
-/// What the calls of a turn are looked up by.
-pub(super) fn call_keys(source: impl Source, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+/// What the calls of a turn are named by.
+pub(super) fn call_names(source: impl Source, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
     let named = memo.named.take().filter(|(range, _)| range.contains(&turn));
     let named = named.unwrap_or_else(|| {
         let message = message(view, turn);
         let all = anchors(source, view, &message, false, memo).into_iter();
-        let keys = all.map(|(anchor, known)| (known.turn, anchor.key())).collect();
+        let keys = all.map(|(anchor, known)| (known.turn, anchor.text())).collect();
         (message, keys)
     });
     let first = named.1.partition_point(|(t, _)| *t < turn);
@@ -220,56 +222,73 @@ fn all(source: impl Source, view: &View, from: usize, older: bool) -> Vec<(Ancho
     found
 }
 
-/// The call that a sibling names, at or behind offset `from`: its turn, and which part of that it is.
-pub(super) fn find_call(
+/// The calls that these siblings name, at or behind offset `from`: one walk over the transcript for all of them.
+pub(super) fn find_calls(
     source: impl Source,
     view: &View,
-    sibling: &str,
+    siblings: &[&str],
     from: usize,
-) -> Option<(usize, usize)> {
-    let known = match sibling.strip_prefix(FROM_END) {
-        Some(distance) => from_end(source, view, distance.parse().ok()?)?,
-        None => {
-            let wanted = Anchor::read(sibling);
-            anchor::best(&wanted, all(source, view, from, wanted.is_older()))?
+) -> Vec<Option<CallAt>> {
+    let (mut newer, mut older, mut from_end) = (None, None, None);
+    let found = siblings.iter().map(|sibling| {
+        if let Some(distance) = sibling.strip_prefix(FROM_END) {
+            let distance: usize = distance.parse().ok()?;
+            let from_end = from_end.get_or_insert_with(|| visible(source, view).collect::<Vec<_>>());
+            return from_end.get(distance.checked_sub(1)?).copied();
         }
-    };
-    Some((known.turn, known.call.part))
+        let wanted = Anchor::read(sibling);
+        let index = if wanted.is_older() { &mut older } else { &mut newer };
+        let index = index.get_or_insert_with(|| {
+            let all = all(source, view, from, wanted.is_older()).into_iter();
+            Index::new(all.map(|(anchor, known)| (anchor, known.at())).collect())
+        });
+        index.find(&wanted).copied()
+    });
+    found.collect()
 }
 
-/// The call that is so many calls from the transcript's end; the last one is 1.
-fn from_end(source: impl Source, view: &View, distance: usize) -> Option<Known> {
-    visible(source, view).nth(distance.checked_sub(1)?)
+impl Known {
+    fn at(&self) -> CallAt {
+        CallAt {
+            turn: self.turn,
+            part: self.call.part,
+        }
+    }
 }
 
 /// The agent's own calls, last ones first.
-fn visible<S: Source>(source: S, view: &View) -> impl Iterator<Item = Known> + use<'_, S> {
+fn visible<S: Source>(source: S, view: &View) -> impl Iterator<Item = CallAt> + use<'_, S> {
     let turns = (0..view.turns.len()).rev();
     let models = turns.filter(|&t| view.turns[t].role == Role::Assistant);
     let calls = models.flat_map(move |turn| {
         let calls = source.calls(view, turn).into_iter().rev();
         calls.map(move |call| Known { turn, call, same: 0 })
     });
-    calls.filter(move |known| {
+    let agents = calls.filter(move |known| {
         let name = known.call.traits.name.and_then(|n| json::string(&view.body, n));
         name.is_none_or(|n| n != TOOL_NAME)
-    })
-}
-
-/// The sibling by its distance from the transcript's end.
-pub(super) fn settled(source: impl Source, view: &View, sibling: &str, from: usize) -> String {
-    let found = find_call(source, view, sibling, from);
-    let distance = found.and_then(|(turn, part)| {
-        visible(source, view).position(|known| (known.turn, known.call.part) == (turn, part))
     });
-    format!("{FROM_END}{}", distance.map_or(0, |d| d + 1))
+    agents.map(|known| known.at())
 }
 
-/// Whether a call is surely the one that the sibling names.
-pub(super) fn proves(source: impl Source, view: &View, sibling: &str) -> bool {
-    let wanted = Anchor::read(sibling);
-    let all = all(source, view, 0, wanted.is_older());
-    all.iter().any(|(found, _)| wanted.is_surely(found))
+/// The siblings by their distance from the transcript's end.
+pub(super) fn settled(source: impl Source, view: &View, siblings: &[&str], from: usize) -> Vec<String> {
+    let found = find_calls(source, view, siblings, from);
+    let distances: HashMap<CallAt, usize> = visible(source, view).zip(1..).collect();
+    let distance = |at: CallAt| distances.get(&at).copied();
+    let settled = found
+        .into_iter()
+        .map(|at| format!("{FROM_END}{}", at.and_then(distance).unwrap_or_default()));
+    settled.collect()
+}
+
+/// Of each sibling, whether the call that it names is surely in the transcript.
+pub(super) fn prove(source: impl Source, view: &View, siblings: &[&str]) -> Vec<bool> {
+    let index = Index::new(all(source, view, 0, false));
+    let proven = siblings
+        .iter()
+        .map(|sibling| index.proves(&Anchor::read(sibling)));
+    proven.collect()
 }
 
 #[cfg(test)]
@@ -322,7 +341,7 @@ mod tests {
         let mut memo = CallMemo::default();
         let models = |t: &usize| view.turns[*t].role == Role::Assistant;
         let turns = (0..view.turns.len()).rev().filter(models);
-        let keys = turns.flat_map(|turn| call_keys(Counted, view, turn, &mut memo));
+        let keys = turns.flat_map(|turn| call_names(Counted, view, turn, &mut memo));
         keys.take(back).collect()
     }
 
@@ -361,7 +380,8 @@ mod tests {
         let answered = [&asked[..], &[Assistant, Assistant, Tool]].concat();
         let answer = place_of_answer(Counted, &view(asked.into_iter()));
         let mut memo = CallMemo::default();
-        let key = &call_keys(Counted, &view(answered.into_iter()), 4, &mut memo)[0];
+        let names = call_names(Counted, &view(answered.into_iter()), 4, &mut memo);
+        let key = crate::record::sibling_key(&names[0]);
         assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
         // Behind a message that the answer goes on with.
         let begun = [&asked[..], &[Assistant]].concat();
@@ -373,14 +393,12 @@ mod tests {
         use Role::{Assistant, User};
         let before = view([User, Assistant, User, Assistant, User].into_iter());
         let key = keys(&before, usize::MAX).remove(1);
-        let settled = settled(Counted, &before, &key, 0);
+        let settled = settled(Counted, &before, &[&key, "x"], 0);
         let cut = view([User, Assistant, User, Assistant, User].into_iter().skip(1));
-        assert_eq!(find_call(Counted, &before, &key, 0), Some((1, 0)));
-        assert_eq!(find_call(Counted, &before, &settled, 0), Some((1, 0)));
-        assert_eq!(find_call(Counted, &cut, &settled, 0), Some((0, 0)));
-        assert_eq!(
-            find_call(Counted, &before, &super::settled(Counted, &before, "x", 0), 0),
-            None
-        );
+        let found = |view: &View, key: &str| find_calls(Counted, view, &[key], 0)[0].map(|at| at.turn);
+        assert_eq!(found(&before, &key), Some(1));
+        assert_eq!(found(&before, &settled[0]), Some(1));
+        assert_eq!(found(&cut, &settled[0]), Some(0));
+        assert_eq!(found(&before, &settled[1]), None);
     }
 }

@@ -7,7 +7,6 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use bytes::Bytes;
-use memchr::memmem;
 
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
@@ -19,6 +18,7 @@ mod anchor;
 mod anchored;
 pub mod anthropic;
 mod api;
+mod beside;
 pub mod error;
 pub mod framer;
 pub mod framing;
@@ -34,8 +34,10 @@ pub mod sse;
 pub mod view;
 mod walk;
 
+pub(crate) use anchor::is_unique;
 pub use anchored::CallMemo;
 pub use api::{AskAgain, Compose, Replies, Streams};
+pub use beside::{Beside, CallAt};
 pub use error::{Errors, OwnError, tells_error};
 pub use framing::Framing;
 pub use leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Stop, Usage, Watch};
@@ -97,9 +99,9 @@ pub trait Wire: Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
-    /// What hidden pairs beside the calls of this turn are looked up by: the calls' ids, where the wire has nothing
-    /// better. `memo` is of the same view, and makes the way over many turns a short one.
-    fn call_keys(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
+    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is of
+    /// the same view, and makes the way over many turns a short one.
+    fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
         let calls = self
             .anatomy(view, turn)
             .parts
@@ -108,21 +110,29 @@ pub trait Wire: Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 
         calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
     }
 
-    /// The call that a hidden pair names as its sibling: its turn at or behind offset `from`, what that is
-    /// made of, and which part it is.
-    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-        find_by_id(self, view, sibling, from)
+    /// Where the calls stand that hidden pairs name as their siblings, at or behind offset `from`.
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        beside::find_by_ids(self, view, siblings, from)
     }
 
-    /// The sibling by a name that holds while what stands before the call is edited, where its own does not.
-    fn settled(&self, _view: &View, _sibling: &str, _from: usize) -> Option<String> {
+    /// The siblings by names that hold while what stands before the calls is edited, where their own do not.
+    fn settled(&self, _view: &View, _siblings: &[&str], _from: usize) -> Option<Vec<String>> {
         None
     }
 
-    /// Whether the call that a pair of *another* conversation stands beside is surely in this transcript, too: the
-    /// conversation goes on here under another name. An id that a server counts up proves nothing.
-    fn proves(&self, _view: &View, sibling: &str) -> bool {
-        anchor::is_random(sibling)
+    /// Of each call that a pair of *another* conversation stands beside, whether it is surely in this transcript, too:
+    /// the conversation goes on here under another name. An id that a server counts up proves nothing.
+    fn prove(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
+        siblings
+            .iter()
+            .map(|sibling| anchor::is_random(sibling))
+            .collect()
+    }
+
+    /// Of each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
+    /// call: an id is.
+    fn are_here(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
+        vec![true; siblings.len()]
     }
 
     /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
@@ -184,20 +194,18 @@ pub trait Wire: Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 
     /// The call as it goes back into the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
-    /// Puts a hidden pair back beside the call `anatomy.parts[part]` of `turn`.
-    fn put_beside(
-        &self,
-        view: &View,
-        turn: usize,
-        anatomy: &Anatomy,
-        part: usize,
-        pair: &HiddenPair,
-    ) -> Vec<Edit>;
+    /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>>;
 
-    /// Puts back what upstream lacks of a hidden pair whose sibling's call is not in the transcript itself,
-    /// only its result in `turn`: upstream holds the calls, or the agent refers to them by item id.
-    fn put_by_result(&self, _view: &View, _turn: usize, _pair: &HiddenPair) -> Vec<Edit> {
-        Vec::new()
+    /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or behind offset
+    /// `from`: upstream holds the calls, or the agent refers to them by item id. With the result's turn.
+    fn put_by_results(
+        &self,
+        _view: &View,
+        pairs: &[&HiddenPair],
+        _from: usize,
+    ) -> Vec<Option<(usize, Vec<Edit>)>> {
+        vec![None; pairs.len()]
     }
 
     /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `anatomy.parts[part]`.
@@ -215,27 +223,4 @@ pub trait Wire: Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 
     fn goes_on_by_id(&self) -> bool {
         false
     }
-}
-
-/// The call of this id at or behind offset `from`, as [`Wire::find_call`] tells it.
-fn find_by_id<W: Wire + ?Sized>(
-    wire: &W,
-    view: &View,
-    id: &str,
-    from: usize,
-) -> Option<(usize, Anatomy, usize)> {
-    if id.is_empty() {
-        return None;
-    }
-    let region = view.body.get(from..)?;
-    // What a turn's first hit does not tell, no other one in it does.
-    let mut seen = None;
-    memmem::find_iter(region, &format!("\"{id}\"")).find_map(|hit| {
-        let turn = view
-            .turn_at(from + hit)
-            .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
-        let anatomy = wire.anatomy(view, turn);
-        let part = anatomy.call(&view.body, id)?;
-        Some((turn, anatomy, part))
-    })
 }

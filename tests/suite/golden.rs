@@ -370,7 +370,7 @@ fn damage_never_panics(f: &Folder) {
                 if let Ok(reading) = Reading::new(f.0, &damaged.into(), Call::Generate) {
                     let _ = (
                         f.0.bound(&reading.view),
-                        reading.call_ids(f.0),
+                        reading.call_names(f.0),
                         reading.candidates(f.0),
                     );
                     rewrite(f.0, &reading, &plain());

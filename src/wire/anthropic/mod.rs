@@ -10,7 +10,7 @@ mod usage;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, HiddenCall, Unread, View, Wire};
+use super::{Anatomy, Beside, Call, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -57,15 +57,8 @@ impl Wire for Anthropic {
         request::hidden_call(call)
     }
 
-    fn put_beside(
-        &self,
-        view: &View,
-        turn: usize,
-        anatomy: &Anatomy,
-        part: usize,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        request::put_beside(view, turn, anatomy, part, pair)
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        request::put_beside(view, besides)
     }
 
     fn put_aside(

@@ -1,5 +1,7 @@
 //! What an agent sends to Anthropic, as spans, and the edits that a rewrite makes in it.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use memchr::memmem;
 
@@ -11,9 +13,9 @@ use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::tools::SCHEMA;
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{Anatomy, Choice, Facts, Part, PartKind, Role, Tools, View};
+use crate::wire::view::{self, Anatomy, Choice, Facts, Part, PartKind, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Call, HiddenCall, Unread};
+use crate::wire::{Beside, Call, HiddenCall, Unread};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -244,39 +246,57 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-pub(super) fn put_beside(
-    view: &View,
-    turn: usize,
-    anatomy: &Anatomy,
-    part: usize,
-    pair: &HiddenPair,
-) -> Vec<Edit> {
-    let Place::Beside { offset, .. } = pair.place else {
-        return Vec::new();
-    };
-    let call = super::super::view::beside(&anatomy.parts, part, offset, &pair.call);
-    vec![call, results_edit(view, turn, &result(pair))]
+/// The call goes among the blocks of its sibling's turn, the result in front of the other results.
+pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    let mut turns: HashMap<usize, (Anatomy, ResultsAt)> = HashMap::new();
+    let edits = besides.iter().map(|Beside { at, pair }| {
+        let Place::Beside { offset, .. } = pair.place else {
+            return Vec::new();
+        };
+        let (anatomy, results) = turns
+            .entry(at.turn)
+            .or_insert_with(|| (anatomy(view, at.turn), ResultsAt::behind(view, at.turn)));
+        vec![
+            view::beside(&anatomy.parts, at.part, offset, &pair.call),
+            results.with(&result(pair)),
+        ]
+    });
+    edits.collect()
 }
 
-/// Where results go: first in the next user message, or in one of their own where that has no blocks.
-fn results_edit(view: &View, turn: usize, results: &str) -> Edit {
-    let next = view
-        .turns
-        .get(turn + 1)
-        .filter(|t| t.role == Role::User)
-        .map(|_| anatomy(view, turn + 1));
-    match next {
-        Some(Anatomy {
-            list: Some(list),
-            parts,
-        }) => {
-            let comma = if parts.is_empty() { "" } else { "," };
-            Edit::insert(list.start + 1, format!("{results}{comma}"))
+/// Where the results of a turn's calls go.
+enum ResultsAt {
+    /// First in the next user message, which is empty or not.
+    Among { at: usize, empty: bool },
+    /// In a message of their own: there is no user message, or it has no blocks.
+    Alone { at: usize },
+}
+
+impl ResultsAt {
+    fn behind(view: &View, turn: usize) -> Self {
+        let next = view.turns.get(turn + 1).filter(|t| t.role == Role::User);
+        match next.map(|_| anatomy(view, turn + 1)) {
+            Some(Anatomy {
+                list: Some(list),
+                parts,
+            }) => Self::Among {
+                at: list.start + 1,
+                empty: parts.is_empty(),
+            },
+            _ => Self::Alone {
+                at: view.turns[turn].span.end,
+            },
         }
-        _ => Edit::insert(
-            view.turns[turn].span.end,
-            format!(r#",{{"role":"user","content":[{results}]}}"#),
-        ),
+    }
+
+    fn with(&self, results: &str) -> Edit {
+        match *self {
+            Self::Among { at, empty } => {
+                let comma = if empty { "" } else { "," };
+                Edit::insert(at, format!("{results}{comma}"))
+            }
+            Self::Alone { at } => Edit::insert(at, format!(r#",{{"role":"user","content":[{results}]}}"#)),
+        }
     }
 }
 

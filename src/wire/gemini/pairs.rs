@@ -1,6 +1,9 @@
 //! Hidden calls and their results in Gemini's contents. What a model said in one response may come back as one
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use memchr::memmem;
 
 use super::part::Piece;
@@ -10,9 +13,9 @@ use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::HiddenCall;
 use crate::wire::anchored::{Call, Source, message};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::{Beside, CallAt, HiddenCall};
 
 /// Stands for a signature that is lost; the API's own word for it.
 pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -113,51 +116,141 @@ fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
     units
 }
 
-pub(super) fn put_beside(
-    view: &View,
-    turn: usize,
-    anatomy: &Anatomy,
-    part: usize,
-    pair: &HiddenPair,
-) -> Vec<Edit> {
-    let (Place::Beside { offset, .. }, Some(sibling)) = (&pair.place, anatomy.parts.get(part)) else {
-        return Vec::new();
-    };
-    let turns = message(view, turn);
-    let all = placed(view, turns.clone());
-    let units = units(view, &all);
-    let Some(unit) = units
-        .iter()
-        .position(|&(_, i)| all[i].piece.part.span == sibling.span)
-    else {
-        return Vec::new();
-    };
-    let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
-    let (at, behind) = if *offset >= 0 {
-        (units[(unit + away).min(units.len() - 1)].1, true)
-    } else {
+/// A message and the results behind it, read once for all pairs beside its calls.
+struct Message {
+    turns: Range<usize>,
+    all: Vec<Placed>,
+    units: Vec<(usize, usize)>,
+    /// How many of its parts come before each of its turns.
+    before: Vec<usize>,
+    /// How many calls come before each part, and in all.
+    calls: Vec<usize>,
+    /// Of each turn, whether its parts are a list.
+    listed: Vec<bool>,
+    /// Of each unit, the next one in front of it that holds a sentinel, where that was asked for.
+    marked: Option<Vec<Option<usize>>>,
+    /// The results, each with whether its turn's parts are a list.
+    results: Vec<(Span, bool)>,
+}
+
+impl Message {
+    fn read(view: &View, turn: usize) -> Self {
+        let turns = message(view, turn);
+        let all = placed(view, turns.clone());
+        let count = |t| all.partition_point(|p| p.turn < t);
+        let is_call = |p: &Placed| p.piece.part.kind == PartKind::Call;
+        let mut calls = vec![0];
+        calls.extend(all.iter().scan(0, |count, p| {
+            *count += usize::from(is_call(p));
+            Some(*count)
+        }));
+        Self {
+            units: units(view, &all),
+            before: turns.clone().map(count).collect(),
+            calls,
+            listed: turns.clone().map(|t| is_listed(view, t)).collect(),
+            marked: None,
+            results: results(view, turns.end),
+            turns,
+            all,
+        }
+    }
+
+    /// The part that the pair's call goes beside, and whether behind it.
+    fn position(&mut self, view: &View, at: CallAt, offset: i32) -> Option<(usize, bool)> {
+        let sibling = self.before.get(at.turn - self.turns.start)? + at.part;
+        let unit = self.units.binary_search_by_key(&sibling, |unit| unit.1).ok()?;
+        let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+        if offset >= 0 {
+            return Some((self.units[(unit + away).min(self.units.len() - 1)].1, true));
+        }
         // What holds a sentinel belongs to an earlier leg as well: the call never goes in front of it.
-        let before = (0..away).take_while(|n| *n <= unit && !marked(view, &all[units[unit - n].0]));
-        let steps = before.last().unwrap_or_default();
-        (units[unit - steps].0, false)
-    };
-    let here = all[at];
-    if super::request::anatomy(view, here.turn).list.is_none() {
-        return Vec::new();
+        let marked = self.marked.get_or_insert_with(|| {
+            let mut last = None;
+            let units = self.units.iter().enumerate().map(|(n, unit)| {
+                let before = last;
+                last = marked(view, &self.all[unit.0]).then_some(n).or(last);
+                before
+            });
+            units.collect()
+        });
+        let most = marked[unit].map_or(unit, |mark| unit - mark - 1);
+        Some((self.units[unit - most.min(away - 1)].0, false))
     }
-    let span = here.piece.part.span;
-    let call = if behind {
-        Edit::insert(span.end, format!(",{}", pair.call))
-    } else {
-        Edit::insert(span.start, format!("{},", pair.call))
-    };
-    let before = all[..at + usize::from(behind)]
-        .iter()
-        .filter(|p| p.piece.part.kind == PartKind::Call);
-    match result_edit(view, turns.end, before.count(), &result(pair)) {
-        Some(result) => vec![call, result],
-        None => Vec::new(),
+
+    fn edits(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<Edit>> {
+        let Place::Beside { offset, .. } = pair.place else {
+            return None;
+        };
+        let (part, behind) = self.position(view, at, offset)?;
+        let here = self.all[part];
+        if !self.listed[here.turn - self.turns.start] {
+            return None;
+        }
+        let span = here.piece.part.span;
+        let call = if behind {
+            Edit::insert(span.end, format!(",{}", pair.call))
+        } else {
+            Edit::insert(span.start, format!("{},", pair.call))
+        };
+        let result = self.result(view, self.calls[part + usize::from(behind)], &result(pair))?;
+        Some(vec![call, result])
     }
+
+    /// The result at the same position among the results as the call has among the calls: their counts and order
+    /// must agree. Where none has come yet it makes a content of its own.
+    fn result(&self, view: &View, position: usize, result: &str) -> Option<Edit> {
+        let Some((first, _)) = self.results.first() else {
+            let end = view.turns.get(self.turns.end.checked_sub(1)?)?.span.end;
+            return Some(Edit::insert(
+                end,
+                format!(r#",{{"role":"user","parts":[{result}]}}"#),
+            ));
+        };
+        let (near, listed) = self.results[position.min(self.results.len()).saturating_sub(1)];
+        listed.then(|| match position {
+            0 => Edit::insert(first.start, format!("{result},")),
+            _ => Edit::insert(near.end, format!(",{result}")),
+        })
+    }
+}
+
+/// The results in the user's contents from turn `first` on.
+fn results(view: &View, first: usize) -> Vec<(Span, bool)> {
+    let answers = (first..view.turns.len())
+        .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
+        .map(|t| super::request::anatomy(view, t));
+    let results = answers.flat_map(|anatomy| {
+        let listed = anatomy.list.is_some();
+        let parts = anatomy.parts.into_iter();
+        parts
+            .filter(|p| p.kind == PartKind::Result)
+            .map(move |p| (p.span, listed))
+    });
+    results.collect()
+}
+
+fn is_listed(view: &View, turn: usize) -> bool {
+    let parts = json::get(&view.body, view.turns[turn].span, "parts");
+    parts.is_some_and(|parts| view.text(parts).first() == Some(&b'['))
+}
+
+pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    // Of each turn that was read, its message.
+    let mut messages: HashMap<usize, usize> = HashMap::new();
+    let mut read: Vec<Message> = Vec::new();
+    let edits = besides.iter().map(|Beside { at, pair }| {
+        if !messages.contains_key(&at.turn) {
+            let message = Message::read(view, at.turn);
+            messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
+            read.push(message);
+        }
+        let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
+        message
+            .and_then(|message| message.edits(view, *at, pair))
+            .unwrap_or_default()
+    });
+    edits.collect()
 }
 
 /// Whether a part holds a sentinel or an aside. A model's own text that looks like one is broken up.
@@ -168,36 +261,6 @@ fn marked(view: &View, p: &Placed) -> bool {
     let literal = Span::new(inside.start - 1, inside.end + 1);
     let marks = mark::marks(view.text(literal));
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
-}
-
-/// The result at the same position among the results as the call has among the calls: their counts and order
-/// must agree. Where none has come yet it makes a content of its own.
-fn result_edit(view: &View, first: usize, position: usize, result: &str) -> Option<Edit> {
-    let answers = (first..view.turns.len())
-        .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
-        .map(|t| super::request::anatomy(view, t));
-    let mut last = None;
-    let mut listed = true;
-    let mut seen = 0;
-    for anatomy in answers {
-        for part in anatomy.parts.iter().filter(|p| p.kind == PartKind::Result) {
-            if seen == position && position == 0 {
-                return (anatomy.list.is_some()).then(|| Edit::insert(part.span.start, format!("{result},")));
-            }
-            if seen < position {
-                last = Some(part.span.end);
-                listed = anatomy.list.is_some();
-            }
-            seen += 1;
-        }
-    }
-    match last {
-        Some(end) => listed.then(|| Edit::insert(end, format!(",{result}"))),
-        None => Some(Edit::insert(
-            view.turns.get(first.checked_sub(1)?)?.span.end,
-            format!(r#",{{"role":"user","parts":[{result}]}}"#),
-        )),
-    }
 }
 
 /// The content is split at the aside's line: what was said before it with the call, the result, what was said

@@ -16,7 +16,7 @@ mod tests;
 use bytes::Bytes;
 
 use self::pairs::Messages;
-use super::{Anatomy, Call, CallMemo, HiddenCall, Unread, View, Wire};
+use super::{Anatomy, Beside, Call, CallAt, CallMemo, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -49,21 +49,25 @@ impl Wire for Ollama {
         false
     }
 
-    fn call_keys(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        anchored::call_keys(Messages, view, turn, memo)
+    fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+        anchored::call_names(Messages, view, turn, memo)
     }
 
-    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
-        let (turn, part) = anchored::find_call(Messages, view, sibling, from)?;
-        Some((turn, request::anatomy(view, turn), part))
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        anchored::find_calls(Messages, view, siblings, from)
     }
 
-    fn settled(&self, view: &View, sibling: &str, from: usize) -> Option<String> {
-        Some(anchored::settled(Messages, view, sibling, from))
+    fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
+        Some(anchored::settled(Messages, view, siblings, from))
     }
 
-    fn proves(&self, view: &View, sibling: &str) -> bool {
-        anchored::proves(Messages, view, sibling)
+    fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        anchored::prove(Messages, view, siblings)
+    }
+
+    fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        let found = anchored::find_calls(Messages, view, siblings, 0);
+        found.iter().map(Option::is_some).collect()
     }
 
     fn tool(&self, view: &View, description: &str) -> Option<Edit> {
@@ -86,15 +90,8 @@ impl Wire for Ollama {
         pairs::hidden_call(call)
     }
 
-    fn put_beside(
-        &self,
-        view: &View,
-        turn: usize,
-        anatomy: &Anatomy,
-        part: usize,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        pairs::put_beside(view, turn, anatomy, part, pair)
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        pairs::put_beside(view, besides)
     }
 
     fn put_aside(

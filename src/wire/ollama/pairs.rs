@@ -1,14 +1,16 @@
 //! Hidden calls and their results in Ollama's messages.
 
+use super::Ollama;
 use super::request::{anatomy, traits};
 use crate::mark::gap;
-use crate::record::{HiddenPair, Place};
+use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::HiddenCall;
 use crate::wire::anchored::{Call, Source};
-use crate::wire::view::{self, Anatomy, Part, PartKind, View};
+use crate::wire::beside::{Beside, among_calls};
+use crate::wire::view::{Anatomy, PartKind, View};
 
 /// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
 /// object become an empty one: the API takes no other.
@@ -69,29 +71,8 @@ impl Source for Messages {
 }
 
 /// Only calls count as parts here: text and calls are members of their own.
-pub(super) fn put_beside(
-    view: &View,
-    turn: usize,
-    anatomy: &Anatomy,
-    part: usize,
-    pair: &HiddenPair,
-) -> Vec<Edit> {
-    let (Place::Beside { offset, .. }, Some(sibling)) = (&pair.place, anatomy.parts.get(part)) else {
-        return Vec::new();
-    };
-    let calls: Vec<Part> = anatomy
-        .parts
-        .iter()
-        .filter(|p| p.kind == PartKind::Call)
-        .copied()
-        .collect();
-    let Some(among) = calls.iter().position(|c| c == sibling) else {
-        return Vec::new();
-    };
-    vec![
-        view::beside(&calls, among, *offset, &pair.call),
-        Edit::insert(view.turns[turn].span.end, format!(",{}", result(pair))),
-    ]
+pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    among_calls(&Ollama, view, besides, result)
 }
 
 /// The message is split at the aside's line: what was said before it with the call, the result, the message

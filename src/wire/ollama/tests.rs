@@ -108,7 +108,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     let body = format!(
         r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":"","tool_calls":[{F},{F}]}},{{"role":"tool","content":"r"}}]}}"#
     );
-    let keys = reading(&body).call_ids(&Ollama);
+    let keys = reading(&body).call_names(&Ollama);
     assert_eq!(keys.len(), 2);
     let told = rewritten(
         &body,

@@ -1,10 +1,12 @@
 //! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
 
+use super::OpenaiChat;
 use crate::mark::gap;
-use crate::record::{HiddenPair, Place};
+use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Anatomy, Part, PartKind, View};
+use crate::wire::beside::{Beside, among_calls};
+use crate::wire::view::{Anatomy, Part, View};
 
 /// The result of a hidden call, as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
@@ -16,27 +18,8 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 }
 
 /// The call goes among its siblings, the result right behind the message, before theirs.
-pub(super) fn put_beside(
-    view: &View,
-    turn: usize,
-    anatomy: &Anatomy,
-    part: usize,
-    pair: &HiddenPair,
-) -> Vec<Edit> {
-    let Place::Beside { offset, .. } = pair.place else {
-        return Vec::new();
-    };
-    let is_call = |p: &&Part| p.kind == PartKind::Call;
-    let calls: Vec<Part> = anatomy.parts.iter().filter(is_call).copied().collect();
-    // Content and calls are two lists here, and only calls are counted.
-    let sibling = anatomy.parts.iter().take(part).filter(is_call).count();
-    if sibling >= calls.len() {
-        return Vec::new();
-    }
-    vec![
-        view::beside(&calls, sibling, offset, &pair.call),
-        Edit::insert(view.turns[turn].span.end, format!(",{}", result(pair))),
-    ]
+pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    among_calls(&OpenaiChat, view, besides, result)
 }
 
 /// The message is split at the aside's line: what was said before it with the call; the result; the message

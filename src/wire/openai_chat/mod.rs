@@ -18,7 +18,7 @@ mod tests;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, HiddenCall, Unread, View, Wire};
+use super::{Anatomy, Beside, Call, CallAt, HiddenCall, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -51,11 +51,11 @@ impl Wire for OpenaiChat {
 
     /// Calls are a list of their own, behind all that is said, also where agents write that member first: from within a
     /// message's text on, all of its calls count.
-    fn find_call(&self, view: &View, sibling: &str, from: usize) -> Option<(usize, Anatomy, usize)> {
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let from = view
             .turn_at(from)
             .map_or(from, |turn| view.turns[turn].span.start);
-        super::find_by_id(self, view, sibling, from)
+        super::beside::find_by_ids(self, view, siblings, from)
     }
 
     fn tool(&self, view: &View, description: &str) -> Option<Edit> {
@@ -87,15 +87,8 @@ impl Wire for OpenaiChat {
         request::hidden_call(call)
     }
 
-    fn put_beside(
-        &self,
-        view: &View,
-        turn: usize,
-        anatomy: &Anatomy,
-        part: usize,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        aside::put_beside(view, turn, anatomy, part, pair)
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        aside::put_beside(view, besides)
     }
 
     fn put_aside(

@@ -1,12 +1,16 @@
 //! Hidden pairs, put back into what the agent sends: each call where it stood, each result behind the group.
 
+use std::collections::HashMap;
+
+use memchr::memmem;
+
 use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
+use crate::text::{Span, json, steps};
 use crate::tools::TOOL_NAME;
-use crate::wire::HiddenCall;
 use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::{Beside, HiddenCall};
 
 use super::item::Item;
 
@@ -33,11 +37,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// The call as this agent would send it: one that leaves out the ids of its items has none here, either,
 /// since an id without its reasoning is refused.
-fn call_like(view: &View, turn: usize, pair: &HiddenPair) -> String {
-    let has_id = view
-        .turns
-        .get(turn)
-        .is_some_and(|t| Item::read(&view.body, t.span).id.is_some());
+fn call_like(has_id: bool, pair: &HiddenPair) -> String {
     if has_id {
         pair.call.clone()
     } else {
@@ -45,33 +45,59 @@ fn call_like(view: &View, turn: usize, pair: &HiddenPair) -> String {
     }
 }
 
-pub(super) fn put_beside(view: &View, turn: usize, pair: &HiddenPair) -> Vec<Edit> {
-    let Place::Beside { offset, .. } = pair.place else {
+/// Whether the item comes with an id of its own.
+fn has_id(view: &View, turn: usize) -> bool {
+    let turn = view.turns.get(turn);
+    turn.is_some_and(|t| Item::read(&view.body, t.span).id.is_some())
+}
+
+/// Of each turn, the first and the last one of the neighbours that it stands among.
+struct Neighbours(Vec<(usize, usize)>);
+
+impl Neighbours {
+    /// Those that are of one kind; a turn of another has none.
+    fn of(view: &View, kind: fn(Role) -> bool) -> Self {
+        let mut all: Vec<(usize, usize)> = Vec::with_capacity(view.turns.len());
+        let mut first = 0;
+        for (n, turn) in view.turns.iter().enumerate() {
+            if !kind(turn.role) || n == 0 || !kind(view.turns[n - 1].role) {
+                first = n;
+            }
+            all.push((first, n));
+        }
+        for n in (1..all.len()).rev() {
+            if all[n].0 < n {
+                all[n - 1].1 = all[n].1;
+            }
+        }
+        Self(all)
+    }
+}
+
+pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    if besides.is_empty() {
         return Vec::new();
-    };
-    let spoken = |t: usize| {
-        view.turns
-            .get(t)
-            .is_some_and(|t| matches!(t.role, Role::Assistant | Role::Other))
-    };
-    let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
-    let call = call_like(view, turn, pair);
-    let (edit, near) = if offset < 0 {
-        let first = (0..away.saturating_sub(1))
-            .try_fold(turn, |t, _| t.checked_sub(1).filter(|&t| spoken(t)).ok_or(t))
-            .unwrap_or_else(|t| t);
-        (
-            Edit::insert(view.turns[first].span.start, format!("{call},")),
-            turn,
-        )
-    } else {
-        let last = (0..away)
-            .try_fold(turn, |t, _| Some(t + 1).filter(|&t| spoken(t)).ok_or(t))
-            .unwrap_or_else(|t| t);
-        (Edit::insert(view.turns[last].span.end, format!(",{call}")), last)
-    };
-    let end = (near..view.turns.len()).take_while(|&t| spoken(t)).last();
-    vec![edit, behind(view, end.unwrap_or(near), &result(pair))]
+    }
+    let said = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
+    let mut named: HashMap<usize, bool> = HashMap::new();
+    let edits = besides.iter().map(|Beside { at, pair }| {
+        let Place::Beside { offset, .. } = pair.place else {
+            return Vec::new();
+        };
+        let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
+        let call = call_like(has_id, pair);
+        let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+        let (first, last) = said.0[at.turn];
+        let call = if offset < 0 {
+            let turn = at.turn.saturating_sub(away - 1).max(first);
+            Edit::insert(view.turns[turn].span.start, format!("{call},"))
+        } else {
+            let turn = (at.turn + away).min(last);
+            Edit::insert(view.turns[turn].span.end, format!(",{call}"))
+        };
+        vec![call, behind(view, last, &result(pair))]
+    });
+    edits.collect()
 }
 
 /// In front of the turn that follows, so that calls and results put back at one place keep apart.
@@ -82,27 +108,81 @@ fn behind(view: &View, turn: usize, item: &str) -> Edit {
     }
 }
 
-/// The sibling's call is upstream's to remember, and ours with it: only the result is missing there. Where the
-/// agent refers to its calls by item id, ours is missing, too. Any other result is one whose call was cut.
-pub(super) fn put_by_result(view: &View, turn: usize, pair: &HiddenPair) -> Vec<Edit> {
-    let results = view.turns[..turn]
-        .iter()
-        .rev()
-        .take_while(|t| t.role == Role::Tool);
-    let first = turn - results.count();
-    let by_reference = first
-        .checked_sub(1)
-        .is_some_and(|t| Item::read(&view.body, view.turns[t].span).reference);
-    let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
-    match (&view.facts.previous, first.checked_sub(1)) {
-        (Some(_), _) => vec![back],
-        // The call behind the references, the result in front of the others: several pairs are one batch then.
-        (None, Some(before)) if by_reference => {
-            let call = format!(",{}", pair.call);
-            vec![Edit::insert(view.turns[before].span.end, call), back]
-        }
-        (None, _) => Vec::new(),
+/// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where the
+/// agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
+pub(super) fn put_by_results(
+    view: &View,
+    pairs: &[&HiddenPair],
+    from: usize,
+) -> Vec<Option<(usize, Vec<Edit>)>> {
+    let siblings = pairs.iter().map(|pair| match &pair.place {
+        Place::Beside { sibling, .. } => sibling.as_str(),
+        Place::Aside => "",
+    });
+    let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
+    if found.iter().all(Option::is_none) {
+        return vec![None; pairs.len()];
     }
+    let results = Neighbours::of(view, |role| role == Role::Tool);
+    let mut referred: HashMap<usize, bool> = HashMap::new();
+    let edits = pairs.iter().zip(found).map(|(pair, turn)| {
+        let turn = turn?;
+        let first = results.0[turn].0;
+        let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
+        let before = first.checked_sub(1);
+        let by_reference = before.is_some_and(|before| {
+            let is_reference = || Item::read(&view.body, view.turns[before].span).reference;
+            *referred.entry(before).or_insert_with(is_reference)
+        });
+        Some(match (&view.facts.previous, before) {
+            (Some(_), _) => (turn, vec![back]),
+            // The call behind the references, the result in front of the others: several pairs are one batch then.
+            (None, Some(before)) if by_reference => {
+                let call = format!(",{}", pair.call);
+                (turn, vec![Edit::insert(view.turns[before].span.end, call), back])
+            }
+            (None, _) => (turn, Vec::new()),
+        })
+    });
+    edits.collect()
+}
+
+/// Up to so many ids are searched for before any item is read.
+const FEW: usize = 4;
+
+/// The turns at or behind offset `from` that are the results of these calls.
+fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
+    let region = view.body.get(from..).unwrap_or_default();
+    let here = |id: &&str| !id.is_empty() && memmem::find(region, id.as_bytes()).is_some();
+    let mut wanted: HashMap<&[u8], Option<usize>> = match ids.len() <= FEW {
+        true => ids
+            .iter()
+            .filter(|id| here(id))
+            .map(|id| (id.as_bytes(), None))
+            .collect(),
+        false => ids
+            .iter()
+            .filter(|id| !id.is_empty())
+            .map(|id| (id.as_bytes(), None))
+            .collect(),
+    };
+    steps::add(region.len() * ids.len().min(FEW));
+    if wanted.is_empty() {
+        return vec![None; ids.len()];
+    }
+    let first = view.turns.partition_point(|t| t.span.end <= from);
+    for (turn, whole) in view.turns.iter().enumerate().skip(first) {
+        if whole.role != Role::Tool {
+            continue;
+        }
+        let item = Item::read(&view.body, whole.span);
+        let answered = item.call_id.filter(|_| item.part == PartKind::Result);
+        if let Some(missing @ None) = answered.and_then(|id| wanted.get_mut(view.text(id))) {
+            *missing = Some(turn);
+        }
+    }
+    let found = ids.iter().map(|id| wanted.get(id.as_bytes()).copied().flatten());
+    found.collect()
 }
 
 /// Messages right behind reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
@@ -142,7 +222,7 @@ pub(super) fn put_aside(
 ) -> Vec<Edit> {
     let text: &[u8] = &view.body;
     let whole = view.turns[turn].span;
-    let pair_items = format!("{},{}", call_like(view, turn, pair), result(pair));
+    let pair_items = format!("{},{}", call_like(has_id(view, turn), pair), result(pair));
     let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p.span, p.text?))) else {
         let mut edits = bare_messages(view, turn);
         edits.push(Edit::replace(whole, pair_items));

@@ -18,7 +18,7 @@ mod usage;
 
 use bytes::Bytes;
 
-use super::{Anatomy, Call, HiddenCall, OwnItem, Role, Turn, Unread, View, Wire};
+use super::{Anatomy, Beside, Call, HiddenCall, OwnItem, Role, Turn, Unread, View, Wire};
 use crate::record::HiddenPair;
 use crate::record::WireId;
 use crate::text::Span;
@@ -99,19 +99,17 @@ impl Wire for OpenaiResponses {
         back::hidden_call(call)
     }
 
-    fn put_beside(
-        &self,
-        view: &View,
-        turn: usize,
-        _anatomy: &Anatomy,
-        _part: usize,
-        pair: &HiddenPair,
-    ) -> Vec<Edit> {
-        back::put_beside(view, turn, pair)
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        back::put_beside(view, besides)
     }
 
-    fn put_by_result(&self, view: &View, turn: usize, pair: &HiddenPair) -> Vec<Edit> {
-        back::put_by_result(view, turn, pair)
+    fn put_by_results(
+        &self,
+        view: &View,
+        pairs: &[&HiddenPair],
+        from: usize,
+    ) -> Vec<Option<(usize, Vec<Edit>)>> {
+        back::put_by_results(view, pairs, from)
     }
 
     fn put_aside(

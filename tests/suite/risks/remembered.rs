@@ -71,6 +71,9 @@ on! {
     a_neighbours_handoff_during_a_look_up: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, gemini_bare GEMINI_BARE, ollama OLLAMA,
         ollama_bare OLLAMA_BARE;
+    branches_that_agree_in_their_last_calls: anthropic sides::ANTHROPIC, openai_chat CHAT,
+        openai_responses sides::RESPONSES, gemini GEMINI, gemini_bare GEMINI_BARE, ollama OLLAMA,
+        ollama_bare OLLAMA_BARE;
     answers_that_break_off_at_once: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
     an_answer_that_was_not_read_goes_on_when_it_is_asked_for_again: anthropic sides::ANTHROPIC, openai_chat CHAT,
@@ -165,6 +168,41 @@ async fn a_neighbours_handoff_during_a_look_up(side: Side) {
     assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
     let seen = fired_in(&stage);
     assert_eq!(calls(&seen), ["session_handoff", "read_file", "read_file"]);
+    stage.at_peace();
+}
+
+/// Two branches of a conversation agree in their last calls and what led to them, and one has a pair further back. A
+/// handoff of a third takes that off the conversation's list.
+async fn branches_that_agree_in_their_last_calls(side: Side) {
+    let script = [reads("a"), reads("c"), reads("d"), ends()];
+    let stage = Stage::new(side, script).await;
+    let mut other = stage.history();
+    for _ in 0..3 {
+        let called = stage.ask(&other, true).await;
+        other = stage.ran(&other, &called);
+    }
+    stage.ask(&other, true).await;
+    stage.push(reads_beside("b"));
+    let mixed = stage.ask(&stage.history(), true).await;
+    let mut branch = stage.ran(&stage.history(), &mixed);
+    for reply in [handoff(), fresh()] {
+        stage.push(reply);
+    }
+    let third = [&stage.history()[..2], &[stage.user("Another way.")]].concat();
+    let fired = stage.ask(&third, true).await;
+    assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+    for path in ["c", "d"] {
+        stage.push(reads(path));
+        let called = stage.ask(&branch, true).await;
+        branch = stage.ran(&branch, &called);
+    }
+    for reply in [ends(), fresh()] {
+        stage.push(reply);
+    }
+    let fired = stage.ask(&branch, true).await;
+    assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+    let wanted = ["session_handoff", "read_file", "read_file", "read_file"];
+    assert_eq!(calls(&fired_in(&stage)), wanted);
     stage.at_peace();
 }
 

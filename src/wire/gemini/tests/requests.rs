@@ -4,7 +4,7 @@ use crate::rewrite::untooled;
 use crate::wire::Replies;
 use crate::wire::anchor;
 use crate::wire::view::{Choice, PartKind, Role};
-use crate::wire::{Unread, Wire};
+use crate::wire::{CallAt, Unread, Wire};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 
@@ -227,9 +227,9 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
         let opening = "x".repeat(1 << 18);
         let body = format!(r#"{{"contents":[{{"parts":[{{"text":"{opening}"}}]}},{body}]}}"#);
         let read = reading(&body);
-        let keys = read.call_ids(&Gemini);
+        let keys = read.call_names(&Gemini);
         assert_eq!(keys.len(), 4_000);
-        let (turn, _, part) = Gemini.find_call(&read.view, &keys[3_999], 0).unwrap();
+        let CallAt { turn, part } = Gemini.find_calls(&read.view, &[&keys[3_999]], 0)[0].unwrap();
         let last = (0..read.view.turns.len()).rev();
         let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
         assert_eq!(last.next(), Some(turn));
@@ -268,7 +268,7 @@ fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
 #[test]
 fn equal_calls_are_told_apart_by_their_order() {
     let body = transcript(&model(&[G, G].join(",")));
-    let keys = reading(&body).call_ids(&Gemini);
+    let keys = reading(&body).call_names(&Gemini);
     let (out, _) = rewritten(&body, &[pair(&keys[1], -1)], false);
     assert!(out.contains(&format!("{G},{HIDDEN},{G}")), "{out}");
     assert!(out.contains(&format!(r#""name":"f"}}}},{RESULT},"#)), "{out}");
@@ -293,7 +293,7 @@ fn positions_hold_across_contents_and_joined_texts() {
         (model(&joined.join(",")), format!("{},{HIDDEN},{G}", text("ab"))),
     ] {
         let body = transcript(&contents);
-        let keys = reading(&body).call_ids(&Gemini);
+        let keys = reading(&body).call_names(&Gemini);
         assert_eq!(keys.len(), 2);
         let (out, _) = rewritten(&body, &[pair(&keys[0], 1)], false);
         assert!(out.contains(&wanted), "{out}");
@@ -309,7 +309,7 @@ fn positions_hold_across_contents_and_joined_texts() {
 #[test]
 fn a_result_that_has_no_place_yet_gets_a_content_of_its_own() {
     let body = format!(r#"{{"contents":[{}]}}"#, model(F));
-    let keys = reading(&body).call_ids(&Gemini);
+    let keys = reading(&body).call_names(&Gemini);
     let (out, _) = rewritten(&body, &[pair(&keys[0], 0)], false);
     assert_eq!(
         out,
@@ -334,7 +334,7 @@ fn a_step_whose_signature_is_lost_says_so() {
     assert!(rewritten(&body, &[], true).0.contains(word));
     // Untouched without the tool, with the pair back in its place, and where the call is signed.
     assert!(!rewritten(&body, &[], false).0.contains("skip_thought"));
-    let keys = reading(&body).call_ids(&Gemini);
+    let keys = reading(&body).call_names(&Gemini);
     assert!(
         !rewritten(&body, &[pair(&keys[1], -1)], true)
             .0

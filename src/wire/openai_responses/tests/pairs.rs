@@ -68,7 +68,7 @@ fn upstream_that_holds_the_call_lacks_the_result_alone() {
     let mut body = with_input(json!([answered("a")]));
     assert!(
         reading(&body)
-            .call_ids(&OpenaiResponses)
+            .call_names(&OpenaiResponses)
             .contains(&"a".to_owned())
     );
     body["previous_response_id"] = "resp".into();

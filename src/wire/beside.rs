@@ -1,0 +1,115 @@
+//! The calls that hidden pairs name as their siblings: found for all pairs together, so that many pairs in a large
+//! transcript cost one walk over it.
+
+use std::collections::HashMap;
+
+use memchr::memmem;
+
+use super::Wire;
+use super::view::{self, Part, PartKind, Role, View};
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::steps;
+
+/// Up to so many ids are searched for one by one: a search is many times faster than a walk over all calls.
+const FEW: usize = 4;
+
+/// Where a call stands in a transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallAt {
+    /// Its turn.
+    pub turn: usize,
+    /// Which part of the turn it is.
+    pub part: usize,
+}
+
+/// A hidden pair and the call that it goes beside.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    /// The sibling.
+    pub at: CallAt,
+    /// The pair.
+    pub pair: &'a HiddenPair,
+}
+
+/// The calls of these ids at or behind offset `from`, as [`Wire::find_calls`] tells them.
+pub(super) fn find_by_ids<W: Wire + ?Sized>(
+    wire: &W,
+    view: &View,
+    ids: &[&str],
+    from: usize,
+) -> Vec<Option<CallAt>> {
+    if ids.len() <= FEW {
+        let found = ids.iter().map(|id| find_by_id(wire, view, id, from));
+        return found.collect();
+    }
+    let mut wanted: HashMap<&[u8], Option<CallAt>> = ids.iter().map(|id| (id.as_bytes(), None)).collect();
+    wanted.remove(&b""[..]);
+    let mut left = wanted.len();
+    let first = view.turns.partition_point(|t| t.span.end <= from);
+    for turn in first..view.turns.len() {
+        if left == 0 {
+            break;
+        }
+        if view.turns[turn].role != Role::Assistant {
+            continue;
+        }
+        let parts = wire.anatomy(view, turn).parts.into_iter().enumerate();
+        let calls = parts.filter(|(_, p)| p.kind == PartKind::Call);
+        for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
+            let asked = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
+            if let Some(missing @ None) = asked {
+                *missing = Some(CallAt { turn, part });
+                left -= 1;
+            }
+        }
+    }
+    let found = ids.iter().map(|id| wanted.get(id.as_bytes()).copied().flatten());
+    found.collect()
+}
+
+fn find_by_id<W: Wire + ?Sized>(wire: &W, view: &View, id: &str, from: usize) -> Option<CallAt> {
+    if id.is_empty() {
+        return None;
+    }
+    let region = view.body.get(from..)?;
+    // What a turn's first hit does not tell, no other one in it does.
+    let mut seen = None;
+    let found = memmem::find_iter(region, &format!("\"{id}\"")).find_map(|hit| {
+        let turn = view
+            .turn_at(from + hit)
+            .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
+        let part = wire.anatomy(view, turn).call(&view.body, id)?;
+        Some(CallAt { turn, part })
+    });
+    steps::add(found.map_or(region.len(), |at| view.turns[at.turn].span.end - from));
+    found
+}
+
+/// The edits that put pairs back where content and calls are two lists of a message: the call among the calls, which
+/// alone are counted, and the `result` right behind the message.
+pub(super) fn among_calls<W: Wire + ?Sized>(
+    wire: &W,
+    view: &View,
+    besides: &[Beside<'_>],
+    result: fn(&HiddenPair) -> String,
+) -> Vec<Vec<Edit>> {
+    // Of each message, its calls, and which of its parts they are.
+    let mut messages: HashMap<usize, (Vec<Part>, Vec<usize>)> = HashMap::new();
+    let edits = besides.iter().map(|Beside { at, pair }| {
+        let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
+            let parts = wire.anatomy(view, at.turn).parts.into_iter().enumerate();
+            let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
+            calls.map(|(number, part)| (part, number)).unzip()
+        });
+        let (Place::Beside { offset, .. }, Ok(sibling)) = (&pair.place, numbers.binary_search(&at.part))
+        else {
+            return Vec::new();
+        };
+        vec![
+            view::beside(calls, sibling, *offset, &pair.call),
+            Edit::insert(view.turns[at.turn].span.end, format!(",{}", result(pair))),
+        ]
+    });
+    edits.collect()
+}
