@@ -176,6 +176,7 @@ impl Exchange {
     /// Sends the first leg and takes its answer.
     pub(super) async fn begin(self) -> Response<OutBody> {
         let first = self.prepared.first(&self.app, self.prepared.tooled);
+        self.note_lost(&first);
         let sent = self.send_first(&first).await;
         let response = match sent {
             Ok(response) => response,
@@ -186,6 +187,25 @@ impl Exchange {
             return Box::pin(self.other_way_round(response)).await;
         }
         self.take(response, first).response().await
+    }
+
+    /// Tells of hidden pairs that had to be left out.
+    fn note_lost(&self, first: &Rewritten) {
+        let lost = if is_model_call(self.ctx.call) {
+            self.prepared.lost(first)
+        } else {
+            0
+        };
+        if lost > 0 {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                lost,
+                "hidden calls find their place in the transcript no more: left out"
+            );
+            self.ctx
+                .meter
+                .note(|e| e.lost_pairs = u32::try_from(lost).unwrap_or(u32::MAX));
+        }
     }
 
     /// A repeated request: what follows the handoff, opened by its sentinel.

@@ -18,7 +18,7 @@ use crate::proxy::{App, RequestContext, headers};
 use crate::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::rewrite::preamble;
 use crate::rewrite::untooled::{self, Untooled};
-use crate::rewrite::{Candidate, Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::rewrite::{Candidate, Cut, Reading, Rewrite, Rewritten, lost, rewrite};
 use crate::session::{Live, Transcript as Calls, conversation_key};
 use crate::store::{HandoffFilter, StoreError};
 use crate::text::{Span, json};
@@ -103,6 +103,13 @@ impl Prepared {
     pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
         self.rewritten(app, self.cut(), tooled, &[])
             .cut_at(self.active.as_ref().map(|active| active.id))
+    }
+
+    /// How many pairs found no place in the request, though it was theirs before.
+    pub(super) fn lost(&self, first: &Rewritten) -> usize {
+        let (pairs, here) = (&self.pairs, &self.beside_calls);
+        let lost = || lost(self.wire, &self.reading, self.cut(), pairs, here, &first.placed).len();
+        heavy::work(self.weight, lost)
     }
 
     /// Where the transcript is cut.

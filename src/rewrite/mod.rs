@@ -10,6 +10,7 @@ mod cut;
 pub mod flattened;
 mod give_back;
 pub mod left_out;
+mod lost;
 mod orphans;
 mod pairs;
 mod plan;
@@ -21,5 +22,6 @@ mod texts;
 pub mod untooled;
 
 pub use apply::rewrite;
+pub use lost::lost;
 pub use plan::{Change, Cut, Rewrite, Rewritten, Why};
 pub use reading::{Candidate, Reading};

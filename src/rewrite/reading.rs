@@ -184,15 +184,21 @@ impl Reading {
 
     /// Ids of the asides in the model's turns, each once.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
+        self.asides_behind(0)
+    }
+
+    /// Those at or behind offset `from`.
+    pub(super) fn asides_behind(&self, from: usize) -> Vec<uuid::Uuid> {
         let models = |at| {
             let turn = self.view.turn_at(at);
-            turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)
+            at >= from && turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)
         };
         let by_text = self.marks.iter().filter_map(|m| match m.kind {
             MarkKind::Aside(id) if models(m.span.start) => Some(id),
             _ => None,
         });
-        let by_item = self.items.iter().filter(|i| i.aside).map(|i| i.id);
+        let behind = |i: &&OwnItem| i.aside && self.view.turns[i.turn].span.start >= from;
+        let by_item = self.items.iter().filter(behind).map(|i| i.id);
         let mut seen = HashSet::new();
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }

@@ -13,7 +13,7 @@ use twox_hash::XxHash3_128;
 
 use super::TOUCH_AFTER_MS;
 use crate::record::{HandoffId, HiddenPair, sibling_key};
-use crate::wire::is_unique;
+use crate::wire::unique_part;
 
 /// Checkpoints kept for one key; the least recently used goes first. Branches, and conversations that share the
 /// key, have one each.
@@ -113,12 +113,12 @@ impl Checkpoints {
                 hash
             };
             let called = |turn: usize, name: &str| Called {
-                name: name.to_owned(),
-                behind: (!is_unique(name)).then(|| (turn, up_to(turn))),
+                name: unique_part(name).unwrap_or(name).to_owned(),
+                behind: unique_part(name).is_none().then(|| (turn, up_to(turn))),
             };
-            let is_here = |call: &Called, turn: usize, name: &str| {
-                let behind = |(at, before)| at == turn && before == up_to(turn);
-                call.name == name && call.behind.is_none_or(behind)
+            let is_here = |call: &Called, turn: usize, name: &str, unique: Option<&str>| match call.behind {
+                None => unique == Some(&call.name),
+                Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
             };
             let mut unknown = Unknown {
                 cut,
@@ -129,8 +129,11 @@ impl Checkpoints {
                 written,
             };
             for (turn, name) in transcript.newest_first {
-                let base = checkpoints.iter().find(|c| is_here(&c.call, turn, &name));
-                unknown.base = base.cloned();
+                if !checkpoints.is_empty() {
+                    let unique = unique_part(&name);
+                    let mut all = checkpoints.iter();
+                    unknown.base = all.find(|c| is_here(&c.call, turn, &name, unique)).cloned();
+                }
                 unknown.newest.get_or_insert_with(|| called(turn, &name));
                 if unknown.base.is_some() {
                     break;

@@ -56,6 +56,9 @@ impl ExchangeEvent {
         if self.unpinned {
             said.push("unpinned".to_owned());
         }
+        if self.lost_pairs > 0 {
+            said.push(format!("{} hidden calls lost", self.lost_pairs));
+        }
         if let Some(id) = &self.pinned {
             said.push(format!("pinned {}", brief(id)));
         }

@@ -102,6 +102,8 @@ pub struct ExchangeEvent {
     pub unpinned: bool,
     /// Calls of our tool that were answered with an error, or dropped.
     pub refused_calls: u32,
+    /// Hidden pairs that had their place in the transcript, and find it no more.
+    pub lost_pairs: u32,
     /// Sentinel-like texts of the model that were broken up.
     pub broken_up: u32,
     /// Whether the tool was offered.
@@ -151,6 +153,7 @@ impl ExchangeEvent {
             handoffs: Vec::new(),
             unpinned: false,
             refused_calls: 0,
+            lost_pairs: 0,
             broken_up: 0,
             tooled: false,
             untooled: None,
@@ -222,6 +225,7 @@ impl ExchangeEvent {
             baton.legs = self.sent_bytes.len(),
             baton.retries = self.retries,
             baton.refused_calls = self.refused_calls,
+            baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.broken_up = self.broken_up,
             // OpenTelemetry counts cached tokens among the input.
             gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
@@ -316,6 +320,7 @@ mod tests {
             pinned: Some("p".into()),
             fired: vec!["f".into(), "g".into()],
             unpinned: true,
+            lost_pairs: 1,
             untooled: Some(Untooled::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),
@@ -326,7 +331,7 @@ mod tests {
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
             baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
-            baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            baton.lost_pairs baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
         let expected: Vec<_> = expected.split_whitespace().collect();

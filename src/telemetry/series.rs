@@ -34,6 +34,7 @@ pub(super) struct WireSeries {
     pub(super) pinned_requests: Counter,
     pub(super) unpinned: Counter,
     pub(super) refused_calls: Counter,
+    pub(super) lost_pairs: Counter,
     pub(super) broken_up: Counter,
     pub(super) received_bytes: Counter,
     pub(super) sent_bytes: Counter,

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use crate::record::FINGERPRINT as VERSION;
+use crate::record::{FINGERPRINT as VERSION, sibling_key};
 use crate::text::{Span, json};
 
 /// Depth at which arguments are hashed as they are spelled: deeper ones are nobody's.
@@ -79,10 +79,12 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
     mix(name, arguments)
 }
 
-/// Whether no other call has this name: its id was drawn at random, or it is signed.
-pub(crate) fn is_unique(sibling: &str) -> bool {
+/// What of a call's name no other call has, wherever it stands: an id that was drawn at random, or a signature.
+pub(crate) fn unique_part(sibling: &str) -> Option<&str> {
     let anchor = Anchor::read(sibling);
-    anchor.signature.is_some() || is_random(&anchor.id)
+    let place = sibling_key(sibling);
+    let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());
+    (anchor.signature.is_some() || is_random(&anchor.id)).then_some(rest.unwrap_or(place))
 }
 
 impl Anchor {
@@ -351,7 +353,6 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::sibling_key;
 
     fn best<T: Copy>(wanted: &Anchor, found: impl IntoIterator<Item = (Anchor, T)>) -> Option<T> {
         Index::new(found.into_iter().collect()).find(wanted).copied()

@@ -173,6 +173,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.legs", event.sent_bytes.len() as u64);
     a.count("baton.retries", event.retries.into());
     a.count("baton.refused_calls", event.refused_calls.into());
+    a.count("baton.lost_pairs", event.lost_pairs.into());
     a.count("baton.broken_up", event.broken_up.into());
     if event.has_tokens() {
         a.tokens(event.spent());

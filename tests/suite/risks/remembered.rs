@@ -74,6 +74,8 @@ on! {
     branches_that_agree_in_their_last_calls: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, gemini_bare GEMINI_BARE, ollama OLLAMA,
         ollama_bare OLLAMA_BARE;
+    a_pair_whose_place_is_gone_is_counted: anthropic sides::ANTHROPIC, openai_chat CHAT,
+        openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
     answers_that_break_off_at_once: anthropic sides::ANTHROPIC, openai_chat CHAT,
         openai_responses sides::RESPONSES, gemini GEMINI, ollama OLLAMA;
     an_answer_that_was_not_read_goes_on_when_it_is_asked_for_again: anthropic sides::ANTHROPIC, openai_chat CHAT,
@@ -174,23 +176,20 @@ async fn a_neighbours_handoff_during_a_look_up(side: Side) {
 /// Two branches of a conversation agree in their last calls and what led to them, and one has a pair further back. A
 /// handoff of a third takes that off the conversation's list.
 async fn branches_that_agree_in_their_last_calls(side: Side) {
-    let script = [reads("a"), reads("c"), reads("d"), ends()];
-    let stage = Stage::new(side, script).await;
-    let mut other = stage.history();
-    for _ in 0..3 {
-        let called = stage.ask(&other, true).await;
-        other = stage.ran(&other, &called);
-    }
-    stage.ask(&other, true).await;
-    stage.push(reads_beside("b"));
+    let stage = Stage::new(side, [reads_beside("b"), handoff(), fresh()]).await;
     let mixed = stage.ask(&stage.history(), true).await;
     let mut branch = stage.ran(&stage.history(), &mixed);
-    for reply in [handoff(), fresh()] {
-        stage.push(reply);
-    }
     let third = [&stage.history()[..2], &[stage.user("Another way.")]].concat();
     let fired = stage.ask(&third, true).await;
     assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+    let mut other = stage.history();
+    for path in ["a", "c", "d"] {
+        stage.push(reads(path));
+        let called = stage.ask(&other, true).await;
+        other = stage.ran(&other, &called);
+    }
+    stage.push(ends());
+    stage.ask(&other, true).await;
     for path in ["c", "d"] {
         stage.push(reads(path));
         let called = stage.ask(&branch, true).await;
@@ -204,6 +203,49 @@ async fn branches_that_agree_in_their_last_calls(side: Side) {
     let wanted = ["session_handoff", "read_file", "read_file", "read_file"];
     assert_eq!(calls(&fired_in(&stage)), wanted);
     stage.at_peace();
+}
+
+/// An agent that takes an old call out of its history, a store that has lost a refused call; and a person who goes back to
+/// before both, which loses nothing.
+async fn a_pair_whose_place_is_gone_is_counted(side: Side) {
+    let refused = || Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
+    let script = [
+        reads_beside("b"),
+        reads("c"),
+        reads("d"),
+        ends(),
+        ends(),
+        refused(),
+        ends(),
+        ends(),
+    ];
+    let mut stage = Stage::new(side, script).await;
+    let mixed = stage.ask(&stage.history(), true).await;
+    let with = stage.ran(&stage.history(), &mixed);
+    let mut later = with.clone();
+    for _ in 0..2 {
+        let called = stage.ask(&later, true).await;
+        later = stage.ran(&later, &called);
+    }
+    let without = [&stage.history(), &later[with.len()..]].concat();
+    stage.ask(&without, true).await;
+    assert_eq!(calls(&stage.sent()), ["read_file", "read_file"]);
+    stage.ask(&stage.history(), true).await;
+    let aside = stage.ask(&stage.history(), true).await;
+    let next = [stage.history(), aside.keep, vec![stage.user("On.")]].concat();
+    let lost = async |stage: &Stage, n: usize| {
+        stage
+            .baton
+            .events(n)
+            .await
+            .iter()
+            .map(|e| e.lost_pairs)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lost(&stage, 6).await, [0, 0, 0, 1, 0, 0]);
+    stage.restart(memory());
+    stage.ask(&next, true).await;
+    assert_eq!(lost(&stage, 1).await, [1]);
 }
 
 /// Two conversations open alike, and the answers of both break off behind their sentinels.

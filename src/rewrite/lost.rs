@@ -1,0 +1,50 @@
+//! Hidden pairs that find their place in a transcript no more.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::cut;
+use super::plan::Cut;
+use super::reading::Reading;
+use crate::record::{HiddenPair, Place};
+use crate::wire::Wire;
+
+/// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of this
+/// very transcript, and of the asides in it. What went with the cut is not lost.
+pub fn lost(
+    wire: &dyn Wire,
+    reading: &Reading,
+    what: Cut<'_>,
+    pairs: &[HiddenPair],
+    here: &[Uuid],
+    placed: &[Uuid],
+) -> Vec<Uuid> {
+    // What upstream holds of the transcript is left behind with all that stood in it.
+    if matches!(what, Cut::Before { .. } | Cut::Fresh { .. }) {
+        return Vec::new();
+    }
+    let from = cut::kept_from(&reading.view, what);
+    let placed: HashSet<_> = placed.iter().collect();
+    let mut lost = reading.asides_behind(from);
+    lost.retain(|id| !placed.contains(id));
+    let here: HashSet<_> = here.iter().collect();
+    let missing = pairs
+        .iter()
+        .filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
+    let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing
+        .filter_map(|pair| match &pair.place {
+            Place::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
+            Place::Aside => None,
+        })
+        .unzip();
+    let anywhere = wire.find_calls(&reading.view, &siblings, 0);
+    let behind = wire.find_calls(&reading.view, &siblings, from);
+    let was_cut = anywhere
+        .iter()
+        .zip(behind)
+        .map(|(a, b)| a.is_some() && b.is_none());
+    let left = ids.into_iter().zip(was_cut).filter(|(_, was_cut)| !was_cut);
+    lost.extend(left.map(|(id, _)| id));
+    lost
+}
