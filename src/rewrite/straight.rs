@@ -375,7 +375,7 @@ fn pairs_beside_calls_cost_no_more_each() {
     }
     // 1 MB and 10 MB.
     for (id, in_one) in [(WireId::Anthropic, false), (WireId::Gemini, true)] {
-        let wire = wire(id).unwrap();
+        let wire = wire(id);
         let costs = [5_000, 50_000].map(|count| cost_of_pairs(wire, count, in_one, true));
         assert!(costs[1] <= costs[0] * MORE, "{costs:?}");
     }

@@ -80,7 +80,7 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
 }
 
 /// What of a call's name no other call has, wherever it stands: an id that was drawn at random, or a signature.
-pub(crate) fn unique_part(sibling: &str) -> Option<&str> {
+pub fn unique_part(sibling: &str) -> Option<&str> {
     let anchor = Anchor::read(sibling);
     let place = sibling_key(sibling);
     let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());

@@ -34,7 +34,7 @@ pub mod sse;
 pub mod view;
 mod walk;
 
-pub(crate) use anchor::unique_part;
+pub use anchor::unique_part;
 pub use anchored::CallMemo;
 pub use api::{AskAgain, Compose, Replies, Streams};
 pub use beside::{Beside, CallAt};
