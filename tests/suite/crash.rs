@@ -91,7 +91,7 @@ fn model(seen: &Received) -> Reply {
 }
 
 #[tokio::test]
-async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
+async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
