@@ -1,4 +1,4 @@
-//! The store that is lost at exit: for tests, demos and those who want nothing on disk.
+//! The store in memory, lost at exit: for tests, demos, and setups that write nothing to disk.
 
 use std::collections::{HashMap, HashSet};
 use std::future::ready;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
 use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
-/// Everything in maps behind one lock, which is held for look-ups alone.
+/// All records in maps behind one lock, which is never held across an await.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     inner: Mutex<Inner>,
@@ -19,7 +19,7 @@ pub struct MemoryStore {
 struct Inner {
     handoffs: HashMap<HandoffId, Handoff>,
     pairs: HashMap<Uuid, Touched<HiddenPair>>,
-    /// By principal, then sibling: looked up without making a key.
+    /// By principal, then sibling, so that a look-up allocates no key.
     beside: HashMap<String, HashMap<String, Vec<Uuid>>>,
     cut_points: HashMap<HandoffId, Touched<CutPoint>>,
     conversations: HashMap<String, Conversation>,
@@ -179,7 +179,7 @@ impl Inner {
         found.into_iter().map(listed).collect()
     }
 
-    /// In the order of `ids`; read is touched, so that what a transcript still shows is not swept.
+    /// In the order of `ids`. Reading a pair touches it, so that pairs in use are not swept.
     fn take_pairs(&mut self, principal: &str, ids: &[Uuid]) -> Vec<HiddenPair> {
         let now = now_ms();
         let mut found = Vec::new();
@@ -222,7 +222,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Written again, a pair keeps the date of its last use.
+    /// Writes a pair. A pair that exists keeps its last use.
     fn put_pair(&mut self, pair: &HiddenPair) {
         let used_ms = self.unlink(pair.id).map_or(0, |old| old.at_ms);
         if let Some(key) = pair.place.key() {
@@ -249,7 +249,7 @@ impl Inner {
         Ok(())
     }
 
-    /// In the order of `ids`; touched like pairs.
+    /// In the order of `ids`; touches them like pairs.
     fn take_cut_points(&mut self, principal: &str, ids: &[HandoffId]) -> Vec<CutPoint> {
         let now = now_ms();
         let mut found = Vec::new();
@@ -275,7 +275,7 @@ impl Inner {
         self.take_cut_points(principal, &ids)
     }
 
-    /// Takes a pair out, with its place beside its sibling.
+    /// Removes a pair and its entry beside its sibling.
     fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
         let old = self.pairs.remove(&id)?;
         if let Some(key) = old.value.place.key()
@@ -316,7 +316,7 @@ impl Inner {
     }
 }
 
-/// A digest, whose comparisons a test counts.
+/// A digest whose comparisons are counted in tests.
 #[derive(Eq, Hash)]
 struct Compared<'a>(&'a str);
 

@@ -1,7 +1,7 @@
-//! Where handoffs, hidden pairs and conversations are kept.
+//! Storage of handoffs, hidden pairs, cut points and conversations.
 //!
-//! Knows records and durability; knows nothing of wires, requests or streams. A write that has returned
-//! `Ok` survives a crash of the process.
+//! Deals with records and durability; knows nothing of wires, requests or streams. A write that returned `Ok` survives a
+//! crash of the process.
 
 pub mod memory;
 pub mod seal;
@@ -24,16 +24,16 @@ use uuid::Uuid;
 use crate::config::StoreKind;
 use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
 
-/// What a store call returns: boxed, since the kind of store is chosen at run time.
+/// The future of a store call, boxed since the kind of store is chosen at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The store in use.
 pub type SharedStore = Arc<dyn Store>;
 
-/// Why the store did not answer. Always ours to own, and worth a retry.
+/// A failed store call. It is never the agent's fault, and a retry may succeed.
 #[derive(Debug, Clone)]
 pub struct StoreError {
-    /// What was tried and what came back, for the log.
+    /// The operation and its error, for the log.
     pub message: String,
 }
 
@@ -45,51 +45,54 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What `handoffs list` asks for.
+/// Selects handoffs for listings.
 #[derive(Debug, Clone, Default)]
 pub struct HandoffFilter {
     /// Only this principal's.
     pub principal: Option<String>,
     /// Only this conversation's.
     pub conversation: Option<String>,
-    /// Only those between these ids, both included.
+    /// Only ids in this inclusive range.
     pub ids: Option<(HandoffId, HandoffId)>,
-    /// Archived ones too.
+    /// Include archived ones.
     pub archived: bool,
-    /// At most so many, newest first; 0 is no limit.
+    /// Maximum number, newest first; 0: no limit.
     pub limit: usize,
 }
 
-/// The three stores' common face. An id of another principal is unknown.
+/// The interface of all stores. Records of another principal count as unknown.
+///
+/// # Errors
+/// Every call fails where the store cannot be reached, read or written; a write that failed changed nothing.
 pub trait Store: Send + Sync + 'static {
-    /// Its kind as the config names it: `memory`, `sqlite`.
+    /// The kind as in the config: `memory`, `sqlite`.
     fn kind(&self) -> &'static str;
 
     /// A handoff by id.
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>>;
 
-    /// Writes a handoff and the conversation that it changes, both or neither.
+    /// Writes a handoff and its conversation atomically.
     fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()>;
 
-    /// Handoffs for people, newest first, without `head`'s text where the store can spare it.
+    /// Lists handoffs, newest first. The store may leave out the text of `head`.
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>>;
 
-    /// Marks a handoff as put away (or not); `false` where the id is unknown.
+    /// Archives or unarchives a handoff; `false` for an unknown id.
     fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool>;
 
-    /// Hidden pairs by their ids (asides, and the pairs that a conversation lists). Unknown ids are left out.
+    /// Hidden pairs by id (asides, and the pairs listed by a conversation), without unknown ids.
     fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>>;
 
-    /// Hidden pairs that stand beside any of these call ids.
+    /// Hidden pairs beside any of these call ids.
     fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>>;
 
-    /// Writes pairs and the conversation that they change, all or nothing.
+    /// Writes pairs and their conversation atomically.
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()>;
 
-    /// Writes where a handoff stands in the agent's transcript.
+    /// Writes the position of a handoff in the agent's transcript.
     fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()>;
 
-    /// Cut points by their handoffs' ids. Unknown ids are left out.
+    /// Cut points by handoff id, without unknown ids.
     fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>>;
 
     /// Cut points with any of these digests, oldest first.
@@ -101,28 +104,31 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a conversation.
     fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()>;
 
-    /// The upstream response id that stands behind one the agent was shown (Responses API).
+    /// The upstream response id behind one that the agent was shown (Responses API).
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>>;
 
-    /// Remembers what stands behind a response id.
+    /// Stores the upstream id behind a response id.
     fn put_response_id<'a>(&'a self, principal: &'a str, shown: &'a str, upstream: &'a str)
     -> Answer<'a, ()>;
 
-    /// Drops pairs, cut points, conversations and response ids not touched since `before_ms`; handoffs stay.
-    /// Returns how many records went.
+    /// Deletes pairs, cut points, conversations and response ids last used before `before_ms` (milliseconds since the Unix
+    /// epoch); handoffs stay. Returns the number of deleted records.
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64>;
 
-    /// Whether the store answers now: the way of reads.
+    /// Checks that the store can be read.
     fn ping(&self) -> Answer<'_, ()>;
 
-    /// Whether a record could be written now, durably: the way of writes, gone to its end. It may write a page that
-    /// says nothing new; callers ask every few seconds at most.
+    /// Checks that a record could be written durably, by a real write. It may rewrite a page unchanged, so callers ask
+    /// every few seconds at most.
     fn probe(&self) -> Answer<'_, ()> {
         self.ping()
     }
 }
 
-/// The store that `serve` works with. `sqlite` makes the state directory and the file where they are missing.
+/// Opens the store for `serve`. `sqlite` creates the state directory and the file where they are missing.
+///
+/// # Errors
+/// The directory or the file cannot be created or opened.
 pub fn open(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match kind {
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
@@ -130,8 +136,11 @@ pub fn open(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreErro
     }
 }
 
-/// The store as another process left or holds it, for commands: works beside a running proxy and without
-/// one, makes no file, and is empty where there is none yet.
+/// Opens the store for commands, with or without a running proxy. Creates nothing; the store is empty where there is no
+/// file.
+///
+/// # Errors
+/// The file exists and cannot be opened, or has another schema version.
 pub fn open_for_reading(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match kind {
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
@@ -142,20 +151,20 @@ pub fn open_for_reading(kind: &StoreKind, state_dir: &Path) -> Result<SharedStor
     }
 }
 
-/// A write to a record that somebody else owns: ids are random, so this is a fault, never a race.
+/// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
 fn foreign(what: &str) -> StoreError {
     StoreError {
         message: format!("{what}: the id belongs to another principal"),
     }
 }
 
-/// Milliseconds since the Unix epoch, for what the store itself dates.
+/// Milliseconds since the Unix epoch.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Makes the state directory, closed to other users: carry-over prompts hold what the agent saw.
+/// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -169,7 +178,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// How a private file is made: for its owner alone.
+/// Options to create a file that only its owner can access.
 pub(crate) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.write(true);
@@ -178,9 +187,8 @@ pub(crate) fn private_file() -> fs::OpenOptions {
     options
 }
 
-/// Makes a private file under a name of its own, lets `fill` write it, and gives it the real name when it is whole and
-/// on the disk: who finds the file finds all of it, whenever its maker was killed. Where another process was
-/// faster, its file is the one. `explain` tells what went wrong.
+/// Creates a private file atomically: `fill` writes it under a temporary name, and it gets its real name once it is
+/// complete and flushed. Where another process was faster, its file is kept. `explain` converts IO errors.
 pub(crate) fn make_whole<E>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
@@ -193,12 +201,12 @@ pub(crate) fn make_whole<E>(
         let flushed = fs::File::open(&temp).and_then(|file| file.sync_all());
         flushed.and_then(|()| place(&temp, path)).map_err(&explain)
     });
-    // Gone already where `place` had to rename.
+    // Already gone if `place` had to rename it.
     let _ = fs::remove_file(&temp);
     made
 }
 
-/// A name beside `path` that nobody else uses.
+/// A unique temporary name beside `path`.
 fn temporary(path: &Path) -> io::Result<PathBuf> {
     let mut tag = [0u8; 8];
     random(&mut tag)?;
@@ -211,13 +219,13 @@ fn place(temp: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(temp, path) {
         Ok(()) => Ok(()),
         Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // File systems without hard links: a rename is atomic, too, but the last one wins.
+        // File systems without hard links: a rename is atomic too, but the last one wins.
         Err(_) if path.exists() => Ok(()),
         Err(_) => fs::rename(temp, path),
     }
 }
 
-/// Names must survive a power loss, not the bytes alone.
+/// Flushes a directory, so that its files' names survive a power loss.
 fn sync_dir(dir: &Path) -> io::Result<()> {
     if cfg!(unix) {
         fs::File::open(dir)?.sync_all()?;

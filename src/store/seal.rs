@@ -1,4 +1,4 @@
-//! The key of the seals: a file of its own, so that losing the database does not lose what transcripts hold.
+//! The seal key. It has its own file, so that handoffs in transcripts stay valid when the database is lost.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,13 @@ use super::{StoreError, hex, make_dir, make_whole, random, sync_dir};
 /// The file's name in the state directory.
 pub const FILE: &str = "seal.key";
 
-/// Bytes in a key: the block that HMAC-SHA256 puts out, more adds nothing.
+/// Length of a key in bytes: the output size of HMAC-SHA256; longer keys add nothing.
 const KEY_BYTES: usize = 32;
 
-/// The key in `dir`, made there at the first call. Processes that start at once agree on one key.
+/// The key in `dir`, generated there if missing. Processes that start at the same time agree on one key.
+///
+/// # Errors
+/// The file cannot be read or created, or does not contain a key.
 pub fn load_or_make(dir: &Path) -> Result<Vec<u8>, StoreError> {
     let path = dir.join(FILE);
     if let Some(key) = load(&path)? {
@@ -22,7 +25,7 @@ pub fn load_or_make(dir: &Path) -> Result<Vec<u8>, StoreError> {
     make(dir, &path).map_err(|err| StoreError {
         message: format!("cannot make {}: {err}", path.display()),
     })?;
-    // Read back: where another process was faster, its key is the one.
+    // Read back: if another process was faster, its key counts.
     load(&path)?.ok_or_else(|| StoreError {
         message: format!("{} was removed while it was being made", path.display()),
     })

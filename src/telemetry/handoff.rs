@@ -1,12 +1,12 @@
-//! A handoff that fired, as an event of its own.
+//! The event of a handoff that fired.
 
 use serde::Serialize;
 
 use crate::record::Handoff;
 use crate::redact::Redactor;
 
-/// What is told of a handoff when it is written: to the log at once, to viewers, and to the counters with its exchange.
-/// The names are API.
+/// A handoff that fired. Logged and sent to live viewers when it is stored, counted when its exchange ends. The field
+/// names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HandoffEvent {
     /// Its id.
@@ -15,9 +15,9 @@ pub struct HandoffEvent {
     pub exchange: String,
     /// Key of the conversation.
     pub conversation: String,
-    /// Who began it.
+    /// Who started it: the model, so far.
     pub origin: &'static str,
-    /// Why, where that was said; without credentials.
+    /// The reason, if one was given; redacted.
     pub reason: Option<String>,
     /// The wire.
     pub wire: &'static str,
@@ -27,15 +27,15 @@ pub struct HandoffEvent {
     pub at_ms: u64,
     /// Bytes of the carry-over prompt.
     pub prompt_bytes: u64,
-    /// Bytes of the request in which it fired, as it went upstream.
+    /// Bytes of the upstream request in whose answer it fired.
     pub before_bytes: u64,
-    /// Bytes of the request that goes on behind it.
+    /// Bytes of the first upstream request after it.
     pub after_bytes: u64,
 }
 
 impl HandoffEvent {
-    /// Of a handoff that was written in `exchange`, with the sizes of the request before and after it in bytes. The model's
-    /// and the agent's texts in it are redacted: it goes to the log and to viewers.
+    /// Builds the event of a handoff stored in `exchange`; the request sizes are in bytes. Texts of the model and the
+    /// agent are redacted, since the event goes to the log and to viewers.
     pub fn of(
         handoff: &Handoff,
         exchange: &str,

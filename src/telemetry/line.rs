@@ -1,22 +1,22 @@
-//! Log lines for people: short, and of one shape. All fields are in the log of format `json`.
+//! Short log lines for people. `log.format = "json"` logs all fields.
 
 use super::{ExchangeEvent, HandoffEvent, Outcome};
 use crate::rewrite::untooled::Untooled;
 
-/// Most characters of a line, with the time and the level in front of it: two lines of a terminal.
+/// Maximum length of a line in characters, time and level included: two lines of a terminal.
 #[cfg(test)]
 const LINE: usize = 160;
 
-/// Most characters of what is said.
+/// Maximum length of the message in characters.
 const SAID: usize = 118;
 
-/// Most characters of a path, of a model's name, and of a reason.
+/// Maximum length of a path, a model name and a reason in characters.
 const PATH: usize = 32;
 const MODEL: usize = 24;
 const REASON: usize = 40;
 
 impl ExchangeEvent {
-    /// Writes the one log line of an exchange for people.
+    /// Logs the exchange as one line for people.
     pub fn log_line(&self) {
         tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
     }
@@ -44,7 +44,7 @@ impl ExchangeEvent {
         line
     }
 
-    /// What is worth a word, the most important first.
+    /// What is unusual about the exchange, most important first.
     fn said(&self) -> Vec<String> {
         let mut said = Vec::new();
         if self.outcome != Outcome::Complete {
@@ -73,7 +73,7 @@ impl ExchangeEvent {
 }
 
 impl HandoffEvent {
-    /// Writes its log line for people.
+    /// Logs the handoff as one line for people.
     pub fn log_line(&self) {
         tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
     }
@@ -94,12 +94,12 @@ impl HandoffEvent {
     }
 }
 
-/// As much of an id as `baton show` and `baton handoffs show` need.
+/// The prefix of an id that `baton show` and `baton handoffs show` need.
 fn brief(id: &str) -> String {
     cut(id.get(..13).unwrap_or(id), 13)
 }
 
-/// Text of anybody's in one line of at most `most` characters, without what acts on a terminal.
+/// Untrusted text cut to one line of at most `most` characters, control characters replaced.
 fn cut(text: &str, most: usize) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut kept: String = text.chars().take(most).map(plain).collect();

@@ -1,7 +1,7 @@
-//! What an exchange came to: one event, logged and counted in one place.
+//! Log lines, metrics and traces, all made from one event for each exchange.
 //!
-//! Knows names of fields and metrics, which are API and asserted by tests: OpenTelemetry's GenAI names where they
-//! exist, `baton.*` and `baton_*` otherwise. Knows nothing of requests, stores or streams.
+//! Field and metric names are API and asserted by tests: OpenTelemetry's GenAI names where they exist, `baton.*` and
+//! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
 
 mod handoff;
 mod line;
@@ -41,22 +41,22 @@ pub struct Tokens {
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The response reached its end.
+    /// The response was sent to its end.
     Complete,
-    /// The agent left.
+    /// The agent closed the connection.
     Cancelled,
-    /// Upstream broke off.
+    /// Upstream ended the response early.
     Truncated,
     /// Upstream answered with an error status, relayed.
     UpstreamError,
-    /// Upstream answered with a status of success and told an error in the body: an event of the stream, or the reply.
+    /// Upstream answered with a success status and an error in the body: an error event, or an error reply.
     InBandError,
-    /// An error of our own was answered.
+    /// The proxy answered with an error of its own.
     Refused,
 }
 
 impl Outcome {
-    /// That of a response that was sent to its end, whose last leg ended like this.
+    /// The outcome of a response that was sent to its end, from how its last leg stopped.
     pub fn of_end(stop: Stop) -> Self {
         match stop {
             Stop::Error => Self::InBandError,
@@ -77,12 +77,13 @@ impl Outcome {
     }
 }
 
-/// One agent request with its legs and its response: what the log line and the metrics are made of.
+/// One agent request with its legs and its response. The log line, the metrics, the journal's row and the spans are made
+/// from it.
 #[derive(Debug, Clone)]
 pub struct ExchangeEvent {
     /// Id, as in `x-baton-exchange`.
     pub id: String,
-    /// The wire; `None` for what is relayed as it is.
+    /// The wire; `None` for requests relayed without being read.
     pub wire: Option<WireId>,
     /// Name of the upstream.
     pub upstream: String,
@@ -96,19 +97,19 @@ pub struct ExchangeEvent {
     pub pinned: Option<String>,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
-    /// The same, with what is counted of each.
+    /// The handoff events of `fired`.
     pub handoffs: Vec<HandoffEvent>,
-    /// Whether the conversation has an active handoff of which the transcript holds no sentinel.
+    /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
-    /// Calls of our tool that were answered with an error, or dropped.
+    /// Calls of our tool that were rejected with an error result, or dropped.
     pub refused_calls: u32,
-    /// Hidden pairs that had their place in the transcript, and find it no more.
+    /// Hidden pairs whose position in the transcript was not found any more.
     pub lost_pairs: u32,
-    /// Sentinel-like texts of the model that were broken up.
+    /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
     /// Whether the tool was offered.
     pub tooled: bool,
-    /// Why not, where the request carries a transcript.
+    /// Why the tool was not offered, if the request carries a transcript.
     pub untooled: Option<Untooled>,
     /// Whether the response was a stream.
     pub streamed: bool,
@@ -122,7 +123,7 @@ pub struct ExchangeEvent {
     pub leg_starts: Vec<Duration>,
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
-    /// Usage by leg, as `sent_bytes` counts them; none of a leg that was not answered to its end. May be shorter.
+    /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
     pub tokens: Vec<Option<Tokens>>,
     /// Retries of later legs.
     pub retries: u32,
@@ -139,7 +140,7 @@ pub struct ExchangeEvent {
 }
 
 impl ExchangeEvent {
-    /// An event with nothing in it yet but what is known when a request arrives.
+    /// An event with what is known when a request arrives, everything else empty.
     pub fn new(id: impl Into<String>, upstream: impl Into<String>, route: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -173,19 +174,19 @@ impl ExchangeEvent {
         }
     }
 
-    /// Notes the usage of the leg that went out last.
+    /// Records the usage of the leg sent last.
     pub fn count_tokens(&mut self, tokens: Tokens) {
         let legs = self.sent_bytes.len().max(1);
         self.tokens.resize(legs, None);
         self.tokens[legs - 1] = Some(tokens);
     }
 
-    /// Whether upstream told the usage of any leg.
+    /// Whether upstream reported the usage of any leg.
     pub fn has_tokens(&self) -> bool {
         self.tokens.iter().any(Option::is_some)
     }
 
-    /// The tokens of all legs together: the true cost.
+    /// The tokens of all legs: the true cost of the exchange.
     pub fn spent(&self) -> Tokens {
         let counted = self.tokens.iter().flatten();
         counted.fold(Tokens::default(), |sum, leg| Tokens {
@@ -196,9 +197,9 @@ impl ExchangeEvent {
         })
     }
 
-    /// Writes the one log line of an exchange.
+    /// Logs the exchange with all its fields.
     pub fn log(&self) {
-        // What is not known is not logged: zero tokens would read as a free request.
+        // Unknown usage is not logged: zero tokens would look like a free request.
         let spent = self.has_tokens().then(|| self.spent());
         let (method, path) = self.route.split_once(' ').unwrap_or(("", &self.route));
         let model = self.model.as_deref().map(shortened);
@@ -227,7 +228,7 @@ impl ExchangeEvent {
             baton.refused_calls = self.refused_calls,
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.broken_up = self.broken_up,
-            // OpenTelemetry counts cached tokens among the input.
+            // OpenTelemetry includes cached tokens in the input.
             gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
             gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
             gen_ai.usage.cache_creation.input_tokens = spent.map(|tokens| tokens.cache_write),
@@ -245,7 +246,7 @@ impl ExchangeEvent {
 }
 
 impl Tokens {
-    /// Input tokens, cached ones among them.
+    /// All input tokens, cached ones included.
     pub fn all_input(self) -> u64 {
         self.input
             .saturating_add(self.cache_read)
@@ -253,7 +254,7 @@ impl Tokens {
     }
 }
 
-/// Text of the agent's, bounded: the agent chooses it.
+/// The agent's text, bounded in length.
 fn shortened(text: &str) -> &str {
     const CHARS: usize = 200;
     text.char_indices()
@@ -272,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// A log that is kept.
+    /// A log in memory.
     #[derive(Clone, Default)]
     pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
 

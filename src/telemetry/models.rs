@@ -1,13 +1,13 @@
-//! Model names as labels. The agent names the model: without a bound it could fill the memory.
+//! Model names as metric labels. The agent chooses the name, so the number of labels is bounded.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Most different models in labels: more than a person uses, few enough for a dashboard.
+/// Maximum number of models with a label of their own: more than a person uses, few enough for a dashboard.
 const MODELS: usize = 64;
-/// Longest model name in a label.
+/// Maximum length of a model name in a label.
 const CHARS: usize = 64;
-/// The label of all models beyond these bounds.
+/// The label of all other models.
 const OTHER: &str = "other";
 
 /// The models that have a label of their own.
@@ -15,8 +15,8 @@ const OTHER: &str = "other";
 pub(super) struct Models(Mutex<HashSet<String>>);
 
 impl Models {
-    /// The model's own name while there are few. A name must have worked once, so that slips and probes do not
-    /// use up the room.
+    /// Returns the label of a model: its own name while there are few. A name counts only once a request with it has
+    /// succeeded, so that typos and probes do not use up the labels.
     pub(super) fn label(&self, model: &str, status: u16) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
         if model.is_empty() || model.len() > CHARS || !model.chars().all(plain) {

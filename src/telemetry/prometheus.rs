@@ -1,11 +1,11 @@
-//! OpenMetrics told in Prometheus' text format (version 0.0.4), which every scraper reads. Samples are the same in both;
-//! families are named otherwise, and some kinds are not known there.
+//! Converts OpenMetrics to the Prometheus text format (version 0.0.4), which every scraper reads. The samples are the
+//! same; family names differ, and some metric types do not exist there.
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>
 
-/// The same metrics in the text format.
+/// Converts the output of the OpenMetrics encoder.
 pub fn plain(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len() + 256);
-    // A family's help comes before its type, and its name depends on the type.
+    // The help line comes before the type line, and the family's name depends on the type.
     let mut help = None;
     for line in open_metrics.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {

@@ -1,5 +1,5 @@
-//! The series that an exchange counts into, looked up by their labels once and then held: labels are hashed and
-//! compared for each lookup, and an exchange has about twenty.
+//! Handles of the metric series that every exchange updates. They are looked up by their labels once and then kept: a
+//! lookup hashes and compares the labels, and an exchange updates about twenty series.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::{Outcome, Tokens};
 use crate::record::WireId;
 
-/// One of something for each wire, and one for what has none.
+/// One value for each wire, and one for exchanges without a wire.
 pub(super) struct PerWire<T>([OnceLock<T>; WireId::ALL.len() + 1]);
 
 impl<T> PerWire<T> {
@@ -26,7 +26,7 @@ impl<T> Default for PerWire<T> {
     }
 }
 
-/// What is counted by wire.
+/// The series by wire.
 pub(super) struct WireSeries {
     pub(super) outcomes: Outcomes,
     pub(super) legs: Counter,
@@ -42,7 +42,7 @@ pub(super) struct WireSeries {
     pub(super) added: Histogram,
 }
 
-/// A counter for each outcome; one that never came is not shown.
+/// A counter for each outcome, created when the outcome first occurs.
 #[derive(Default)]
 pub(super) struct Outcomes([OnceLock<Counter>; 6]);
 
@@ -60,14 +60,14 @@ impl Outcomes {
     }
 }
 
-/// What is counted by model.
+/// The series by model.
 pub(super) struct ModelSeries {
     pub(super) duration: Histogram,
     pub(super) first_token: OnceLock<Histogram>,
     pub(super) tokens: OnceLock<TokenSeries>,
 }
 
-/// What is counted of the tokens of a leg.
+/// The series of a leg's tokens.
 pub(super) struct TokenSeries {
     pub(super) input: Histogram,
     pub(super) output: Histogram,
@@ -80,7 +80,7 @@ pub(super) const KINDS: [&str; 4] = ["input", "cache_read", "cache_write", "outp
 
 impl TokenSeries {
     pub(super) fn count(&self, leg: Tokens) {
-        // Beyond 2^53 a float loses units, which no count of tokens reaches.
+        // Exact up to 2^53.
         self.input.observe(leg.all_input() as f64);
         self.output.observe(leg.output as f64);
         let amounts = [leg.input, leg.cache_read, leg.cache_write, leg.output];
@@ -90,7 +90,7 @@ impl TokenSeries {
     }
 }
 
-/// The series of the models of one wire that have a label of their own; the labels are few.
+/// The series of one wire's models that have a label of their own.
 #[derive(Default)]
 pub(super) struct ModelsSeries(RwLock<HashMap<String, Arc<ModelSeries>>>);
 

@@ -1,4 +1,4 @@
-//! Starts the log.
+//! Log setup.
 
 use std::io::stderr;
 
@@ -8,10 +8,10 @@ use tracing_subscriber::EnvFilter;
 use super::plain::PlainFields;
 use crate::config::Log;
 
-/// Sends the log to standard error, as the config wants it; colour only on a terminal.
+/// Installs the global log to standard error as configured; coloured only on a terminal.
 ///
 /// # Errors
-/// The filter is wrong (a checked config's is not), or another log has been started in this process.
+/// The filter is invalid (a checked config's is not), or this process already has a log.
 pub fn start(log: &Log) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| error.to_string())?;
     let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;

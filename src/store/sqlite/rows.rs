@@ -1,4 +1,4 @@
-//! Records to rows and back: every statement stands here.
+//! Conversion between records and rows; all SQL statements of the store.
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
@@ -10,11 +10,11 @@ use crate::record::WireId;
 use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Origin};
 use crate::store::{HandoffFilter, foreign};
 
-/// Columns of a handoff but its head, in the order that `read_handoff` takes them.
+/// Columns of a handoff except its head, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
                        history_bytes, reason, prompt, origin";
 
-/// Writes a handoff. `archived` is a person's word on the record, not the proxy's: a second write leaves it.
+/// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
             prompt, head)
@@ -23,13 +23,13 @@ const PUT_HANDOFF: &str = "INSERT INTO handoffs
           history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13
         WHERE principal = ?2";
 
-/// Writes a hidden pair. Written again, it keeps the date of its last use.
+/// Writes a hidden pair. One that exists keeps its last use.
 const PUT_PAIR: &str = "INSERT INTO pairs (id, principal, conversation, sibling, touched_ms, record)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, sibling = ?4, touched_ms = max(touched_ms, ?5), record = ?6
         WHERE principal = ?2";
 
-/// Writes a cut point. Written again, it keeps the date of its last use.
+/// Writes a cut point. One that exists keeps its last use.
 const PUT_CUT_POINT: &str =
     "INSERT INTO cut_points (handoff, principal, conversation, digest, touched_ms, record)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -42,14 +42,14 @@ const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
 
-/// Writes what stands behind a response id.
+/// Writes the upstream id behind a response id.
 const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
         VALUES (?1, ?2, ?3, ?4)";
 
-/// A hidden pair and when it was last touched.
+/// A hidden pair with its last use, in milliseconds since the Unix epoch.
 pub(super) type TouchedPair = (HiddenPair, u64);
 
-/// A cut point and when it was last touched.
+/// A cut point with its last use, in milliseconds since the Unix epoch.
 pub(super) type TouchedPoint = (CutPoint, u64);
 
 pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
@@ -183,7 +183,7 @@ pub(super) fn touch_pairs(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusql
     Ok(())
 }
 
-/// Every sibling that has pairs, with its principal.
+/// Calls `each` with the principal and the sibling of every pair.
 pub(super) fn siblings(conn: &Connection, mut each: impl FnMut(String, String)) -> rusqlite::Result<()> {
     let sql = "SELECT principal, sibling FROM pairs WHERE sibling IS NOT NULL";
     let mut statement = conn.prepare(sql)?;
@@ -287,10 +287,10 @@ pub(super) fn response_id(
         .optional()
 }
 
-/// What every kind of write needs: its table with all its columns, and a page that can be written. The version is
-/// written again as it is.
+/// Checks what every write needs: the tables with all their columns, and a page that can be written (the schema version,
+/// rewritten unchanged).
 pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
-    // Has SQLite read what tables there are now: compiling alone trusts what it read before.
+    // Makes SQLite reread the schema: preparing a statement trusts its cached copy.
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     for sql in [
         PUT_HANDOFF,
@@ -299,15 +299,15 @@ pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
         PUT_CONVERSATION,
         PUT_RESPONSE_ID,
     ] {
-        // Compiled, and not run.
+        // Prepared, not run.
         conn.prepare(sql)?;
     }
     let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     conn.pragma_update(None, "user_version", version)
 }
 
-/// A conversation that is in use keeps its pairs; pairs that are read are touched, so that a fork keeps
-/// those of the conversation it came from.
+/// Deletes old records. A conversation in use keeps its pairs; reading a pair touches it, so a fork keeps those of the
+/// conversation it came from.
 pub(super) fn sweep(conn: &Connection, before_ms: u64) -> rusqlite::Result<u64> {
     let statements = [
         "DELETE FROM conversations WHERE updated_ms < ?1",
@@ -349,7 +349,7 @@ fn read_touched<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<(T, u64)
     Ok((from_json(row, 0)?, uint(row.get(1)?)))
 }
 
-/// No row changed: the id is there, and is somebody else's.
+/// The error where no row was changed: the id exists and belongs to another principal.
 fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
     if changed == 0 {
         return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign(what))));
@@ -367,7 +367,7 @@ fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Res
         .map_err(|err| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(err)))
 }
 
-// SQLite's integers are signed; times and sizes never come near the difference.
+// SQLite's integers are signed; times and sizes are far below the limit.
 fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The file: how it is made, opened, and brought forward from older versions.
+//! Creates, opens and migrates the database file.
 
 use std::fs;
 use std::io;
@@ -10,30 +10,30 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::store::{StoreError, make_whole};
 
-/// How long a statement waits for another process (a command that archives) to let go of the file.
+/// How long a statement waits for a lock of another process (a command that archives).
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Pause between tries where SQLite does not wait by itself.
+/// Pause between attempts where SQLite does not wait by itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
-/// The write-ahead log shrinks back to this after a burst; bytes.
+/// The write-ahead log is truncated to this size after a burst; bytes.
 const WAL_KEEP: u32 = 16 << 20;
 
 /// Pages of the write-ahead log from which the writer checkpoints. Fewer pages are left in the log: reads search through
 /// them, but a checkpoint costs two flushes.
 pub(super) const LOG_PAGES: u32 = 1000;
 
-/// Pages of the log after which a commit moves them to the file itself and waits for that. The writer's thread
-/// does it long before, between commits.
+/// Pages of the log from which a commit checkpoints and waits for it. The writer's maintenance normally does it long
+/// before, between commits.
 const WAL_PAGES: u32 = 8 * LOG_PAGES;
 
-/// The file is sound whatever the power does; the second is what that takes on macOS. A commit is brought to the
-/// disk by the writer's thread.
+/// Settings under which a power loss cannot corrupt the file; the second one is needed on macOS. The writer flushes
+/// commits itself.
 const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
 
-/// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
+/// Migrations: step n takes version n to n + 1. Never edit a released one; add the next.
 ///
-/// Big texts stand last in a row, so that listings do not read the pages they overflow to.
+/// Large texts are the last columns of a row, so that listings do not read their overflow pages.
 const STEPS: &[&str] = &[
     "
     CREATE TABLE handoffs (
@@ -73,10 +73,13 @@ const STEPS: &[&str] = &[
     CREATE INDEX cut_points_digest ON cut_points (digest, principal);
 "];
 
-/// Opens the file for writing: made, with mode 0600, and brought to the newest version as needed.
+/// Opens the file for writing; creates it with mode 0600 or migrates it as needed.
+///
+/// # Errors
+/// The file cannot be created, opened or migrated, is damaged, or a newer version wrote it.
 pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
     if matches!(fs::exists(file), Ok(false)) {
-        // SQLite gives its side files the mode of the main one, but would make that by the umask.
+        // SQLite gives its side files the mode of the main file, which it would create with the umask.
         make_whole(file, fill, |err| unopened(file, &err))?;
     }
     let mut conn = connect(file)?;
@@ -90,7 +93,10 @@ pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Opens the same file once more for writing.
+/// Reopens the file for writing.
+///
+/// # Errors
+/// It cannot be opened, is damaged, or has another schema version.
 pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
     let conn = connect(file)?;
     let found = settle(&conn).and_then(|()| version(&conn));
@@ -106,7 +112,7 @@ fn settle(conn: &Connection) -> rusqlite::Result<()> {
     ))
 }
 
-/// What SQLite would flush ten times over while it makes a file is flushed once, when all of it is there.
+/// Fills a new file without flushing; the caller flushes it once. SQLite itself would flush ten times.
 fn fill(temp: &Path) -> Result<(), StoreError> {
     let mut conn = connect(temp)?;
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
@@ -116,29 +122,32 @@ fn fill(temp: &Path) -> Result<(), StoreError> {
     conn.close().map_err(|(_, err)| explain(temp, &err))
 }
 
-/// Puts the first frame into a log that is empty, without a flush. SQLite flushes the head of every new log, and
-/// its name, lest frames of an older log pass for its own; where there was none, the first flush of a commit does
-/// for all of it, and the first request after a start need not wait for two more.
+/// Writes the first frame of an empty log without a flush. SQLite flushes the header and the directory entry of every new
+/// log, so that frames of an older log cannot be taken for its own. Where there was no older log the first commit's
+/// flush is enough, and the first request after a start does not wait for two more.
 fn begin_log(conn: &Connection, file: &Path) -> rusqlite::Result<()> {
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN IMMEDIATE;")?;
-    // Asked with the right to write held: nobody can begin a log meanwhile.
+    // Checked while holding the write lock: nobody else can start a log meanwhile.
     let length = fs::metadata(log_of(file)).map_or(0, |log| log.len());
     let sql = match length {
-        // Any page will do.
+        // Any write will do.
         0 => format!("PRAGMA user_version = {}; COMMIT;", version(conn)?),
         _ => "ROLLBACK;".to_owned(),
     };
     conn.execute_batch(&sql)
 }
 
-/// Where SQLite keeps the write-ahead log of a file.
+/// Path of the write-ahead log of a database file.
 pub(super) fn log_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Opens a file as it stands; `None` where there is none, or nothing in it yet.
+/// Opens an existing file without migrating it; `None` where there is none, or it is empty.
+///
+/// # Errors
+/// It cannot be opened, is damaged, or has another schema version.
 pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreError> {
     match fs::metadata(file) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -160,8 +169,11 @@ pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreErro
     }
 }
 
-/// Opens a second connection that cannot write. (Not the read-only flag: with it SQLite could not replay
-/// the log that a killed process has left.)
+/// Opens a connection that cannot write. (Not with the read-only flag: SQLite could not replay the log of a killed
+/// process.)
+///
+/// # Errors
+/// The file cannot be opened.
 pub(super) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
     let conn = connect(file)?;
     conn.execute_batch("PRAGMA query_only = ON;")
@@ -169,7 +181,7 @@ pub(super) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// What went wrong at open, and what to do.
+/// The error of a failed open, with advice.
 pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     match err.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError {
@@ -194,8 +206,8 @@ fn connect(file: &Path) -> Result<Connection, StoreError> {
     open().map_err(|err| explain(file, &err))
 }
 
-/// Sets the journal mode, which stands in the file from then on. Where two processes make a file at once,
-/// SQLite answers "busy" to this one statement without waiting, so the waiting is done here.
+/// Sets the journal mode, which the file keeps. This is the one statement for which SQLite ignores the busy timeout where
+/// two processes create a file at the same time, so it is retried here.
 fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
     let began = Instant::now();
     loop {
@@ -214,7 +226,7 @@ fn migrate(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
     let known = STEPS.len();
     let step = |conn: &mut Connection| {
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Asked inside the transaction: another process may have been faster.
+        // Read inside the transaction: another process may have been faster.
         let found = version(&tx)?;
         for step in STEPS.iter().skip(found) {
             tx.execute_batch(step)?;
@@ -233,7 +245,7 @@ fn migrate(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
 
 fn version(conn: &Connection) -> rusqlite::Result<usize> {
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    // We never write a negative one: whoever did knows more.
+    // A negative version is never ours: treat it as newer.
     Ok(usize::try_from(found).unwrap_or(usize::MAX))
 }
 

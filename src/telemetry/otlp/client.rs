@@ -1,4 +1,4 @@
-//! The HTTP client under the exporter.
+//! The exporter's HTTP client.
 
 use std::future::Future;
 use std::io;
@@ -14,10 +14,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use opentelemetry_http::{HttpClient, HttpError};
 
-/// A collector answers with next to nothing.
+/// Maximum length of a collector's answer, which is a few bytes.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// hyper, with Mozilla's roots.
+/// A hyper client with Mozilla's root certificates.
 #[derive(Debug)]
 pub(super) struct Hyper {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -47,7 +47,7 @@ impl Hyper {
 }
 
 impl HttpClient for Hyper {
-    // As the trait's macro writes it.
+    // The signature that the trait's `async_trait` macro generates.
     fn send_bytes<'a, 'f>(
         &'a self,
         request: Request<Bytes>,

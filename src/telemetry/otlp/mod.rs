@@ -1,7 +1,7 @@
 //! Traces: a span for each exchange and a child for each of its legs, sent to an OpenTelemetry collector.
 //!
-//! Made from the event of an ended exchange, in the background, behind a bounded queue: what does not fit, or what
-//! the collector does not take, is dropped and counted. `spans` is pure; `client` is the HTTP under the exporter.
+//! A background task makes the spans from the events of ended exchanges. The queue is bounded: exchanges that do not fit,
+//! or that the collector rejects, are dropped and counted. `spans` is pure; `client` is the exporter's HTTP client.
 
 mod client;
 mod spans;
@@ -18,16 +18,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{ExchangeEvent, Metrics};
 
-/// Exchanges that may wait: some minutes of a busy team, a few MiB.
+/// Capacity of the queue in exchanges: some minutes of a busy team, a few MiB.
 const QUEUE: usize = 4096;
-/// Exchanges sent at once.
+/// Maximum exchanges in one batch.
 const BATCH: usize = 256;
-/// How long the first of a batch waits for others.
+/// How long a batch is collected.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// Time that the collector has to take a batch, tries after an overload included.
+/// Timeout for sending a batch, retries included.
 const SEND_TIME: Duration = Duration::from_secs(10);
 
-/// Where ended exchanges go to become spans.
+/// The queue of ended exchanges to be exported as spans.
 #[derive(Debug, Clone)]
 pub struct Traces(Option<Queue>);
 
@@ -40,20 +40,20 @@ struct Queue {
 #[derive(Debug)]
 enum Work {
     Exchange(Box<ExchangeEvent>),
-    /// Send what is there, then say so.
+    /// Send everything queued so far, then acknowledge.
     Flush(oneshot::Sender<()>),
 }
 
 impl Traces {
-    /// None are made.
+    /// No traces.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Starts sending to the collector at this base URL, on the current runtime.
+    /// Starts the exporter task for the collector at this base URL on the current runtime.
     ///
     /// # Errors
-    /// The URL, or what the environment says of the export (`OTEL_EXPORTER_OTLP_…`), cannot be used.
+    /// The URL, or a setting in the environment (`OTEL_EXPORTER_OTLP_…`), is invalid.
     pub fn start(endpoint: &str, metrics: &Metrics) -> Result<Self, String> {
         let mut exporter = SpanExporter::builder()
             .with_http()
@@ -75,7 +75,7 @@ impl Traces {
         Ok(Self(Some(Queue { work, dropped })))
     }
 
-    /// Takes an ended exchange. Never waits.
+    /// Queues an ended exchange. Never blocks.
     pub fn record(&self, event: &ExchangeEvent) {
         let Some(queue) = &self.0 else {
             return;
@@ -86,7 +86,7 @@ impl Traces {
         }
     }
 
-    /// Waits until what was recorded has been sent, at most for `limit`.
+    /// Waits until everything recorded so far has been sent, at most for `limit`.
     pub async fn flush(&self, limit: Duration) {
         let Some(queue) = &self.0 else {
             return;
@@ -103,14 +103,14 @@ impl Traces {
 }
 
 fn resource() -> Resource {
-    // Its own attributes, and those that OTEL_RESOURCE_ATTRIBUTES adds.
+    // The service's attributes, and those of OTEL_RESOURCE_ATTRIBUTES.
     Resource::builder()
         .with_service_name("baton")
         .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
         .build()
 }
 
-/// Collects batches and sends them, until nobody records any more.
+/// Collects and sends batches until every handle is dropped.
 async fn run(mut queue: mpsc::Receiver<Work>, mut sender: Sender) {
     while let Some(first) = queue.recv().await {
         let due = Instant::now() + BATCH_TIME;
@@ -144,7 +144,7 @@ async fn run(mut queue: mpsc::Receiver<Work>, mut sender: Sender) {
 struct Sender {
     exporter: SpanExporter,
     dropped: Counter,
-    /// Whether the last batch was lost, which is said once.
+    /// Whether the last batch was lost; logged once.
     failing: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An event as spans: the exchange and, below it, its legs. Names of attributes are those of the log line.
+//! Converts an event to spans: one for the exchange and a child for each leg. Attribute names are those of the log line.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,14 +21,14 @@ pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
     spans
 }
 
-/// The ids of a trace, all from the exchange's, so that one finds the other.
+/// The ids of a trace, derived from the exchange's id.
 struct Ids {
     trace: TraceId,
     root: u64,
 }
 
 impl Ids {
-    /// The exchange's id is the trace's; half of it, which is random, numbers the spans.
+    /// The trace id is the exchange's id; the span ids count up from its random half.
     fn of(exchange: &str) -> Self {
         let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
         let bytes = bytes.unwrap_or_else(|_| {
@@ -66,7 +66,7 @@ fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
     }
 }
 
-/// A leg ends where the next one begins: what is between them is its last event on the way through.
+/// A leg's span ends where the next one begins.
 fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
     let starts = &event.leg_starts;
     let end = starts.get(index + 1).copied().unwrap_or(event.total);
@@ -114,7 +114,7 @@ fn span(
     }
 }
 
-/// Attributes under way. What is not known is left out.
+/// An attribute builder that leaves out unknown values.
 #[derive(Default)]
 struct Attributes(Vec<KeyValue>);
 
@@ -133,7 +133,7 @@ impl Attributes {
         }
     }
 
-    /// What exchange and leg have in common.
+    /// Attributes shared by the exchange's and the legs' spans.
     fn model(&mut self, event: &ExchangeEvent) {
         self.text("baton.wire", event.wire.map(WireId::name));
         self.text("baton.upstream", Some(&event.upstream));

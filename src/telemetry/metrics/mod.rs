@@ -1,8 +1,11 @@
-//! Counters and histograms, fed by one function.
+//! Counters and histograms. [`Metrics::record`] updates them all from the event of an exchange.
+
+mod labels;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -11,74 +14,15 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use self::labels::{
+    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByModel, ByOrigin, ByOutcome, ByTokenType, ByWire,
+    DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION, TOKEN_BUCKETS, label,
+};
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
 use super::{ExchangeEvent, HandoffEvent};
 use crate::record::Origin;
 use crate::record::WireId;
-
-/// Buckets as the OpenTelemetry GenAI conventions advise for token counts.
-const TOKEN_BUCKETS: [f64; 14] = [
-    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0,
-    16777216.0, 67108864.0,
-];
-/// As the conventions advise, and up to the minutes that a reasoning model thinks.
-const FIRST_TOKEN_BUCKETS: [f64; 17] = [
-    0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0,
-];
-/// As the conventions advise, and up to half an hour: one exchange may hold several legs.
-const DURATION_BUCKETS: [f64; 17] = [
-    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300.0, 900.0,
-    1800.0,
-];
-/// Our own time: tens of microseconds for a relayed request, tens of milliseconds for a huge one.
-const ADDED_BUCKETS: [f64; 12] = [
-    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0,
-];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByWire {
-    wire: &'static str,
-}
-
-/// Sizes of prompts and requests, from a line to the whole of a large context.
-const BYTE_BUCKETS: [f64; 12] = [
-    256.0, 1024.0, 4096.0, 16384.0, 65536.0, 131072.0, 262144.0, 524288.0, 1048576.0, 2097152.0, 4194304.0,
-    16777216.0,
-];
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOrigin {
-    wire: &'static str,
-    origin: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    wire: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByModel {
-    gen_ai_operation_name: &'static str,
-    gen_ai_provider_name: &'static str,
-    gen_ai_request_model: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByTokenType {
-    gen_ai_operation_name: &'static str,
-    gen_ai_provider_name: &'static str,
-    gen_ai_request_model: String,
-    gen_ai_token_type: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByCachedTokenType {
-    wire: &'static str,
-    kind: &'static str,
-}
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
@@ -162,7 +106,7 @@ impl Metrics {
         metrics
     }
 
-    /// The names are API. Counters get `_total` behind them when they are shown.
+    /// Registers all metrics. The names are API; the encoder appends `_total` to counters.
     fn register(&mut self) {
         let r = &mut self.registry;
         let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -315,7 +259,7 @@ impl Metrics {
         }
     }
 
-    /// Rare, so that its series are looked up each time.
+    /// Counts a handoff. Rare, so its series are looked up each time.
     fn record_handoff(&self, handoff: &HandoffEvent) {
         let (wire, origin) = (handoff.wire, handoff.origin);
         let label = ByOrigin { wire, origin };
@@ -330,7 +274,8 @@ impl Metrics {
     }
 
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
-        // There from the wire's first exchange on: a counter that begins with its first handoff would not show that one.
+        // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter that starts
+        // with it.
         for origin in Origin::ALL.map(Origin::name) {
             let wire = label(wire);
             drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
@@ -353,19 +298,19 @@ impl Metrics {
         }
     }
 
-    /// Says how the exchanges under way are counted when somebody asks; the first answer holds.
+    /// Sets the callback that counts the open exchanges at each scrape. Only the first call has an effect.
     pub fn count_open_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
-        // A second proxy in one process has metrics of its own.
+        // A second proxy in the same process has its own metrics.
         let _ = self.count_open.set(Box::new(count));
     }
 
-    /// Says how the journal's dropped copies are counted when somebody asks; the first answer holds.
+    /// Sets the callback that counts the journal's dropped copies at each scrape. Only the first call has an effect.
     pub fn count_dropped_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
-        // A second proxy in one process has metrics of its own.
+        // A second proxy in the same process has its own metrics.
         let _ = self.count_dropped.set(Box::new(count));
     }
 
-    /// The count of exchanges without spans, for who sends them.
+    /// The counter of exchanges whose spans were dropped, for the exporter.
     pub(super) fn traces_dropped(&self) -> Counter {
         self.traces_dropped.clone()
     }
@@ -373,7 +318,7 @@ impl Metrics {
     /// All metrics in the OpenMetrics text format.
     ///
     /// # Errors
-    /// Never with the metrics of this room; the encoder's type demands it.
+    /// Never with these metrics; the encoder's signature requires it.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         if let Some(count) = self.count_open.get() {
             self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));
@@ -387,7 +332,7 @@ impl Metrics {
         Ok(text)
     }
 
-    /// What the conventions count by model; nothing for what is merely relayed.
+    /// Records the per-model metrics of the GenAI conventions. Relayed requests have none.
     fn record_model(&self, event: &ExchangeEvent, wire: WireId, model: &str) {
         let known = self.by_model.get(event.wire, ModelsSeries::default);
         let (series, shown) = match known.known(model) {
@@ -438,129 +383,8 @@ impl Metrics {
     }
 }
 
-/// `gen_ai.operation.name` of everything that is counted by model.
-const OPERATION: &str = "chat";
-
-impl ByModel {
-    fn of(wire: WireId, model: &str) -> Self {
-        Self {
-            gen_ai_operation_name: OPERATION,
-            gen_ai_provider_name: crate::wire::wire(wire).provider(),
-            gen_ai_request_model: model.to_owned(),
-        }
-    }
-}
-
-fn label(wire: Option<WireId>) -> &'static str {
-    wire.map_or("none", WireId::name)
-}
-
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-    use crate::telemetry::Tokens;
-
-    fn event(model: &str) -> ExchangeEvent {
-        ExchangeEvent {
-            wire: Some(WireId::Anthropic),
-            model: Some(model.into()),
-            handoffs: vec![HandoffEvent {
-                id: "a".into(),
-                exchange: "x".into(),
-                conversation: "c".into(),
-                origin: "model",
-                reason: None,
-                wire: "anthropic",
-                model: None,
-                at_ms: 0,
-                prompt_bytes: 300,
-                before_bytes: 400_000,
-                after_bytes: 9_000,
-            }],
-            sent_bytes: vec![7, 3],
-            status: 200,
-            first_byte: Some(Duration::from_millis(300)),
-            tokens: vec![
-                None,
-                Some(Tokens {
-                    input: 1,
-                    cache_read: 2,
-                    cache_write: 3,
-                    output: 4,
-                }),
-            ],
-            ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
-        }
-    }
-
-    #[test]
-    fn the_names_are_api() {
-        let metrics = Metrics::new();
-        metrics.record(&event("m"));
-        let text = metrics.text().unwrap();
-        let types: Vec<_> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("# TYPE "))
-            .collect();
-        let expected = [
-            "baton_build info",
-            "gen_ai_client_token_usage histogram",
-            "gen_ai_server_time_to_first_token_seconds histogram",
-            "gen_ai_client_operation_duration_seconds histogram",
-            "baton_added_seconds histogram",
-            "baton_open_exchanges gauge",
-            "baton_exchanges counter",
-            "baton_tokens counter",
-            "baton_journal_dropped counter",
-            "baton_traces_dropped counter",
-            "baton_handoffs counter",
-            "baton_handoff_prompt_bytes histogram",
-            "baton_handoff_before_bytes histogram",
-            "baton_handoff_after_bytes histogram",
-            "baton_legs counter",
-            "baton_leg_retries counter",
-            "baton_pinned_requests counter",
-            "baton_unpinned counter",
-            "baton_refused_calls counter",
-            "baton_lost_pairs counter",
-            "baton_broken_up counter",
-            "baton_received_bytes counter",
-            "baton_sent_bytes counter",
-            "baton_response_bytes counter",
-        ];
-        assert_eq!(types, expected);
-        for line in [
-            "baton_exchanges_total{wire=\"anthropic\",outcome=\"complete\"} 1",
-            "baton_handoffs_total{wire=\"anthropic\",origin=\"model\"} 1",
-            "baton_handoff_after_bytes_sum{wire=\"anthropic\",origin=\"model\"} 9000.0",
-            "baton_legs_total{wire=\"anthropic\"} 2",
-            "baton_sent_bytes_total{wire=\"anthropic\"} 10",
-            "baton_tokens_total{wire=\"anthropic\",kind=\"cache_read\"} 2",
-            "gen_ai_client_token_usage_sum{gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"anthropic\",gen_ai_request_model=\"m\",gen_ai_token_type=\"input\"} 6.0",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
-        }
-    }
-
-    #[test]
-    fn open_exchanges_are_counted_when_asked() {
-        let metrics = Metrics::new();
-        assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
-        metrics.count_open_by(|| 3);
-        assert!(metrics.text().unwrap().contains("baton_open_exchanges 3"));
-        metrics.count_dropped_by(|| 2);
-        for _ in 0..2 {
-            assert!(metrics.text().unwrap().contains("baton_journal_dropped_total 2"));
-        }
     }
 }
