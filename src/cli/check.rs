@@ -1,4 +1,4 @@
-//! `baton check`: every problem of a config at once.
+//! `baton check`: reports all problems of a config.
 
 use serde::Serialize;
 

@@ -14,11 +14,11 @@ pub(super) struct Exit(u8);
 impl Exit {
     /// The command line is wrong.
     pub(super) const USAGE: Self = Self(64);
-    /// What was named does not exist, or cannot be read.
+    /// The named input does not exist or cannot be read.
     pub(super) const NO_INPUT: Self = Self(66);
-    /// Something needed is not there: a port is taken, a store does not answer.
+    /// A resource is unavailable: a port is taken, a store does not answer.
     pub(super) const UNAVAILABLE: Self = Self(69);
-    /// Our own fault.
+    /// An internal error.
     pub(super) const SOFTWARE: Self = Self(70);
     /// A file cannot be made.
     pub(super) const CANNOT_CREATE: Self = Self(73);
@@ -34,11 +34,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command ends without having done its work.
+/// Why a command failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) exit: Exit,
-    /// Empty: all has been said already.
+    /// The message; empty if it was printed already.
     pub(super) message: String,
     pub(super) help: Option<String>,
 }
@@ -57,17 +57,17 @@ impl Failure {
         self
     }
 
-    /// An end whose reason is on the screen already.
+    /// A failure whose reason was printed already.
     pub(super) fn silent(exit: Exit) -> Self {
         Self::new(exit, "")
     }
 
-    /// Says on standard error what went wrong, and gives the code to end with.
+    /// Prints the message to standard error and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
         let mut out = Out::stderr();
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
         if !self.message.is_empty() {
-            // With standard error closed there is nobody left to tell.
+            // Standard error may be closed.
             let _ = out.line(format_args!("{red}error{red:#}: {}", self.message));
             if let Some(help) = &self.help {
                 let _ = out.line(format_args!("  help: {help}"));
@@ -77,7 +77,7 @@ impl Failure {
     }
 }
 
-/// A failed write to standard output. A reader that has seen enough (`| head`) is no failure to speak of.
+/// The failure of a write to standard output. A closed pipe (`| head`) is not reported.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

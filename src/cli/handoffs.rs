@@ -1,4 +1,4 @@
-//! `baton handoffs`: what was handed over, for people and scripts. Reads the store directly.
+//! `baton handoffs`: lists, shows and exports handoffs. Reads the store directly.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,7 +39,7 @@ async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
         return Ok(());
     }
     if handoffs.is_empty() {
-        // Not on standard output: there a script reads nothing but handoffs.
+        // To standard error: scripts read handoffs from standard output.
         Out::stderr().line(format_args!("no handoffs yet"))?;
         return Ok(());
     }
@@ -91,7 +91,7 @@ async fn archive(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The one handoff of an id, or of a beginning of one, with all of its prompt.
+/// The handoff with this id or unique id prefix, with its full prompt.
 async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
     let everything = HandoffFilter {
         archived: true,
@@ -112,7 +112,7 @@ fn print(handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A handoff as YAML. A JSON string is a YAML string, so texts need no rules of their own.
+/// A handoff as YAML. JSON strings are valid YAML strings.
 fn yaml(handoff: &Handoff) -> String {
     let value = serde_json::to_value(Record::of(handoff)).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();
@@ -121,7 +121,7 @@ fn yaml(handoff: &Handoff) -> String {
         .collect()
 }
 
-/// A handoff as Markdown: what is known of it as front matter, then the prompt as the model wrote it.
+/// A handoff as Markdown: metadata as front matter, then the prompt unchanged.
 fn markdown(handoff: &Handoff) -> String {
     let head: String = yaml(handoff)
         .lines()
@@ -146,9 +146,9 @@ fn unanswered(error: StoreError) -> Failure {
     Failure::new(Exit::UNAVAILABLE, message)
 }
 
-/// The handoff of an id, or of a beginning of one.
+/// The handoff with this id or unique id prefix.
 fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
-    // As people copy it: with the brackets of the resume line, too.
+    // Also accepts the whole resume line, as people copy it.
     let wanted = wanted
         .trim()
         .trim_start_matches("[[handoff-resume:")
@@ -177,7 +177,7 @@ fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failur
     }
 }
 
-/// A handoff as JSON: the stored record without what only the proxy needs. The names are API.
+/// A handoff as JSON, without internal fields. The names are API.
 #[derive(Serialize)]
 struct Record<'a> {
     id: String,
@@ -221,10 +221,10 @@ fn resume_line(handoff: &Handoff) -> String {
     format!("[[handoff-resume:{}]]", handoff.id)
 }
 
-/// Room a prompt's first line has at least on a narrow terminal.
+/// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
-/// The table of `list`, its heading first.
+/// The rows of `list`, heading first.
 fn rows(handoffs: &[Handoff], now_ms: u64, width: Option<usize>) -> Vec<String> {
     let heading = ["ID", "AGE", "HISTORY", "PROMPT", "MODEL", "BEGINS"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
@@ -251,7 +251,7 @@ fn rows(handoffs: &[Handoff], now_ms: u64, width: Option<usize>) -> Vec<String> 
     table(&rows)
 }
 
-/// What a handoff is called in a list: its prompt's first line that says something, and why it was made.
+/// The title of a handoff in a list: the first telling line of its prompt, and its reason.
 pub(super) fn named(handoff: &Handoff) -> String {
     let line = telling_line(&handoff.prompt);
     match &handoff.reason {
@@ -260,7 +260,7 @@ pub(super) fn named(handoff: &Handoff) -> String {
     }
 }
 
-/// All of one handoff. Whatever the model or the agent wrote is made visible.
+/// Prints one handoff. Control characters in texts of the model or the agent are made visible.
 fn described(handoff: &Handoff, now_ms: u64) -> String {
     let text = |text: &str| first_line(text, None);
     let fields = [
@@ -286,7 +286,7 @@ fn described(handoff: &Handoff, now_ms: u64) -> String {
 }
 
 fn now_ms() -> u64 {
-    // A clock before 1970 makes everything new.
+    // A clock before 1970 makes everything appear new.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

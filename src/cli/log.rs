@@ -1,4 +1,4 @@
-//! `baton log`: the exchanges in the journal, newest last. Reads the file, beside a running proxy or without one.
+//! `baton log`: lists the exchanges in the journal, newest last. Reads the file, with or without a running proxy.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use crate::journal::{Filter, JournalError, Query, Row, date_time};
 
-/// How often a followed journal is looked at: soon enough for a person, rarely enough for a battery.
+/// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
 const LOOK: Duration = Duration::from_millis(400);
 
-/// Rows read in one look.
+/// Rows read in one poll.
 const BATCH: usize = 500;
 
 pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
@@ -22,7 +22,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
     let dir = config.state_dir;
     let query = open(&dir)?;
     if query.is_none() && !args.follow {
-        // Not on standard output: there a script reads nothing but exchanges.
+        // To standard error: scripts read exchanges from standard output.
         Out::stderr().line(format_args!("nothing in the journal yet ({})", dir.display()))?;
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lists what ends from now on, until somebody stops it.
+/// Lists exchanges as they end, until interrupted.
 fn follow(
     dir: &Path,
     mut query: Option<Query>,
@@ -95,7 +95,7 @@ fn of(conversation: Option<&str>, row: &Row) -> bool {
     })
 }
 
-/// The conversation of a key, or of a beginning of one.
+/// The conversation with this key or unique key prefix.
 fn full_key(query: &Query, beginning: &str) -> Result<String, Failure> {
     let all = query.conversations(None, 0).map_err(unread)?;
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
@@ -130,8 +130,8 @@ const MESSAGES: usize = 4;
 const BYTES: usize = 6;
 const LEGS: usize = 7;
 
-/// Columns with their widths, and whether numbers stand in them. Widths are fixed: a followed list cannot know what
-/// comes.
+/// The columns: heading, width, and whether they are right-aligned numbers. Widths are fixed, since a followed list cannot
+/// know later rows.
 const COLUMNS: [(&str, usize, bool); 10] = [
     ("TIME", 15, false),
     ("EXCHANGE", 36, false),
@@ -145,8 +145,8 @@ const COLUMNS: [(&str, usize, bool); 10] = [
     ("MS", 7, true),
 ];
 
-/// What is given up where a terminal is too narrow, in this order: a column gets a new width, 0 takes it out. The first
-/// 13 characters of an id are its time in milliseconds, by which `baton show` finds it.
+/// Reductions for narrow terminals, in order: a column's new width, 0 removes it. `baton show` finds an exchange by the
+/// first 13 characters of its id, its time in milliseconds.
 const GIVEN_UP: [(usize, usize); 10] = [
     (ID, 13),
     (WIRE, 9),
@@ -160,11 +160,11 @@ const GIVEN_UP: [(usize, usize); 10] = [
     (MODEL, 0),
 ];
 
-/// Widths of the columns, 0 for those that are not shown.
+/// Widths of the columns, 0 for hidden ones.
 struct Layout([usize; COLUMNS.len()]);
 
 impl Layout {
-    /// As much as fits into so many columns of a terminal; all of it where there is none.
+    /// What fits into the terminal's width; everything without a terminal.
     fn fitting(width: Option<usize>) -> Self {
         let mut layout = Self(COLUMNS.map(|(_, width, _)| width));
         for (column, narrow) in GIVEN_UP {
@@ -231,7 +231,7 @@ fn line(row: &Row, layout: &Layout, width: Option<usize>) -> String {
     ]);
     let trouble = trouble(row);
     let plain = match width {
-        // What went wrong is worth more than the numbers that it takes the place of.
+        // A failure is more important than the numbers that it replaces.
         Some(width) => first_line(&plain, Some(width.saturating_sub(trouble.chars().count()))),
         None => plain,
     };
@@ -247,7 +247,7 @@ fn mark(row: &Row) -> &'static str {
     }
 }
 
-/// What did not go well, in words.
+/// Failures and warnings in words.
 fn trouble(row: &Row) -> String {
     let what = match row.event.outcome.as_str() {
         _ if row.open => "under way".to_owned(),
@@ -262,9 +262,9 @@ fn trouble(row: &Row) -> String {
     format!("  {what}")
 }
 
-/// The statuses of the legs that failed and were asked again.
+/// The statuses of legs that failed and were retried.
 fn refused_legs(row: &Row) -> String {
-    // Where part of it is missing, a leg without a status may have had one.
+    // In a partial record a leg without a status may have had one.
     let unanswered = !row.partial;
     let failed = row
         .statuses

@@ -1,7 +1,7 @@
-//! The command line: one file per command.
+//! The command line, one file per command.
 //!
-//! `args` holds the raw arguments, as clap reads them; each command checks its own. Everything printed goes
-//! through `output`, and text that a model wrote through `output::visible` before.
+//! `args` defines the raw arguments for clap; each command validates its own. All output goes through `output`, and
+//! untrusted text also through `output::visible`.
 
 mod args;
 mod check;
@@ -51,9 +51,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `--help` and `--version` come as errors too.
+/// Handles clap's errors, which include `--help` and `--version`.
 fn help_or_usage(error: &clap::Error) -> ExitCode {
-    // A closed pipe is no reason to complain about.
+    // A closed pipe is not reported.
     let _ = error.print();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
@@ -61,9 +61,9 @@ fn help_or_usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The config file: as given, else the one in the platform's config folder if there is one.
+/// The config file: the given one, else the one in the platform's config directory if it exists.
 fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
-    // `BATON_CONFIG=` is how some service managers say that there is none.
+    // Some service managers set `BATON_CONFIG=` for no file.
     let given = given.filter(|path| !path.as_os_str().is_empty());
     given.cloned().or_else(|| {
         let file = directories::ProjectDirs::from("", "", "baton")?
@@ -77,7 +77,7 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
     Config::load(config_file(file).as_deref(), &Environment::of_process(), flags)
 }
 
-/// The config, for commands that cannot go on without.
+/// Loads the config for commands that need a valid one.
 fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Failure> {
     load(file, flags).map_err(|problems| {
         let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
@@ -89,7 +89,7 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Failure
     })
 }
 
-/// The config, for commands that only look at the state.
+/// Loads the config for commands that only read the state.
 fn load_state(args: &StateArgs) -> Result<Config, Failure> {
     let flags = Flags {
         state_dir: args.state_dir.clone(),

@@ -1,4 +1,4 @@
-//! Printing: a writer that colours on a terminal alone, tables, and text made safe to show.
+//! Output: colour on terminals, tables, and escaping of untrusted text.
 
 use std::fmt::{Arguments, Write as _};
 use std::io::{self, IsTerminal, Write};
@@ -7,14 +7,14 @@ use serde::Serialize;
 
 pub(super) use crate::journal::{plural, short, size};
 
-/// Where a command prints.
+/// The output of a command.
 pub(super) struct Out {
     writer: Box<dyn Write>,
-    /// Columns of the terminal; `None` in a pipe or a file, where nothing is cut.
+    /// Width of the terminal; `None` for a pipe or a file, where nothing is truncated.
     width: Option<usize>,
 }
 
-/// Width of a terminal that does not say.
+/// Width of a terminal that does not report one.
 const COLUMNS: usize = 100;
 
 impl Out {
@@ -51,7 +51,7 @@ impl Out {
         self.line(format_args!("{}", escaped(&text)))
     }
 
-    /// Prints bytes as they are; on a terminal what acts on it is made visible.
+    /// Prints bytes unchanged; on a terminal control characters are made visible.
     pub(super) fn body(&mut self, body: &[u8]) -> io::Result<()> {
         match self.width {
             Some(_) => self.line(format_args!("{}", visible(&String::from_utf8_lossy(body)))),
@@ -62,13 +62,13 @@ impl Out {
         }
     }
 
-    /// Columns that a line may take.
+    /// Maximum width of a line.
     pub(super) fn width(&self) -> Option<usize> {
         self.width
     }
 }
 
-/// What the person says, else what the terminal says.
+/// Width from `COLUMNS`, else from the terminal.
 fn terminal_columns() -> usize {
     let said = std::env::var("COLUMNS").ok();
     let said = said.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
@@ -76,8 +76,7 @@ fn terminal_columns() -> usize {
     said.or_else(asked).unwrap_or(COLUMNS)
 }
 
-/// Characters that act on a terminal, or make text look other than it is: controls, direction marks, and
-/// what shows as nothing.
+/// Characters that control a terminal or disguise text: control characters, direction marks, and invisible characters.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -85,14 +84,14 @@ fn acts(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Text from a model or an agent with everything that acts made visible; line breaks and tabs stay.
+/// Untrusted text with control characters made visible; line breaks and tabs stay.
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
             '\n' | '\t' => shown.push(c),
-            // Harmless before a line break, able to overwrite a line elsewhere.
+            // Harmless before a line break; elsewhere it could overwrite a line.
             '\r' if rest.peek() == Some(&'\n') => {}
             c if acts(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
@@ -101,7 +100,7 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// The first line that says something, made visible and cut to `width` characters.
+/// The first telling line, made visible and truncated to `width` characters.
 pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = visible(line.unwrap_or_default()).replace('\t', " ");
@@ -114,7 +113,7 @@ pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     }
 }
 
-/// JSON with what acts on a terminal escaped: JSON itself leaves some of that as it is.
+/// JSON with all terminal control characters escaped; JSON itself allows some of them.
 fn escaped(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     let mut units = [0; 2];
@@ -131,7 +130,7 @@ fn escaped(json: &str) -> String {
     shown
 }
 
-/// Rows with their cells aligned, two blanks between, no blanks at the end.
+/// Rows with aligned cells, two blanks between them and none at the end.
 pub(super) fn table(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! Whether requests can be served now: asked of what they need, on the way that they take.
+//! Readiness check: tests the dependencies of requests the way requests use them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,13 @@ use tokio::sync::{Mutex, oneshot};
 use crate::admin::{NotReady, Ready};
 use crate::store::{SharedStore, StoreError};
 
-/// Time the store has to answer.
+/// Timeout of the store's answer.
 const TIME: Duration = Duration::from_secs(2);
 
-/// How long an answer holds. The store writes and flushes a page for it, and anybody may ask as often as he likes.
+/// How long a result is cached: the store writes and flushes a page for it, and anybody may ask at any rate.
 const HOLDS: Duration = Duration::from_secs(2);
 
-/// Asks `store`; while `draining`, nothing.
+/// Makes the check of `store`. While `draining`, the answer is no.
 pub(super) fn of(store: SharedStore, draining: Arc<AtomicBool>) -> Ready {
     let readiness = Arc::new(Readiness {
         store,
@@ -35,14 +35,14 @@ struct Readiness {
     draining: Arc<AtomicBool>,
     holds: Duration,
     time: Duration,
-    /// Held while the store is asked: who comes meanwhile gets the same answer.
+    /// Locked while the store is asked, so that concurrent callers share one answer.
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
     answer: Option<(Instant, Result<(), NotReady>)>,
-    /// A question that was not answered in time. No other is asked before it is.
+    /// A check that timed out. No other one starts before it ends.
     waiting: Option<oneshot::Receiver<Result<(), NotReady>>>,
 }
 
@@ -72,7 +72,7 @@ impl Readiness {
         let mut asked = waiting.take().unwrap_or_else(|| {
             let (answer, asked) = oneshot::channel();
             let store = Arc::clone(&self.store);
-            // A store that hangs keeps one task, however often it is asked.
+            // A hanging store occupies one task, however often it is asked.
             tokio::spawn(async move { answer.send(both_ways(&store).await) });
             asked
         });

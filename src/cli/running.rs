@@ -1,6 +1,6 @@
-//! Whether a proxy serves from a state directory, and where: it holds a lock as long as it lives, and a file beside
-//! it says the rest. A lock goes with its process, however that ends, so a file without one is what a killed process
-//! left, and no number of a process that came later can be taken for it.
+//! Tells whether a proxy serves from a state directory, and where. The proxy holds a file lock for its lifetime and writes
+//! its addresses into a second file. The lock ends with the process in any case, so addresses without a lock were left by
+//! a killed process, and a reused process id cannot be mistaken for it.
 
 use std::fs::{self, TryLockError};
 use std::io;
@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::{make_dir, private_file};
 
-/// The file that is locked. Nothing stands in it.
+/// The lock file, which is empty.
 const LOCK: &str = "serving.lock";
 
-/// The file that says where.
+/// The file with the addresses.
 const FILE: &str = "serving.json";
 
-/// Tries to get the lock, and the pause between two: who asks holds it for a moment, too.
+/// Attempts to get the lock, and the pause between them: a status check holds it for a moment, too.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A proxy that serves. The names are API.
+/// A running proxy. The field names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Process {
     /// Its process id.
@@ -33,7 +33,7 @@ pub(super) struct Process {
     pub(super) admin: String,
     /// Its version.
     pub(super) version: String,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start time in milliseconds since the Unix epoch.
     pub(super) started_ms: u64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Says in `dir` that this process serves; `None` where another one does.
+    /// Registers this process in `dir`; `None` if another one is registered.
     pub(super) fn of(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
         make_dir(dir).map_err(io::Error::other)?;
         let lock = private_file().create(true).truncate(false).open(dir.join(LOCK))?;
@@ -52,7 +52,7 @@ impl Claim {
             return Ok(None);
         }
         let text = serde_json::to_vec(process)?;
-        // Whoever reads finds all of it, or what was there before.
+        // Replaced atomically for concurrent readers.
         let temp = dir.join(format!("{FILE}.new"));
         let mut file = private_file().create(true).truncate(true).open(&temp)?;
         io::Write::write_all(&mut file, &text)?;
@@ -66,7 +66,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // The lock goes behind it. Where the folder is gone, so is the file.
+        // The lock is released after this. Errors are ignored: with the directory, the file is gone, too.
         let _ = fs::remove_file(self.dir.join(FILE));
     }
 }
@@ -82,18 +82,18 @@ fn locked(lock: &fs::File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// What is known of a state directory.
+/// State of a state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// This one serves. `None`: it has not said where yet.
+    /// A proxy is running; `None` until it has written its addresses.
     Running(Option<Process>),
-    /// None does; this one ended without a word.
+    /// None is running; this one was killed.
     Stale(Process),
-    /// None does.
+    /// None is running.
     Nobody,
 }
 
-/// Looks at a state directory and leaves it as it is.
+/// Checks a state directory without changing it.
 pub(super) fn find(dir: &Path) -> Found {
     let said = || {
         let text = fs::read(dir.join(FILE)).ok()?;
@@ -104,7 +104,7 @@ pub(super) fn find(dir: &Path) -> Found {
     };
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Found::Running(said()),
-        // Where files cannot be locked nobody holds one.
+        // Without file locks nobody can hold one.
         Ok(()) | Err(TryLockError::Error(_)) => said().map_or(Found::Nobody, Found::Stale),
     }
 }

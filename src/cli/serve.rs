@@ -1,4 +1,4 @@
-//! `baton serve`: opens everything, says where it listens, and ends in good order.
+//! `baton serve`: opens the state and the listeners, prints their addresses, and shuts down gracefully.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,20 +26,20 @@ use crate::proxy::{descriptors, server};
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics, Traces};
 
-/// How long hidden pairs, conversations and response ids are kept untouched: people come back to a session
-/// after a holiday, rarely after a season.
+/// How long unused hidden pairs, conversations and response ids are kept: people resume a session after weeks, rarely after
+/// months.
 const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// From the start to the first sweep: what comes in at once should not wait behind it.
+/// Delay of the first sweep, so that the first requests do not wait for it.
 const FIRST_SWEEP: Duration = Duration::from_secs(60);
 
-/// Pause between two sweeps.
+/// Interval of sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// Time that what is noted by then has to be written at the end.
+/// Timeout for writing pending journal notes at shutdown.
 const JOURNAL_TIME: Duration = Duration::from_secs(5);
 
-/// Time that a collector has to take the last spans.
+/// Timeout for sending the last spans at shutdown.
 const TRACES_TIME: Duration = Duration::from_secs(3);
 
 pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
-    // Before anything is printed: who reads the lines may send a signal at once.
+    // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let (store, seal) = open_state(&config)?;
@@ -67,7 +67,7 @@ async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
     let listener = TcpListener::bind(config.admin.listen).await;
     let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
     let admin_addr = listener.local_addr()?;
-    // What a browser on the data listener is told.
+    // Shown to browsers on the data listener.
     config.admin.listen = admin_addr;
     let journal = open_journal(&config);
     let dropped = journal.clone();
@@ -106,10 +106,10 @@ async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
     let claim = claim(&config, &here, format!("http://{}", reachable(admin_addr)));
     out.line(format_args!("listening on {scheme}://{}", data.addr()))?;
     out.line(format_args!("admin on http://{admin_addr}"))?;
-    // Who reads by machine may have read enough.
+    // A program that reads the lines may have closed the pipe.
     let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
 
-    // The admin listener stays while streams drain, so that `/readyz` can say so.
+    // The admin listener stays open while streams drain, so that `/readyz` reports it.
     let (drained, until_drained) = watch::channel(false);
     let admin = tokio::spawn(admin::serve(listener, state, happened(until_drained)));
     let stop = async move {
@@ -121,7 +121,7 @@ async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
     sweeper.abort();
     drop(claim);
     let _ = drained.send(true);
-    // Its answers are short, and all that matters has been served.
+    // Its responses are short, and all exchanges have ended.
     let _ = admin.await;
     traces.flush(TRACES_TIME).await;
     let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
@@ -139,7 +139,7 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// Says in the state directory that this process serves. What cannot be said is no reason not to serve.
+/// Registers this process in the state directory. A failure is logged only.
 fn claim(config: &Config, data: &str, admin: String) -> Option<Claim> {
     let process = Process {
         pid: std::process::id(),
@@ -162,7 +162,7 @@ fn claim(config: &Config, data: &str, admin: String) -> Option<Claim> {
     None
 }
 
-/// The store and the key of the seals. The first start ever waits for the disk with both, so it does it once.
+/// Opens the store and the seal key concurrently: at the first start both wait for the disk.
 fn open_state(config: &Config) -> Result<(SharedStore, SealKey), Failure> {
     thread::scope(|scope| {
         let seal = scope.spawn(|| seal_key(config));
@@ -176,7 +176,7 @@ fn open_state(config: &Config) -> Result<(SharedStore, SealKey), Failure> {
     })
 }
 
-/// The journal, or none where it cannot be had: the proxy does not depend on it.
+/// Starts the journal, or none if it fails: the proxy does not depend on it.
 fn open_journal(config: &Config) -> Tap {
     let tags = &config.handoff.preamble_tags;
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
@@ -185,7 +185,7 @@ fn open_journal(config: &Config) -> Tap {
     })
 }
 
-/// The sender of traces, or none where it cannot be had: the proxy does not depend on it.
+/// Starts the trace exporter, or none if it fails: the proxy does not depend on it.
 fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
     let Some(endpoint) = &config.telemetry.otlp_endpoint else {
         return Traces::off();
@@ -196,7 +196,7 @@ fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
     })
 }
 
-/// Drops, now and then, what no conversation has touched for long. Handoffs stay.
+/// Deletes unused records periodically. Handoffs stay.
 async fn sweep(store: SharedStore) {
     let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
     loop {
@@ -211,7 +211,7 @@ async fn sweep(store: SharedStore) {
     }
 }
 
-/// The key of the seals: the config's, where replicas share one, else this machine's own.
+/// The seal key: the config's if replicas share one, else the machine's own.
 fn seal_key(config: &Config) -> Result<SealKey, Failure> {
     if let Some(key) = &config.handoff.seal_key {
         return Ok(SealKey::new(key.reveal().as_bytes()));
@@ -226,7 +226,7 @@ fn seal_key(config: &Config) -> Result<SealKey, Failure> {
     Ok(SealKey::new(key))
 }
 
-/// What can be changed about a listener that cannot be had.
+/// Advice for a listener that cannot be opened.
 struct Listener {
     key: &'static str,
     flag: &'static str,
@@ -265,7 +265,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Fai
     }
 }
 
-/// Becomes true at the first signal to stop. The second one ends the process at once.
+/// Becomes true at the first stop signal. The second one ends the process at once.
 fn stop_on_signal() -> Result<watch::Receiver<bool>, Failure> {
     let mut signals = Signals::listen()?;
     let (stop, stopped) = watch::channel(false);
@@ -279,10 +279,10 @@ fn stop_on_signal() -> Result<watch::Receiver<bool>, Failure> {
     Ok(stopped)
 }
 
-/// What shells report for a program that a second Ctrl-C ended.
+/// Exit code after a second Ctrl-C, as shells report it.
 const INTERRUPTED: i32 = 130;
 
-/// Waits until the channel says true, or its sender is gone.
+/// Waits until the value is true or the sender is dropped.
 async fn happened(mut channel: watch::Receiver<bool>) {
     let _ = channel.wait_for(|happened| *happened).await;
 }

@@ -1,4 +1,4 @@
-//! `baton show`: what became of one exchange, as a person reads it.
+//! `baton show`: prints one exchange for people.
 
 use anstyle::{AnsiColor, Style};
 
@@ -9,16 +9,16 @@ use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, visible};
 use crate::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
 
-/// Kept messages in a row beyond which only the first and the last are shown.
+/// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
 
 /// The same for messages that were cut.
 const MANY: usize = 24;
 
-/// Room for a message's first line where the width is not known.
+/// Width of a message's first line where the terminal's is unknown.
 const LINE: usize = 100;
 
-/// Columns in front of a first line.
+/// Columns before a first line.
 const MARGIN: usize = 40;
 
 pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
     };
     let id = find(&query, &args.exchange)?;
     let what = &args.what;
-    // Legs are counted from 1 for people, and from 0 in the file.
+    // Legs count from 1 for people and from 0 in the file.
     let leg = args.leg.map(|leg| leg - 1);
     if let Some(leg) = leg {
         let legs = query
@@ -64,7 +64,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
     Ok(())
 }
 
-/// The exchange of an id, or of a beginning of one.
+/// The exchange with this id or unique id prefix.
 fn find(query: &Query, wanted: &str) -> Result<String, Failure> {
     let wanted = wanted.trim().to_lowercase();
     let mut ids = query.ids(&wanted).map_err(unread)?;
@@ -95,7 +95,7 @@ fn no_leg(leg: u32, legs: usize) -> Failure {
     Failure::new(Exit::NO_INPUT, message)
 }
 
-/// The whole story in lines.
+/// Prints the exchange: request, legs, diff, and response.
 fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let row = &exchange.exchange;
@@ -188,7 +188,7 @@ fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String
     out
 }
 
-/// A run of one mark, its middle left out where it is long.
+/// Prints a run of messages with the same mark, without its middle if it is long.
 fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
     let (most, ends) = match run[0].mark {
         Mark::Kept => (FEW, 1),
@@ -225,7 +225,7 @@ struct Line<'a> {
     why: Option<&'static str>,
 }
 
-/// Both sides in one order: what went, then what came in its place.
+/// Merges both sides into one order: removed messages before their replacement.
 fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) -> Vec<Line<'a>> {
     let mut out = Vec::new();
     let mut theirs = received.iter().zip(states).peekable();
@@ -263,7 +263,7 @@ fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) ->
     out
 }
 
-/// The system prompt and the tools, which stand beside the messages.
+/// The system prompt and the tools.
 fn beside<'a>(received: &'a [Message], sent: &'a [Message]) -> Vec<Line<'a>> {
     let gone = received
         .iter()
@@ -288,7 +288,7 @@ fn beside<'a>(received: &'a [Message], sent: &'a [Message]) -> Vec<Line<'a>> {
     gone.chain(come).collect()
 }
 
-/// Tokens in words; the three parts of the input add up to all of it.
+/// Tokens in words; the three parts of the input add up to its total.
 fn tokens(t: LegTokens) -> String {
     format!(
         "{} in ({} new, {} from cache, {} into cache), {} out",

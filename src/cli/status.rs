@@ -1,4 +1,4 @@
-//! `baton status`: what the state directory holds, in short. Reads the files, beside a running proxy or without.
+//! `baton status`: summarises the state directory. Reads the files, with or without a running proxy.
 
 use serde::Serialize;
 
@@ -13,13 +13,13 @@ use crate::journal::{Filter, Row, Totals};
 use crate::record::Handoff;
 use crate::store::{self, HandoffFilter};
 
-/// What there is. The names are API.
+/// The summary. The field names are API.
 #[derive(Serialize)]
 struct Status {
     version: &'static str,
     /// The proxy that serves from this state directory.
     running: Option<Process>,
-    /// The one that did, and ended without a word.
+    /// The last proxy, if it was killed.
     stale: Option<Process>,
     state_dir: String,
     listen: String,
@@ -36,7 +36,7 @@ struct Status {
 pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
     let config = load_state(&args.state)?;
     let handoffs = match config.store {
-        // Those live inside the running proxy alone.
+        // They exist only inside the running proxy.
         StoreKind::Memory => Vec::new(),
         _ => handoffs(&config)?,
     };
@@ -92,7 +92,7 @@ fn handoffs(config: &crate::config::Config) -> Result<Vec<Handoff>, Failure> {
     read.map_err(|error| Failure::new(Exit::UNAVAILABLE, error.to_string()))
 }
 
-/// For a prompt: short, and of one shape.
+/// One short line of fixed form, for prompts.
 fn line(status: &Status) -> String {
     let now = crate::journal::now_ms();
     let last = status
@@ -149,7 +149,7 @@ fn rows(status: &Status) -> Vec<String> {
         ),
         (None, None) => "no".to_owned(),
     };
-    // Where it is; else where it would be.
+    // The existing path, else the default one.
     let place = |found: fn(&Process) -> &String, configured: &str| match &status.running {
         Some(process) => first_line(found(process), None),
         None => format!("http://{configured}"),

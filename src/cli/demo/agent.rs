@@ -1,5 +1,4 @@
-//! The scripted agent: it sends its whole history with each request, as agents do, and knows nothing of the
-//! proxy.
+//! The scripted agent. Like real agents it sends its whole history with each request and knows nothing of the proxy.
 
 use std::net::SocketAddr;
 
@@ -11,33 +10,33 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use super::adapters::Adapter;
 use super::script::{Script, tool_result};
-use super::wardrobe::Dress;
 use crate::cli::exit::{Exit, Failure};
 
-/// The agent at work.
+/// A running agent.
 pub(super) struct Agent {
-    dress: &'static Dress,
+    adapter: &'static Adapter,
     line: SendRequest<Full<Bytes>>,
     host: String,
     history: Vec<Value>,
     turn: usize,
 }
 
-/// What came of one request.
+/// The result of one request.
 pub(super) struct Asked {
     /// The request's body as the agent sent it.
     pub(super) body: Bytes,
     /// The handoff that it was pinned to.
     pub(super) pinned: Option<String>,
-    /// Nothing is left to do.
+    /// Whether the script is finished.
     pub(super) done: bool,
 }
 
 impl Agent {
     /// An agent whose base URL is `address`.
     pub(super) async fn start(
-        dress: &'static Dress,
+        adapter: &'static Adapter,
         script: Script,
         address: SocketAddr,
     ) -> Result<Self, Failure> {
@@ -45,19 +44,19 @@ impl Agent {
         let (line, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
         Ok(Self {
-            dress,
+            adapter,
             line,
             host: address.to_string(),
-            history: (dress.opening)(script),
+            history: (adapter.opening)(script),
             turn: 0,
         })
     }
 
-    /// Sends the history, takes the reply into it, runs the tools that the reply calls.
+    /// Sends the history, appends the reply, and runs the tools that it calls.
     pub(super) async fn ask(&mut self) -> Result<Asked, Failure> {
-        let body = Bytes::from((self.dress.body)(&self.history).to_string());
+        let body = Bytes::from((self.adapter.body)(&self.history).to_string());
         let (headers, reply) = self.post(body.clone()).await?;
-        let read = serde_json::from_slice(&reply).ok().and_then(self.dress.reply);
+        let read = serde_json::from_slice(&reply).ok().and_then(self.adapter.reply);
         let (messages, calls) = read.ok_or_else(|| {
             Failure::new(
                 Exit::SOFTWARE,
@@ -73,7 +72,7 @@ impl Agent {
             })
             .collect();
         if !results.is_empty() {
-            self.history.extend((self.dress.results)(&results));
+            self.history.extend((self.adapter.results)(&results));
         }
         self.turn += 1;
         let pinned = headers.get("x-baton-handoff").and_then(|id| id.to_str().ok());
@@ -85,11 +84,11 @@ impl Agent {
     }
 
     async fn post(&mut self, body: Bytes) -> Result<(HeaderMap, Bytes), Failure> {
-        let mut request = Request::post(self.dress.path)
+        let mut request = Request::post(self.adapter.path)
             .header("host", &self.host)
             .header("content-type", "application/json")
             .header("x-session-id", "demo");
-        for (name, value) in self.dress.headers {
+        for (name, value) in self.adapter.headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body)).map_err(broken)?;

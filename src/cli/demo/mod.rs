@@ -1,22 +1,22 @@
 //! `baton demo`: a scripted agent and a scripted provider on loopback, with the real proxy between them.
 //!
-//! `script` holds what is said and read, `agent` says it in the `wardrobe`'s way of a wire, `story` plays it all and measures, `show` and
-//! `picture` draw what was measured. Nothing leaves the machine and nothing is kept.
+//! `script` holds the texts, `agent` sends them through the wire's adapter (`adapters`), `story` runs everything and
+//! measures, `show` and `picture` draw the result. Nothing leaves the machine and nothing is kept.
 
+mod adapters;
 mod agent;
 mod picture;
 mod script;
 mod show;
 mod story;
-mod wardrobe;
 
 #[cfg(test)]
 mod tests;
 
 use std::path::Path;
 
+use self::adapters::{ADAPTERS, Adapter};
 use self::story::Story;
-use self::wardrobe::{Dress, WARDROBE};
 use super::args::DemoArgs;
 use super::exit::{Exit, Failure};
 use super::output::Out;
@@ -27,10 +27,10 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), Failure> {
         tasks: args.tasks.into(),
         turns: args.turns.into(),
     };
-    let dress = dress(&args.wire)?;
+    let adapter = adapter_named(&args.wire)?;
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
-    let story = runtime.block_on(story::play(dress, script))?;
+    let story = runtime.block_on(story::play(adapter, script))?;
     if let Some(file) = &args.svg {
         draw(&story, file)?;
     }
@@ -42,14 +42,14 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), Failure> {
     judge(&story)
 }
 
-/// The way the agent speaks the wire of that name.
-fn dress(name: &str) -> Result<&'static Dress, Failure> {
+/// The adapter of the wire with this name.
+fn adapter_named(name: &str) -> Result<&'static Adapter, Failure> {
     let wanted = WireId::named(name);
-    WARDROBE
+    ADAPTERS
         .iter()
-        .find(|dress| Some(dress.wire) == wanted)
+        .find(|adapter| Some(adapter.wire) == wanted)
         .ok_or_else(|| {
-            let names: Vec<_> = WARDROBE.iter().map(|dress| dress.wire.name()).collect();
+            let names: Vec<_> = ADAPTERS.iter().map(|adapter| adapter.wire.name()).collect();
             Failure::new(Exit::USAGE, format!("there is no demo of the wire {name:?}"))
                 .help(format!("--wire takes: {}", names.join(", ")))
         })
@@ -64,7 +64,7 @@ fn draw(story: &Story, file: &Path) -> Result<(), Failure> {
     })
 }
 
-/// A demo that did not show what it is there to show has failed, whatever it printed.
+/// Fails where the demo did not show a cut, whatever it printed.
 fn judge(story: &Story) -> Result<(), Failure> {
     if let Some(complaint) = story.complaints.first() {
         return Err(Failure::new(

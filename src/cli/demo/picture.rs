@@ -1,4 +1,4 @@
-//! A story as a picture: the agent's history as a ramp, what goes on as a sawtooth below it.
+//! Draws the demo as SVG: the agent's history as a ramp, the upstream requests as a sawtooth below it.
 
 use std::fmt::Write as _;
 
@@ -12,17 +12,17 @@ const RIGHT: f64 = 172.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 42.0;
 
-/// Readable on a light page and on a dark one.
+/// Colours readable on light and dark pages.
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#57606a}.axis{stroke:#8c959f;stroke-opacity:.35}\
     .ramp{fill:none;stroke:#8c959f;stroke-width:2;stroke-dasharray:5 4}.left{fill:#8c959f;fill-opacity:.14}\
     .saw{fill:none;stroke:#0969da;stroke-width:2.5;stroke-linejoin:round}.sent{fill:#0969da;fill-opacity:.16}\
     .b{fill:#0969da;font-weight:600}.h{fill:#1a7f37;font-size:12px}\
     @media(prefers-color-scheme:dark){text{fill:#9198a1}.saw{stroke:#4493f8}.b{fill:#4493f8}.h{fill:#3fb950}}";
 
-/// Most lines of the scale above its floor.
+/// Maximum number of grid lines above the base line.
 const LINES: u32 = 5;
 
-/// A round number of bytes of which at most [`LINES`] make `most`.
+/// A round number of bytes, at most [`LINES`] of which make up `most`.
 fn step(most: f64) -> f64 {
     let mut decade = 1024.0;
     loop {
@@ -34,7 +34,7 @@ fn step(most: f64) -> f64 {
     }
 }
 
-/// One leg: its place, what the agent sent, what went on.
+/// One leg: its position, what the agent sent, and what was sent upstream.
 struct Point {
     x: f64,
     received: f64,
@@ -137,7 +137,7 @@ fn points(story: &Story) -> Vec<Point> {
     legs.iter().enumerate().map(point).collect()
 }
 
-/// Places among all legs of those that handed over: where the teeth have their tops.
+/// Positions of the legs that handed over: the peaks of the sawtooth.
 fn cuts(story: &Story) -> impl Iterator<Item = usize> {
     story
         .turns

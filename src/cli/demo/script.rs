@@ -1,5 +1,5 @@
-//! What the scripted person, model and tools say. The model remembers nothing: it reads where it is from the
-//! transcript in front of it, so a transcript that was cut in the wrong place leads it astray.
+//! The texts of the scripted person, model and tools. The model has no memory: it reads its position in the script from the
+//! transcript, so a wrong cut leads it astray.
 
 use serde_json::{Value, json};
 
@@ -7,16 +7,16 @@ use crate::cli::args::MOST_TASKS;
 use crate::strict::{Model, Received, Reply, Role, Turn};
 use crate::tools::TOOL_NAME;
 
-/// How long the story is.
+/// Length of the demo.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Script {
-    /// Tasks, one after the other.
+    /// Number of consecutive tasks.
     pub(super) tasks: usize,
-    /// Tool calls in each.
+    /// Tool calls in each task.
     pub(super) turns: usize,
 }
 
-/// A task of the plan, and what the model knows once it is done.
+/// A task of the plan, and what the model has learnt when it is done.
 struct Task {
     title: &'static str,
     folder: &'static str,
@@ -72,19 +72,19 @@ const TASKS: [Task; 8] = [
 
 const _: () = assert!(TASKS.len() as i64 == MOST_TASKS);
 
-/// Stands before the number of the task that is to be done now.
+/// Precedes the number of the next task in a prompt.
 const NEXT: &str = "Next: task ";
 
 pub(super) const SYSTEM: &str = "You are a careful coding agent. You work in the user's repository with the tools \
     that you are given. Read before you write. Keep changes small, run the tests after each of them, and say in one \
     sentence what you are about to do.";
 
-/// What the agent's harness puts in front of the person's words.
+/// The harness's preamble.
 pub(super) const PREAMBLE: &str = "<system-reminder>\n# CLAUDE.md\nlinkshort is a URL shortener in Rust.\n\
     - `cargo test` must pass before a task counts as done.\n- No new dependency without a reason in docs/decisions.md.\n\
     - The HTTP API in docs/api.md is a promise: do not change it.\n</system-reminder>";
 
-/// What the person asks for.
+/// The person's request.
 pub(super) fn wish(script: Script) -> String {
     format!(
         "Work through docs/plan.md: {} tasks, one after the other, without asking me in between. {NEXT}1 of {}: {}.",
@@ -92,7 +92,7 @@ pub(super) fn wish(script: Script) -> String {
     )
 }
 
-/// The tools of the agent: name, description, the parameters that it must give.
+/// The agent's tools: name, description, and required parameters.
 pub(super) const TOOLS: [(&str, &str, &[&str]); 3] = [
     ("read_file", "Read a file, with line numbers.", &["path"]),
     (
@@ -129,7 +129,7 @@ impl Model for Script {
     }
 }
 
-/// The task that a user's text asks for, and the turn it stands in.
+/// The task that a user text asks for, and its turn.
 fn told((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
     let texts = turn.texts.iter().filter(|_| turn.role == Role::User);
     let mut number = texts.filter_map(|text| {
@@ -170,7 +170,7 @@ fn step(task: &Task, done: usize) -> Reply {
 }
 
 impl Script {
-    /// What the model hands over when `task` is done.
+    /// The carry-over prompt after `task`.
     fn carry_over(&self, task: usize) -> Value {
         let done: Vec<_> = (1..=task)
             .map(|n| format!("{n}. {}: {}", TASKS[n - 1].title, TASKS[n - 1].found))
@@ -190,7 +190,7 @@ impl Script {
     }
 }
 
-/// What the agent's tools answer: the same for the same call.
+/// The result of a tool call; the same for the same call.
 pub(super) fn tool_result(name: &str, arguments: &Value, turn: usize) -> String {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default();
     match name {

@@ -1,4 +1,4 @@
-//! A story as text: one bar a leg, a summary, and one request before and after.
+//! Prints the demo as text: a bar for each leg, a summary, and one request before and after the rewrite.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use anstyle::{AnsiColor, Style};
 use super::story::{Example, Line, Measured, Outline, SENTINEL, Story};
 use crate::cli::output::{Out, first_line, size};
 
-/// Columns where the output does not say how many it has.
+/// Width where the output has none.
 const COLUMNS: usize = 100;
 
-/// The calmest line that still shows a bar.
+/// Minimum width that still shows a bar.
 const LEAST_BAR: usize = 12;
 
-/// Columns in front of a bar.
+/// Columns before a bar.
 const BEFORE_BAR: usize = 36;
 
-/// Columns from which on the bars are explained in their heading.
+/// Minimum width for a legend in the heading.
 const LEGEND_COLUMNS: usize = 76;
 
-/// Parts of a long outline that are shown at its beginning and at its end.
+/// Parts shown at each end of a long outline.
 const OUTLINE_ENDS: (usize, usize) = (5, 4);
 
 const BOLD: Style = Style::new().bold();
@@ -75,7 +75,7 @@ fn chart(story: &Story, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The text in lines of at most so many columns, where its words allow it.
+/// Wraps the text at word boundaries.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -119,7 +119,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// What goes on, in eighths of a column, and behind it what was received beyond that.
+    /// What was sent upstream, in eighths of a column, followed by the rest of what was received.
     fn bar(&self, sent: usize, received: usize) -> String {
         const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let eighths = (sent * self.room * 8).div_ceil(self.most.max(1));
@@ -226,7 +226,7 @@ fn is_sentinel(part: &Line) -> bool {
     part.role == "assistant" && part.begins.starts_with(SENTINEL)
 }
 
-/// Columns of a part in front of its text.
+/// Columns before a part's text.
 const BEFORE_TEXT: usize = 34;
 
 fn part_line(part: &Line, columns: usize) -> String {

@@ -1,4 +1,4 @@
-//! Plays the script through the real proxy and measures what goes in and what goes on.
+//! Runs the script through the real proxy and measures received and sent requests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::adapters::Adapter;
 use super::agent::{Agent, Asked};
 use super::script::Script;
-use super::wardrobe::Dress;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::first_line;
 use crate::config::{Config, Environment, Flags};
@@ -22,10 +22,10 @@ use crate::store::memory::MemoryStore;
 use crate::store::{HandoffFilter, SharedStore};
 use crate::strict::{Options, Received, Role, Strict, Turn};
 
-/// Requests after which a story that does not end is given up: more than the longest one has.
+/// Maximum number of requests before the run is aborted: more than the longest script needs.
 const MOST_REQUESTS: usize = 1000;
 
-/// What was played, as measured. The names are API.
+/// The measured run. The field names are API.
 #[derive(Debug, Serialize)]
 pub(super) struct Story {
     pub(super) wire: &'static str,
@@ -99,7 +99,7 @@ pub(super) struct Line {
 }
 
 /// Plays the script.
-pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story, Failure> {
+pub(super) async fn play(adapter: &'static Adapter, script: Script) -> Result<Story, Failure> {
     let began = Instant::now();
     let provider = Strict::start(script, Options::default()).await?;
     let config = config(&provider.url())?;
@@ -119,8 +119,8 @@ pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story,
         let _ = stopped.await;
     }));
 
-    let mut agent = Agent::start(dress, script, address).await?;
-    let mut story = Story::new(dress, script);
+    let mut agent = Agent::start(adapter, script, address).await?;
+    let mut story = Story::new(adapter, script);
     let mut both_sides = Vec::new();
     for _ in 0..MOST_REQUESTS {
         let before = provider.generations().len();
@@ -132,7 +132,7 @@ pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story,
             break;
         }
     }
-    story.example = example(dress, &story.handoffs, &both_sides);
+    story.example = example(adapter, &story.handoffs, &both_sides);
     drop(agent);
     drop(stop);
     let _ = proxy.await;
@@ -141,9 +141,9 @@ pub(super) async fn play(dress: &'static Dress, script: Script) -> Result<Story,
     Ok(story)
 }
 
-/// The second request behind the last handoff: cut, and with some work after the cut.
+/// The second request after the last handoff: cut, with some work after the cut.
 fn example(
-    dress: &Dress,
+    adapter: &Adapter,
     handoffs: &[HandedOver],
     both_sides: &[(Bytes, Option<Arc<Received>>)],
 ) -> Option<Example> {
@@ -153,13 +153,13 @@ fn example(
     let body = serde_json::from_slice(received).ok()?;
     Some(Example {
         turn,
-        received: Outline::of(dress, sent, body, received.len()),
-        sent: Outline::of(dress, sent, sent.body.clone(), sent.raw.len()),
+        received: Outline::of(adapter, sent, body, received.len()),
+        sent: Outline::of(adapter, sent, sent.body.clone(), sent.raw.len()),
     })
 }
 
-/// The defaults, with a listener of its own and every upstream at `url`. The process's environment and
-/// config files stay out of it.
+/// The default config with a free port and every upstream at `url`, independent of the process's environment and config
+/// files.
 fn config(url: &str) -> Result<Config, Failure> {
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\ndrain_secs = 0\n[store]\nkind = \"memory\"\n\
@@ -174,9 +174,9 @@ fn config(url: &str) -> Result<Config, Failure> {
 }
 
 impl Story {
-    fn new(dress: &Dress, script: Script) -> Self {
+    fn new(adapter: &Adapter, script: Script) -> Self {
         Self {
-            wire: dress.wire.name(),
+            wire: adapter.wire.name(),
             tasks: script.tasks,
             turns_per_task: script.turns,
             seconds: 0.0,
@@ -208,7 +208,7 @@ impl Story {
         Ok(())
     }
 
-    /// The handoff that is new in the store, if there is one.
+    /// The newest handoff in the store that is not known yet.
     async fn fired(&mut self, turn: usize, store: &SharedStore) -> Result<Option<String>, Failure> {
         let all = store.handoffs(&HandoffFilter::default()).await;
         let all = all.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
@@ -240,9 +240,9 @@ impl Totals {
 }
 
 impl Outline {
-    /// `seen` only tells the wire: both sides of the proxy speak the same one.
-    fn of(dress: &Dress, seen: &Received, body: Value, bytes: usize) -> Self {
-        let messages = body[dress.list].as_array().map_or(0, Vec::len);
+    /// `seen` only provides the wire, which is the same on both sides of the proxy.
+    fn of(adapter: &Adapter, seen: &Received, body: Value, bytes: usize) -> Self {
+        let messages = body[adapter.list].as_array().map_or(0, Vec::len);
         let turns = Received { body, ..seen.clone() }.turns();
         Self {
             bytes,
@@ -262,7 +262,7 @@ fn lines(turn: &Turn) -> Vec<Line> {
         role,
         kind,
         bytes: text.len(),
-        // A sentinel is what there is to see, also where a wire has no block of its own for it.
+        // Show the sentinel, also on wires that have no block of its own for it.
         begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
     };
     let calls = turn.calls.iter().map(|call| {
@@ -283,8 +283,8 @@ fn lines(turn: &Turn) -> Vec<Line> {
     all
 }
 
-/// How a sentinel begins.
+/// The beginning of a sentinel.
 pub(super) const SENTINEL: &str = "[[handoff-resume:";
 
-/// Characters of a part that an outline keeps.
+/// Maximum characters of a part in an outline.
 const BEGINS: usize = 100;

@@ -5,20 +5,20 @@ use crate::cli::demo::agent::Agent;
 use crate::cli::demo::script::Script;
 use crate::strict::{Options, Strict};
 
-fn played(dress: &'static Dress, script: Script) -> Story {
+fn played(adapter: &'static Adapter, script: Script) -> Story {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(story::play(dress, script)).unwrap()
+    runtime.block_on(story::play(adapter, script)).unwrap()
 }
 
-fn dresses() -> impl Iterator<Item = &'static Dress> {
-    WARDROBE.iter()
+fn adapters() -> impl Iterator<Item = &'static Adapter> {
+    ADAPTERS.iter()
 }
 
 #[test]
 fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
-    for dress in dresses() {
+    for adapter in adapters() {
         let began = Instant::now();
-        let story = played(dress, Script { tasks: 3, turns: 6 });
+        let story = played(adapter, Script { tasks: 3, turns: 6 });
         assert!(began.elapsed() < Duration::from_secs(10));
         assert_eq!(story.complaints, [""; 0]);
         judge(&story).unwrap();
@@ -37,25 +37,25 @@ fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
     }
 }
 
-/// Without the proxy: what goes wrong with it is then not the agent's fault.
+/// Without the proxy: shows that the agent itself is correct.
 #[tokio::test]
 async fn the_agent_keeps_the_rules_of_every_wire() {
     let script = Script { tasks: 1, turns: 6 };
-    for dress in WARDROBE {
+    for adapter in ADAPTERS {
         let provider = Strict::start(script, Options::default()).await.unwrap();
-        let mut agent = Agent::start(dress, script, provider.addr()).await.unwrap();
+        let mut agent = Agent::start(adapter, script, provider.addr()).await.unwrap();
         for turn in 1..=7 {
             let asked = agent.ask().await;
-            let asked = asked.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", dress.wire));
-            assert_eq!(asked.done, turn == 7, "{:?}", dress.wire);
+            let asked = asked.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", adapter.wire));
+            assert_eq!(asked.done, turn == 7, "{:?}", adapter.wire);
         }
-        assert_eq!(provider.complaints(), [], "{:?}", dress.wire);
+        assert_eq!(provider.complaints(), [], "{:?}", adapter.wire);
     }
 }
 
 #[test]
 fn the_sizes_make_a_sawtooth_under_a_ramp() {
-    let story = played(&WARDROBE[0], Script { tasks: 4, turns: 6 });
+    let story = played(&ADAPTERS[0], Script { tasks: 4, turns: 6 });
     assert!(
         story
             .turns
@@ -70,7 +70,7 @@ fn the_sizes_make_a_sawtooth_under_a_ramp() {
 
 #[test]
 fn json_text_and_picture_tell_the_same_story() {
-    let story = played(&WARDROBE[0], Script { tasks: 2, turns: 3 });
+    let story = played(&ADAPTERS[0], Script { tasks: 2, turns: 3 });
     let value = serde_json::to_value(&story).unwrap();
     let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "wire tasks turns_per_task seconds totals turns handoffs complaints example";
@@ -96,14 +96,14 @@ fn json_text_and_picture_tell_the_same_story() {
 
 #[test]
 fn one_task_needs_no_handoff() {
-    let story = played(&WARDROBE[0], Script { tasks: 1, turns: 2 });
+    let story = played(&ADAPTERS[0], Script { tasks: 1, turns: 2 });
     judge(&story).unwrap();
     assert!(story.example.is_none() && story.handoffs.is_empty());
 }
 
 #[test]
 fn an_unknown_wire_is_told_with_those_that_are_there() {
-    let failure = dress("smoke").err().unwrap();
+    let failure = adapter_named("smoke").err().unwrap();
     assert_eq!(failure.exit, Exit::USAGE);
     assert!(failure.help.unwrap().contains("anthropic"));
 }

@@ -1,33 +1,33 @@
-//! How the agent speaks each wire: one row a wire. There is no streaming here: a reply in one piece shows the same
-//! cut.
+//! Adapters by which the scripted agent speaks each wire, one row each. Without streaming: a reply in one piece shows the
+//! same cut.
 
 use serde_json::{Value, json};
 
 use super::script::{PREAMBLE, SYSTEM, Script, TOOLS, wish};
 use crate::record::WireId;
 
-/// One row.
-pub(super) struct Dress {
+/// How the agent speaks one wire.
+pub(super) struct Adapter {
     /// The wire.
     pub(super) wire: WireId,
-    /// The name of its list of messages.
+    /// The name of the wire's list of messages.
     pub(super) list: &'static str,
     pub(super) path: &'static str,
     pub(super) headers: &'static [(&'static str, &'static str)],
     /// The history at the start.
     pub(super) opening: fn(Script) -> Vec<Value>,
-    /// A request of this history.
+    /// The request body for a history.
     pub(super) body: fn(&[Value]) -> Value,
-    /// What a reply adds to the history, and its calls.
+    /// Reads a reply: what it adds to the history, and its calls.
     pub(super) reply: fn(Value) -> Option<Replied>,
-    /// What the calls' results add to it.
+    /// What the calls' results add to the history.
     pub(super) results: fn(&[(Call, String)]) -> Vec<Value>,
 }
 
-/// A reply: the messages to keep, and the calls in them.
+/// The messages of a reply, and the calls in them.
 type Replied = (Vec<Value>, Vec<Call>);
 
-/// A call that the agent answers. On some wires calls have no id.
+/// A tool call for the agent. On some wires calls have no id.
 pub(super) struct Call {
     pub(super) id: Value,
     pub(super) name: String,
@@ -36,7 +36,7 @@ pub(super) struct Call {
 
 impl Call {
     fn new(id: &Value, name: &Value, arguments: &Value) -> Self {
-        // Some wires spell arguments as an object, some as its text.
+        // Arguments are an object on some wires, and JSON text on others.
         let arguments = match arguments.as_str() {
             Some(text) => serde_json::from_str(text).unwrap_or_default(),
             None => arguments.clone(),
@@ -49,9 +49,9 @@ impl Call {
     }
 }
 
-/// The wires that the agent can speak. Those that the proxy does not read yet are not offered.
-pub(super) const WARDROBE: &[Dress] = &[
-    Dress {
+/// The wires that the agent can speak.
+pub(super) const ADAPTERS: &[Adapter] = &[
+    Adapter {
         wire: WireId::Anthropic,
         list: "messages",
         path: "/v1/messages",
@@ -79,7 +79,7 @@ pub(super) const WARDROBE: &[Dress] = &[
             vec![json!({"role": "user", "content": blocks})]
         },
     },
-    Dress {
+    Adapter {
         wire: WireId::OpenaiChat,
         list: "messages",
         path: "/v1/chat/completions",
@@ -95,7 +95,7 @@ pub(super) const WARDROBE: &[Dress] = &[
             results.iter().map(message).collect()
         },
     },
-    Dress {
+    Adapter {
         wire: WireId::OpenaiResponses,
         list: "input",
         path: "/v1/responses",
@@ -123,7 +123,7 @@ pub(super) const WARDROBE: &[Dress] = &[
             results.iter().map(item).collect()
         },
     },
-    Dress {
+    Adapter {
         wire: WireId::Gemini,
         list: "contents",
         path: "/v1beta/models/gemini-demo:generateContent",
@@ -159,7 +159,7 @@ pub(super) const WARDROBE: &[Dress] = &[
             vec![json!({"role": "user", "parts": parts})]
         },
     },
-    Dress {
+    Adapter {
         wire: WireId::Ollama,
         list: "messages",
         path: "/api/chat",
@@ -177,18 +177,18 @@ pub(super) const WARDROBE: &[Dress] = &[
     },
 ];
 
-/// What the harness puts in front, and what the person says.
+/// The harness's preamble and the person's words.
 fn opening_texts(script: Script) -> [String; 2] {
     [PREAMBLE.to_owned(), wish(script)]
 }
 
-/// The same as messages of their own, behind the system prompt.
+/// The same as messages of their own, after the system prompt.
 fn messages(script: Script) -> Vec<Value> {
     let [preamble, wish] = opening_texts(script).map(|text| json!({"role": "user", "content": text}));
     vec![json!({"role": "system", "content": SYSTEM}), preamble, wish]
 }
 
-/// The tools, their schemas under the name that the wire has for them.
+/// The tools, with their schemas under the wire's own member name.
 fn tools(schema: &str) -> Vec<Value> {
     let tool = |(name, text, keys): &(&str, &str, &[&str])| {
         let properties: serde_json::Map<_, _> = keys
