@@ -1,4 +1,4 @@
-//! The proxy's own clients: who may ask, and under which name.
+//! Authentication of the proxy's clients by their keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,26 +10,26 @@ use super::percent::decoded;
 use crate::record::LOCAL;
 use crate::wire::error::CREDENTIAL_HEADERS;
 
-/// The clients' keys, as digests: comparing those, all of them and to their end, tells nothing about a key.
+/// The clients' keys as digests. All of them are compared in constant time, so timing reveals nothing about a key.
 pub(crate) struct Keyring(Vec<([u8; 32], String)>);
 
-/// A client that may ask.
+/// An authenticated client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The principal.
     pub(crate) name: String,
-    /// The keys of ours that the request holds: they must not go upstream.
+    /// The client keys in the request, which must not be sent upstream.
     keys: Vec<Vec<u8>>,
 }
 
 impl Keyring {
-    /// Of each client its name and its key. None configured: everybody is let in.
+    /// Name and digest of the key of each client. If empty, every request is accepted.
     pub(crate) fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let digest = |(name, key): (&str, &str)| (Sha256::digest(key).into(), name.to_owned());
         Self(clients.into_iter().map(digest).collect())
     }
 
-    /// The client whose key one of the credential headers holds. `query` is searched for further keys only.
+    /// Authenticates a request by its credential headers. `query` is only searched for further copies of client keys.
     pub(crate) fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Known> {
         if self.0.is_empty() {
             return Some(Known {
@@ -65,7 +65,7 @@ impl Keyring {
 }
 
 impl Known {
-    /// The headers without those that hold a key of ours, under whatever name and in whatever scheme.
+    /// The headers without those that contain a client key, whatever their name and scheme.
     pub(crate) fn headers_without(&self, headers: HeaderMap) -> HeaderMap {
         if !headers.values().any(|value| self.is_in_header(value.as_bytes())) {
             return headers;
@@ -80,8 +80,7 @@ impl Known {
         out
     }
 
-    /// The target without those parameters of its query that hold a key of ours. `None`: the path holds one, and
-    /// cannot do without.
+    /// The target without query parameters that contain a client key; `None` where the path contains one.
     pub(crate) fn target_without(&self, target: String) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         if self.is_in(&decoded(path.as_bytes())) {
@@ -112,13 +111,13 @@ fn parameters(query: &str) -> impl Iterator<Item = &str> {
     query.split('&')
 }
 
-/// The value of a parameter of a query.
+/// The value of a query parameter.
 fn value(parameter: &str) -> Vec<u8> {
     let (_, value) = parameter.split_once('=').unwrap_or(("", parameter));
     decoded(value.as_bytes())
 }
 
-/// Name and password of `Basic` credentials.
+/// User name and password of `Basic` credentials.
 fn basic(value: &[u8]) -> Option<Vec<u8>> {
     let (scheme, pair) = value.split_at_checked(6)?;
     let pair = scheme
@@ -131,7 +130,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     a.iter().zip(b).fold(0, |differing, (x, y)| differing | (x ^ y)) == 0
 }
 
-/// Without `Bearer `.
+/// Strips `Bearer `.
 fn bare(value: &[u8]) -> &[u8] {
     match value.split_at_checked(7) {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),

@@ -1,11 +1,11 @@
-//! Names under which a listener is asked.
+//! Checks of the `Host` that a request names.
 //!
-//! A page on the web can make a browser ask a listener of this machine under a name of the page's own (DNS
-//! rebinding). A name that nobody else can own proves that no such page is behind a request.
+//! A web page can make a browser send requests to a listener on this machine under the page's own host name (DNS
+//! rebinding). Only host names that nobody else can own exclude that.
 
 use std::net::IpAddr;
 
-/// The host of `HOST[:PORT]`, without the brackets of an IPv6 address. `None` where it is not written so.
+/// The host of `HOST[:PORT]`, without the brackets of an IPv6 address; `None` for invalid syntax.
 pub(crate) fn without_port(authority: &str) -> Option<&str> {
     match authority.strip_prefix('[') {
         Some(rest) => {
@@ -19,13 +19,13 @@ pub(crate) fn without_port(authority: &str) -> Option<&str> {
     }
 }
 
-/// The port may be left out behind its colon (RFC 3986, section 3.2.3).
+/// Whether a port is valid. It may be empty (RFC 3986, section 3.2.3).
 fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a host can mean no machine but this one: a loopback address, or `localhost` and names below it, which
-/// browsers resolve themselves (RFC 6761, section 6.3).
+/// Whether a host always means this machine: a loopback address, or `localhost` and its subdomains, which browsers
+/// resolve themselves (RFC 6761, section 6.3).
 pub(crate) fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().is_loopback(),
@@ -42,7 +42,7 @@ pub(crate) fn is_address(host: &str, address: IpAddr) -> bool {
         .is_ok_and(|ip: IpAddr| ip.to_canonical() == address.to_canonical())
 }
 
-/// A host as it is compared: lower case, without the dot that ends a complete name.
+/// A host normalised for comparison: lower case, without the trailing dot of a fully qualified name.
 pub(crate) fn normal(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }

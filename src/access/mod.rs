@@ -1,5 +1,4 @@
-//! Who may ask a listener: the parts that the data listener and the admin listener share. Nothing here knows what is
-//! asked for.
+//! Access checks shared by the data listener and the admin listener. Independent of what is requested.
 
 pub(crate) mod clients;
 pub(crate) mod hosts;

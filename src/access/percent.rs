@@ -1,6 +1,6 @@
-//! Percent-coding in targets (RFC 3986, section 2.1).
+//! Percent-encoding in request targets (RFC 3986, section 2.1).
 
-/// With every `%XX` undone, once.
+/// Decodes every `%XX` once.
 pub(crate) fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
     let mut out = Vec::with_capacity(text.len());

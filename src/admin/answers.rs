@@ -1,4 +1,4 @@
-//! Answers and errors of the admin listener in its one shape.
+//! Builds the admin listener's responses and errors.
 
 use std::convert::Infallible;
 
@@ -8,10 +8,10 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
-/// An answer in one piece.
+/// A response with a complete body.
 pub(super) type Answer = Response<Full<Bytes>>;
 
-/// Any answer.
+/// A response, complete or streamed.
 pub(super) type AnyAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 pub(super) const JSON: &str = "application/json";

@@ -1,4 +1,4 @@
-//! The inspector's JSON: `docs/inspector-api.md` has the shapes. Everything is read, nothing is changed.
+//! The inspector's JSON API, read-only. `docs/inspector-api.md` documents it.
 
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -90,7 +90,7 @@ async fn exchanges(inspector: &Inspector, asked: &Asked) -> Told {
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
 }
 
-/// What is said of an exchange that is not there.
+/// The error for an unknown exchange.
 const NO_EXCHANGE: Unanswered = Unanswered::NotFound("there is no such exchange in the journal");
 
 async fn exchange(inspector: &Inspector, id: &str) -> Told {
@@ -145,7 +145,7 @@ async fn har(inspector: &Inspector, id: &str) -> Told {
     let wanted = id.to_owned();
     let found = read(inspector, move |q| q.har(&wanted)).await?.flatten();
     let mut answer = shown(&found.ok_or(NO_EXCHANGE)?)?;
-    // Not with the id in it: that is whatever the path said.
+    // Without the id, which is untrusted text from the path.
     let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
     answer.headers_mut().insert(CONTENT_DISPOSITION, file);
     Ok(answer)

@@ -1,4 +1,4 @@
-//! What is written to the journal, as it is written: server-sent events.
+//! Live updates of the journal as server-sent events.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use super::Inspector;
 use super::answers::{AnyAnswer, boxed, error};
 use crate::journal::{Live, Query};
 
-/// A comment goes out when nothing else did for so long, so that nobody in between closes the line.
+/// Interval of keep-alive comments, so that no intermediary closes the connection.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// Events that wait for a slow reader before the next is waited with.
+/// Events buffered for a slow reader.
 const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
@@ -47,7 +47,7 @@ async fn tell(
     out: mpsc::Sender<Bytes>,
     mut closing: watch::Receiver<bool>,
 ) {
-    // At once, so that the reader knows that it is connected.
+    // Sent at once, so that the reader knows that it is connected.
     let mut next = Some(Bytes::from_static(b": hello\n\n"));
     loop {
         if let Some(event) = next.take()
@@ -60,7 +60,7 @@ async fn tell(
             () = closed(&mut closing) => return,
             news = live.recv() => match news {
                 Ok(news) => next = event(news, dir.clone()).await,
-                // Some were missed: the page asks for the list when it sees this.
+                // Some events were missed: the page reloads its list.
                 Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
                 Err(RecvError::Closed) => return,
             },
@@ -92,7 +92,7 @@ async fn event(news: Live, dir: PathBuf) -> Option<Bytes> {
     Some(format!("event: {name}\ndata: {data}\n\n").into())
 }
 
-/// The events that wait, as a body.
+/// The buffered events as a response body.
 struct Events(mpsc::Receiver<Bytes>);
 
 impl Body for Events {

@@ -1,4 +1,4 @@
-//! The handoffs of the inspector's JSON.
+//! Handoffs in the inspector's JSON API.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use super::question::{Asked, Told, Unanswered, shown};
 use crate::record::{Handoff, telling_line};
 use crate::store::HandoffFilter;
 
-/// Generations of a lineage that are followed.
+/// Maximum length of a lineage.
 const MOST_PARENTS: usize = 1000;
 
-/// Characters of a first line.
+/// Maximum length of a first line in characters.
 const LINE: usize = 160;
 
-/// A handoff in short.
+/// A handoff in a list.
 #[derive(Debug, Serialize)]
 pub(super) struct Short {
     id: String,
@@ -64,7 +64,7 @@ async fn records(
     Ok(inspector.store.handoffs(&filter).await?)
 }
 
-/// Handoffs, newest first; 0 is no limit.
+/// Lists handoffs, newest first; a limit of 0 means no limit.
 pub(super) async fn all(
     inspector: &Inspector,
     conversation: Option<&str>,
@@ -74,7 +74,7 @@ pub(super) async fn all(
     Ok(records.iter().map(Short::of).collect())
 }
 
-/// Those of these ids that the store still has, in their order.
+/// The handoffs with these ids that the store still has, in the order of `ids`.
 pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<Short>, Unanswered> {
     if ids.is_empty() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
-//! Who may ask.
+//! Access control of the admin listener.
 //!
-//! A page on the web can make a browser ask our listener under a name of its own that resolves to this machine
-//! (DNS rebinding), and then read the answer. Its `Host` is that name: so only names that nobody else can
-//! own are answered, or whoever has the token.
+//! A web page can make a browser send requests to this listener under the page's own host name (DNS rebinding) and read
+//! the answers. Such a request carries that name in `Host`, so only host names that nobody else can own are accepted, or
+//! requests with the token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,19 +16,21 @@ use subtle::ConstantTimeEq;
 use crate::access::hosts;
 use crate::config::Secret;
 
-/// Why a request is turned away.
+/// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// There is a token, and the request has not got it.
+    /// The token is missing or wrong.
     Token,
-    /// The request was made under a name that is not ours.
+    /// The request's `Host` is not the listener's.
     Host,
-    /// The request was made by a page of somebody else's.
+    /// The request comes from a web page of another origin.
     Origin,
 }
 
-/// Checks a request against the token, or where there is none against the host it names; and that no other page
-/// made it.
+/// Checks a request's token, or its host where no token is configured, and its origin.
+///
+/// # Errors
+/// The reason for the rejection.
 pub(super) fn admit<B>(
     request: &Request<B>,
     token: Option<&Secret>,
@@ -45,8 +47,8 @@ pub(super) fn admit<B>(
     }
 }
 
-/// A browser says from which page a request comes, at least where that is not the page asked. Nobody else has an
-/// origin.
+/// Whether the request's origin is the listener itself. Browsers send an origin at least for cross-origin requests; other
+/// clients send none.
 fn from_own_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return true;
@@ -59,7 +61,7 @@ fn from_own_page(headers: &HeaderMap) -> bool {
     matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
 }
 
-/// The token as it is presented: as a bearer, or as the password that a browser asks a person for.
+/// The presented token: a bearer token, or the password of HTTP basic authentication, which browsers can ask for.
 fn presented(value: &str) -> Option<String> {
     let (scheme, rest) = value.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {
@@ -72,7 +74,7 @@ fn presented(value: &str) -> Option<String> {
     Some(pair.split_once(':')?.1.to_owned())
 }
 
-/// Compares digests, in constant time: neither contents nor length of the token can be measured.
+/// Compares digests in constant time, so that timing reveals neither the token nor its length.
 fn presents(headers: &HeaderMap, token: &Secret) -> bool {
     let Some(value) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
         return false;
@@ -87,7 +89,7 @@ fn presents(headers: &HeaderMap, token: &Secret) -> bool {
         .into()
 }
 
-/// The host that the request names, without its port.
+/// The request's host without its port.
 fn host<B>(request: &Request<B>) -> Option<&str> {
     let named = match request.uri().authority() {
         Some(authority) => authority.as_str(),

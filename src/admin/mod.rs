@@ -1,7 +1,7 @@
-//! The admin listener: health, metrics, the inspector's page and its JSON.
+//! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
-//! Knows HTTP and who may ask; is handed metrics, a readiness question, the journal and the store, and only
-//! reads. What it shows was written by models and agents: it is text, never markup.
+//! It gets the metrics, a readiness check, the journal and the store, and only reads them. Everything it shows was written
+//! by models and agents: it is treated as text, never as markup.
 
 mod answers;
 mod api;
@@ -29,41 +29,41 @@ use crate::telemetry::Metrics;
 
 pub use server::serve;
 
-/// Asks whether requests can be served now.
+/// Checks whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Result<(), NotReady>> + Send + Sync>;
 
-/// What is missing.
+/// Why requests cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotReady {
-    /// Which dependency fails, in a word that anybody may read: `store_read`, `store_write`; or `stopping`.
+    /// The failing dependency, safe to show to anybody: `store_read`, `store_write`; or `stopping`.
     pub what: &'static str,
-    /// How it fails, for the log: it may hold paths.
+    /// The error, for the log only: it may contain paths.
     pub why: String,
 }
 
-/// What the admin listener shows.
+/// State of the admin listener.
 pub struct AdminState {
-    /// Behind `/metrics`.
+    /// Shown at `/metrics`.
     pub metrics: Arc<Metrics>,
-    /// Behind `/readyz`.
+    /// Evaluated at `/readyz`.
     pub ready: Ready,
-    /// The bearer token that everything but the health checks asks for.
+    /// The bearer token required for everything except the health checks.
     pub token: Option<Secret>,
-    /// Behind `/api`; without it there is none.
+    /// The data of `/api`; `None` turns the API off.
     pub inspector: Option<Inspector>,
 }
 
-/// What the inspector looks at.
+/// The inspector's data sources.
 pub struct Inspector {
-    /// Tells what is written, live.
+    /// Source of live updates.
     pub journal: Tap,
-    /// The state directory, where the journal is.
+    /// The state directory with the journal.
     pub dir: PathBuf,
     /// The handoffs.
     pub store: SharedStore,
-    /// Where agents connect.
+    /// Address of the data listener.
     pub data_listener: SocketAddr,
-    /// When the process began to serve.
+    /// When the process started to serve.
     pub started: Instant,
 }
 

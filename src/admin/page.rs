@@ -1,8 +1,7 @@
-//! The inspector page: files of this crate, as they are. It shows what the API says and knows nothing itself, so
-//! it may be seen by whoever may see the listener.
+//! The inspector page: static files compiled into the binary. All data comes from the API.
 //!
-//! Everything that it shows was written by others. The policy is the second wall behind the page's own care: no
-//! script, style or picture but ours, nothing sent elsewhere, no frame around it.
+//! Everything the page shows was written by others. The content security policy is a second line of defence: no foreign
+//! scripts, styles or images, no requests to other hosts, no framing.
 
 use std::sync::LazyLock;
 
@@ -24,7 +23,7 @@ macro_rules! assets {
     };
 }
 
-/// Name, content type, content.
+/// Name, content type and content of each file.
 const ASSETS: &[(&str, &str, &str)] = &assets! {
     "align.js" SCRIPT
     "api.js" SCRIPT
@@ -47,7 +46,7 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
 
 const INDEX: &str = include_str!("page/index.html");
 
-/// One hash over all assets: a script's imports are relative to its own address, so they share it.
+/// One hash over all assets. Scripts import each other by relative URLs, so they share it.
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
     for (name, _, content) in ASSETS {
@@ -64,11 +63,11 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
 
 static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH));
 
-/// What a browser may do with anything of this listener.
+/// The content security policy of all responses.
 pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                                  img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// On every file of the page.
+/// Headers of every file of the page.
 const SAFETY: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -76,12 +75,12 @@ const SAFETY: [(HeaderName, &str); 4] = [
     (REFERRER_POLICY, "no-referrer"),
 ];
 
-/// The page asks for its assets by hash: an address that is known never changes what it means.
+/// Assets are requested by hash, so their URLs are immutable.
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
-/// The page itself names the hash, so it is asked for anew each time.
+/// The page itself contains the hash, so it must be revalidated.
 const ANEW: &str = "no-cache";
 
-/// The file at `path`: `/`, and `/assets/HASH/NAME` of this very build. `None`: there is none.
+/// The file at `path`: `/`, or `/assets/HASH/NAME` of this build; `None` for other paths.
 pub(super) fn serve(path: &str) -> Option<Response<Full<Bytes>>> {
     if path == "/" {
         return Some(file("text/html; charset=utf-8", ANEW, &PAGE));

@@ -1,4 +1,4 @@
-//! A question to the inspector's JSON: its parameters, where its answer is read, and why there may be none.
+//! Requests to the inspector's JSON API: parameters, errors, and reading the journal.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -8,21 +8,21 @@ use super::answers::{Answer, JSON, respond};
 use crate::journal::{JournalError, Query};
 use crate::store::StoreError;
 
-/// Rows of a list where nothing else is asked for.
+/// Default length of a list.
 const ROWS: usize = 100;
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum Unanswered {
-    /// There is no such thing.
+    /// The resource does not exist.
     NotFound(&'static str),
-    /// The question is wrong.
+    /// The request is invalid.
     Bad(String),
     /// The journal or the store cannot be read.
     Unavailable(String),
 }
 
-/// What a question comes to.
+/// The result of a request.
 pub(super) type Told = Result<Answer, Unanswered>;
 
 impl From<JournalError> for Unanswered {
@@ -37,7 +37,7 @@ impl From<StoreError> for Unanswered {
     }
 }
 
-/// The parameters of a question.
+/// Query parameters.
 pub(super) struct Asked(Vec<(String, String)>);
 
 impl Asked {
@@ -73,7 +73,7 @@ impl Asked {
     }
 }
 
-/// Text of a query without its escapes (WHATWG URL, `application/x-www-form-urlencoded`).
+/// Decodes query text (WHATWG URL, `application/x-www-form-urlencoded`).
 fn plain(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -91,7 +91,10 @@ fn plain(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Reads the journal on a thread that may wait; `None` where nothing was ever written.
+/// Reads the journal on a blocking thread; `None` where nothing was ever written.
+///
+/// # Errors
+/// The journal cannot be read.
 pub(super) async fn read<T: Send + 'static>(
     inspector: &Inspector,
     ask: impl FnOnce(&Query) -> Result<T, JournalError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What each path answers.
+//! Routes of the admin listener.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::answers::{Answer, AnyAnswer, TEXT, boxed, error, respond};
 use super::guard::{Denied, admit};
 use super::{AdminState, NotReady, api, api_events, page};
 
-/// A thing that can be asked for.
+/// A page that is not part of the inspector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Alive,
@@ -21,7 +21,7 @@ enum Page {
     Metrics,
 }
 
-/// Path, page, and whether anybody may ask: orchestrators have no token and name us by address.
+/// Path, page, and whether it is open to everybody: orchestrators have no token and use the address as host.
 const ROUTES: [(&str, Page, bool); 3] = [
     ("/healthz", Page::Alive, true),
     ("/readyz", Page::Ready, true),
@@ -31,8 +31,7 @@ const ROUTES: [(&str, Page, bool); 3] = [
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// On every answer: nothing is cached, framed, sniffed, or loaded from elsewhere; nothing but our own files is a
-/// script.
+/// Security headers of every response: no caching, framing, sniffing, or foreign content; only our own files are scripts.
 const SAFETY: [(HeaderName, &str); 5] = [
     (CACHE_CONTROL, "no-store"),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -103,8 +102,8 @@ fn only_read() -> Answer {
     answer
 }
 
-/// Whether a scraper would rather have OpenMetrics than the text format, which everything reads. Weights as RFC 9110,
-/// 12.5.1 has them; of two alike OpenMetrics wins, since whoever names it means it.
+/// Whether a scraper prefers OpenMetrics to the text format, by the weights of `Accept` (RFC 9110, section 12.5.1).
+/// OpenMetrics wins a tie: a scraper that lists it can read it.
 fn asks_for_open_metrics<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     let (mut open, mut plain) = (0.0, 0.0);
     for range in accept.flat_map(|value| value.split(',')) {
@@ -126,7 +125,7 @@ async fn show(state: &AdminState, page: Page, open_metrics: bool) -> Answer {
         Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
         Page::Ready => match (state.ready)().await {
             Ok(()) => respond(StatusCode::OK, TEXT, "ready\n"),
-            // How it fails goes to the log alone: this page is open, and reasons hold paths and addresses.
+            // The error goes only to the log: this page is open to everybody, and errors contain paths and addresses.
             Err(NotReady { what, why }) => {
                 tracing::warn!(target: "baton", what, why, "not ready");
                 let said = format!("not ready: {what}\n");
@@ -157,7 +156,7 @@ fn denial(denied: Denied) -> Answer {
                 "token",
                 "present admin.token as `Authorization: Bearer …`",
             );
-            // A line for each: Chromium does not read a list, and so would not ask the person.
+            // One header line each: Chromium ignores a list and would not prompt for the password.
             for challenge in ["Bearer", "Basic realm=\"baton\""] {
                 let challenge = HeaderValue::from_static(challenge);
                 answer.headers_mut().append(WWW_AUTHENTICATE, challenge);

@@ -1,4 +1,4 @@
-//! Sockets of the admin listener.
+//! Accept loop of the admin listener.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,19 +16,19 @@ use tokio::sync::{Semaphore, watch};
 use super::AdminState;
 use super::routes::answer;
 
-/// Time to send a request's headers: a connection that says nothing is not kept.
+/// Timeout for a request's headers, which also closes silent connections.
 const HEADER_TIME: Duration = Duration::from_secs(10);
-/// Connections at once: scrapers, probes and a few people.
+/// Maximum concurrent connections: scrapers, probes and a few people.
 const CONNECTIONS: usize = 128;
-/// Time for answers under way when we stop; they are short.
+/// Drain time at shutdown; responses are short.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Rest after a failed accept, which is mostly a lack of file descriptors.
+/// Pause after a failed accept, mostly for lack of file descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
-/// Answers until `shutdown` is done, then finishes what is under way.
+/// Serves until `shutdown` resolves, then finishes pending responses.
 ///
 /// # Errors
-/// The listener has no local address: it is not bound.
+/// The listener is not bound.
 pub async fn serve(
     listener: TcpListener,
     state: Arc<AdminState>,
@@ -48,7 +48,7 @@ pub async fn serve(
             tokio::time::sleep(ACCEPT_REST).await;
             continue;
         };
-        // Over the bound the connection is closed at once.
+        // Over the limit a connection is closed at once.
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
             continue;
         };
@@ -64,13 +64,13 @@ pub async fn serve(
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             let _place = place;
-            // A broken connection is the peer's business.
+            // Errors of a connection concern only its peer.
             let _ = connection.await;
         });
     }
-    // Whoever watches live would never be done.
+    // Event streams would never end by themselves.
     let _ = close.send(true);
-    // What is not done by then is dropped with the process.
+    // Whatever is unfinished ends with the process.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
     Ok(())
 }

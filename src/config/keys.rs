@@ -1,6 +1,5 @@
-//! The table of keys: what exists, how each is read, and into which place of the config it goes.
-//!
-//! The file, the environment, the flags and the test of the documented default all go by this table.
+//! The table of config keys: name, reader and target field of each. The file, the environment, the flags and the test of
+//! the documented default all use this table.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,21 +13,21 @@ use super::{
 };
 use crate::record::WireId;
 
-/// One key of a section that fills a `T`.
+/// One key of a section that is read into a `T`.
 pub(super) struct Key<T: 'static> {
     pub(super) name: &'static str,
-    /// Whether it has no default: the documented default shows it commented out.
+    /// Whether it has no default. Such keys are commented out in the documented default.
     pub(super) optional: bool,
     pub(super) read: fn(&mut T, &Given, &Environment) -> Checked<()>,
 }
 
-/// A section that exists once.
+/// A section that occurs once.
 pub(super) struct Section {
     pub(super) name: &'static str,
     pub(super) keys: &'static [Key<Draft>],
 }
 
-/// A config under way: some parts are final only when all layers have been read.
+/// A config being read: some parts are final only after all layers.
 pub(super) struct Draft {
     pub(super) config: Config,
     pub(super) tls_cert: Option<PathBuf>,
@@ -36,21 +35,21 @@ pub(super) struct Draft {
     pub(super) state_dir: Option<PathBuf>,
 }
 
-/// Section of the providers: one table for each, filled by [`UPSTREAM`].
+/// Section of the upstreams: one table each, read by [`UPSTREAM`].
 pub(super) const UPSTREAMS: &str = "upstreams";
-/// Section of the clients: a list of tables, filled by [`CLIENT`].
+/// Section of the clients: a list of tables, read by [`CLIENT`].
 pub(super) const CLIENTS: &str = "clients";
 
-/// Short enough to be typed, long enough not to be guessed over a network.
+/// Minimum length of a client key: short enough to be typed, too long to be guessed over a network.
 const TOKEN_CHARS: usize = 16;
-/// The seal is HMAC-SHA256: a key of at least its 32 bytes.
+/// Minimum length of the seal key: the output size of HMAC-SHA256.
 const SEAL_KEY_CHARS: usize = 32;
-/// Idle connections kept for each upstream: as many as there are agents at work at once, usually.
+/// Idle connections kept for each upstream: the usual number of agents working at the same time.
 const UPSTREAM_IDLE: usize = 64;
-/// A tag of one or two letters would match a person's own words.
+/// Minimum length of a preamble tag: one or two letters would match a person's own words.
 const TAG_CHARS: usize = 3;
 
-/// Puts a checked value in its place.
+/// Stores a checked value in its field.
 fn put<T>(place: &mut T, value: Checked<T>) -> Checked<()> {
     value.map(|value| *place = value)
 }
@@ -285,8 +284,8 @@ pub(super) fn blank_upstream() -> Upstream {
     }
 }
 
-/// What the built-in default is read into. It sets every key that is not optional (a test says so), so none of
-/// these values is ever seen.
+/// The draft that the built-in default is read into. The default sets every key that is not optional (a test checks it),
+/// so none of these values is ever used.
 pub(super) fn blank() -> Draft {
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
     Draft {

@@ -1,4 +1,4 @@
-//! Layers to a config: built-in default, file, environment, flags; each wins over the one before.
+//! Merges the layers to a config: built-in default, file, environment, flags. Later layers override earlier ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::{Client, Config, Secret, raw, rules};
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("../../config/baton.toml");
 
-/// What the problems of the built-in default would be reported under.
+/// The file name under which problems of the built-in default would be reported.
 const DEFAULT_NAME: &str = "config/baton.toml (built in)";
 
-/// Prefix of the environment's keys; `__` stands for the dot.
+/// Prefix of environment variables that set keys; `__` stands for the dot.
 const PREFIX: &str = "BATON_";
 
 /// Values from the command line, unchecked.
@@ -35,7 +35,7 @@ impl Config {
     /// Loads the default, the file if one is given, the environment and the flags, and checks them all.
     ///
     /// # Errors
-    /// Every problem there is, by place.
+    /// All problems, ordered by place.
     pub fn load(path: Option<&Path>, env: &Environment, flags: &Flags) -> Result<Self, Vec<Problem>> {
         let file = match path {
             None => None,
@@ -54,7 +54,7 @@ impl Config {
     /// As [`Config::load`], from a file's name and text.
     ///
     /// # Errors
-    /// Every problem there is, by place.
+    /// All problems, ordered by place.
     pub fn from_text(
         file: Option<(&str, &str)>,
         env: &Environment,
@@ -94,7 +94,7 @@ impl Config {
     }
 }
 
-/// Whatever a config holds that must be written down nowhere.
+/// All secrets of a config, which the journal and the log must never show.
 fn own_secrets(config: &Config) -> Vec<Secret> {
     let upstreams = config.upstreams.values().flat_map(|upstream| {
         let headers = upstream.headers.iter().map(|(_, value)| value);
@@ -115,7 +115,7 @@ fn unreadable(name: String, error: &std::io::Error) -> Problem {
     }
 }
 
-/// The flags as a layer, each under the key that it sets.
+/// The flags as a layer, keyed by the setting that each overrides.
 fn flag_entries(flags: &Flags) -> Vec<Entry> {
     [
         ("--listen", "server", "listen", &flags.listen),
@@ -131,7 +131,7 @@ fn flag_entries(flags: &Flags) -> Vec<Entry> {
     .collect()
 }
 
-/// `a.b.c = value` as the tables it stands for.
+/// `a.b.c = value` as nested tables.
 fn nested(path: &[String], word: &str, origin: &Origin) -> Entry {
     let raw = match path {
         [] | [_] => Raw::Word(word.to_owned()),
@@ -147,13 +147,13 @@ fn nested(path: &[String], word: &str, origin: &Origin) -> Entry {
     }
 }
 
-/// Reads layers into a draft and collects what is wrong with them.
+/// Reads the layers into a draft and collects their problems.
 struct Loader<'a> {
     env: &'a Environment,
     problems: Vec<Problem>,
-    /// Where each key was last set, for problems of keys that do not go together.
+    /// Where each key was last set, for reporting conflicting keys.
     origins: BTreeMap<String, Origin>,
-    /// Variables that `{ env = "NAME" }` names: theirs is any name.
+    /// Variables referenced by `{ env = "NAME" }`, which may have any name.
     named: Vec<String>,
 }
 
@@ -170,7 +170,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Reads one table by the keys of its section.
+    /// Reads one table with the keys of its section.
     fn fields<T>(&mut self, target: &mut T, keys: &[Key<T>], path: &str, given: &Given) {
         let Some(entries) = self.table(path, given) else {
             return;
@@ -218,7 +218,7 @@ impl Loader<'_> {
         }
     }
 
-    /// A list of clients replaces that of the layer before.
+    /// Reads the list of clients, which replaces that of the previous layer.
     fn clients(&mut self, draft: &mut Draft, given: &Given) {
         let list = match given.structured() {
             Ok(given) => given,
@@ -336,7 +336,7 @@ impl Loader<'_> {
     }
 }
 
-/// A key as it is written where `origin` is.
+/// A key in the notation of its origin.
 fn spelled(key: &str, origin: &Origin) -> String {
     match origin {
         Origin::Variable(_) => variable_name(key),
@@ -344,12 +344,12 @@ fn spelled(key: &str, origin: &Origin) -> String {
     }
 }
 
-/// The variable that sets a key.
+/// The environment variable that sets a key.
 fn variable_name(key: &str) -> String {
     format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
 }
 
-/// `BATON_SERVER_LISTEN` where `BATON_SERVER__LISTEN` was meant.
+/// The key probably meant by a misspelled variable (`BATON_SERVER_LISTEN` for `BATON_SERVER__LISTEN`).
 fn single_underscore(rest: &str, origin: Origin) -> Option<Problem> {
     let word = rest.to_lowercase();
     let key = keys::all()

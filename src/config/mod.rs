@@ -1,7 +1,7 @@
-//! The config: raw text to checked values, every problem reported at once.
+//! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file holds the checked config. `raw` reads text and environment, `value` checks one value, `keys` is the
-//! table of what exists, `load` puts the layers together and `rules` asks what one key cannot answer.
+//! This file defines the checked config. `raw` reads text and environment, `value` checks single values, `keys` is the
+//! table of keys, `load` merges the layers, and `rules` checks what involves several keys.
 
 mod keys;
 mod load;
@@ -31,15 +31,15 @@ pub struct Config {
     pub server: Server,
     /// The admin listener.
     pub admin: Admin,
-    /// Where state lives.
+    /// Directory of the store, the journal and the seal key.
     pub state_dir: PathBuf,
-    /// Which store.
+    /// Kind of the store.
     pub store: StoreKind,
     /// Providers by name; `anthropic`, `openai` and `gemini` always exist.
     pub upstreams: BTreeMap<String, Upstream>,
-    /// The proxy's own clients; none: everybody is `local`.
+    /// The proxy's own clients. If empty, every request is `local`.
     pub clients: Vec<Client>,
-    /// How handoffs behave.
+    /// Handoff settings.
     pub handoff: HandoffPolicy,
     /// Logging.
     pub log: Log,
@@ -47,57 +47,57 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// The journal.
     pub journal: Journal,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
 }
 
 /// The data listener.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// Address; port 0 picks a free one.
+    /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Host names, besides its own, under which the listener may be asked; lower case, without port.
+    /// Additional host names accepted in `Host`; lower case, without port.
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
     pub origins: Vec<String>,
-    /// Certificate chain and key in PEM; absent: plain HTTP.
+    /// Files of the certificate chain and the key (PEM); `None` for plain HTTP.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// How long open streams may go on after a stop signal.
+    /// How long open streams may continue after a stop signal.
     pub drain: Duration,
 }
 
 /// The admin listener.
 #[derive(Debug, Clone)]
 pub struct Admin {
-    /// Address; port 0 picks a free one.
+    /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Bearer token; required where the address is not loopback.
+    /// Bearer token; required unless the address is loopback.
     pub token: Option<Secret>,
 }
 
 /// The store to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
-    /// Lost at exit.
+    /// In memory, lost at exit.
     Memory,
-    /// One file in the state directory.
+    /// One SQLite file in the state directory.
     Sqlite,
 }
 
 /// A provider.
 #[derive(Debug, Clone)]
 pub struct Upstream {
-    /// Scheme, host, and a path prefix if any; no trailing slash.
+    /// Scheme, host and an optional path prefix; no trailing slash.
     pub base_url: String,
-    /// Its wire, where the path of a request does not tell.
+    /// Its wire, where a request's path does not determine it.
     pub wire: Option<WireId>,
     /// Headers set on every request to it.
     pub headers: Vec<(String, Secret)>,
-    /// A key of the proxy's own, set in the header its wire uses.
+    /// The proxy's own API key, sent in the header that its wire uses.
     pub api_key: Option<Secret>,
-    /// Time to connect.
+    /// Connect timeout.
     pub connect: Duration,
-    /// Longest silence between bytes of a response.
+    /// Idle timeout: maximum time between two reads of a response.
     pub idle: Duration,
 }
 
@@ -110,35 +110,35 @@ pub struct Client {
     pub key: Secret,
 }
 
-/// How handoffs behave; each key is described in `config/baton.toml`.
+/// Handoff settings; `config/baton.toml` describes each key.
 #[derive(Debug, Clone)]
 pub struct HandoffPolicy {
-    /// Whether the next leg runs in the same response.
+    /// Whether the next leg continues the same response.
     pub mode: Mode,
     /// Whether the tool is offered.
     pub inject: Inject,
-    /// What stands in the agent's transcript.
+    /// What is written into the agent's transcript.
     pub transcript: Transcript,
-    /// Whether the harness's preamble survives a cut.
+    /// Whether the harness's preamble is kept at a cut.
     pub preamble: Preamble,
-    /// Opening tags by which a preamble is recognised.
+    /// Opening tags that identify a preamble.
     pub preamble_tags: Vec<String>,
-    /// The tool's description, where the built-in one is not wanted.
+    /// Replaces the built-in description of the tool.
     pub description: Option<String>,
-    /// Most legs for one agent request.
+    /// Maximum number of legs for one agent request.
     pub max_chain: u32,
-    /// Key of the seals, where replicas share one; absent: made at first start, in the state directory.
+    /// The seal key shared by replicas; `None`: generated at first start in the state directory.
     pub seal_key: Option<Secret>,
-    /// Silence after which a keep-alive is sent.
+    /// Time without output after which a keep-alive is sent.
     pub keepalive: Duration,
-    /// How often the next leg is tried again.
+    /// Maximum retries of a later leg.
     pub retries: u32,
 }
 
 /// `handoff.mode`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The next leg's response continues the same response.
+    /// The next leg's answer continues the same response.
     Continue,
     /// The response ends after the sentinel.
     Stop,
@@ -147,27 +147,27 @@ pub enum Mode {
 /// `handoff.inject`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inject {
-    /// Agent loops get the tool.
+    /// Requests of agent loops get the tool.
     Auto,
-    /// Nobody does.
+    /// No request gets it.
     Never,
 }
 
 /// `handoff.transcript`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transcript {
-    /// Opening line, prompt, closing line with the seal.
+    /// Opening line, prompt, and closing line with the seal.
     Full,
-    /// The opening line alone.
+    /// The opening line and the line for people.
     Sentinel,
 }
 
 /// `handoff.preamble`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preamble {
-    /// Carried over in front of the prompt.
+    /// Kept in front of the prompt.
     Keep,
-    /// Cut with the rest.
+    /// Removed like the rest.
     Drop,
 }
 
@@ -176,67 +176,66 @@ pub enum Preamble {
 pub struct Log {
     /// A `tracing` filter: `info`, `baton=debug`, ….
     pub level: String,
-    /// Text or JSON lines.
+    /// Whether lines are JSON.
     pub json: bool,
-    /// Rewritten requests in the log, too.
+    /// Whether rewritten requests are logged.
     pub requests: bool,
 }
 
 /// Traces.
 #[derive(Debug, Clone)]
 pub struct Telemetry {
-    /// Base URL of an OTLP/HTTP collector; absent: no traces.
+    /// Base URL of an OTLP/HTTP collector; `None`: no traces.
     pub otlp_endpoint: Option<String>,
 }
 
-/// The journal; each key is described in `config/baton.toml`.
+/// Journal settings; `config/baton.toml` describes each key.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    /// Whether anything is copied and written.
+    /// Whether the journal is kept.
     pub enabled: bool,
-    /// Most bytes of the file.
+    /// Maximum bytes of the file and its write-ahead log.
     pub max_bytes: u64,
     /// How long an exchange is kept.
     pub max_age: Duration,
-    /// Regular expressions of texts that are never written down.
+    /// Regular expressions of texts to be redacted.
     pub redact: Vec<String>,
-    /// The proxy's own keys, tokens and header values, from the rest of the config: never written down either.
+    /// The proxy's own keys, tokens and header values from the rest of the config, also redacted.
     pub secrets: Vec<Secret>,
-    /// Bytes that may wait to be written.
+    /// Maximum bytes waiting to be written.
     pub queue_bytes: usize,
-    /// Bytes kept of one answer.
+    /// Maximum bytes kept of one answer.
     pub response_bytes: usize,
 }
 
-/// Bounds, each with its reason in `config/baton.toml`.
+/// Limits; `config/baton.toml` gives the reason of each.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Decompressed request body.
+    /// Maximum bytes of a decompressed request body.
     pub body_bytes: usize,
-    /// All request bodies under way together, decompressed and as they came, and the answers that are read whole.
+    /// Maximum bytes of all request bodies in memory (compressed and decompressed) and of answers that are buffered.
     pub bodies_bytes: usize,
-    /// Least bytes a second of a request body; 0: any at all.
+    /// Minimum bytes per second of a request body; 0: any progress at all.
     pub body_rate: usize,
-    /// Time for the head of a request, from its first byte.
+    /// Maximum time for a request's head, from its first byte.
     pub head_time: Duration,
-    /// Request and response header block.
+    /// Maximum bytes of a header block.
     pub header_bytes: usize,
-    /// One event of a stream.
+    /// Maximum bytes of one stream event.
     pub frame_bytes: usize,
-    /// Collected arguments of hidden calls.
+    /// Maximum bytes of a hidden call's arguments.
     pub held_bytes: usize,
-    /// Requests kept in memory while their answers stream.
+    /// Maximum bytes of request bodies kept in memory while responses stream; more are spilled to disk.
     pub shelf_bytes: usize,
-    /// Exchanges under way at once.
+    /// Maximum concurrent exchanges.
     pub exchanges: usize,
-    /// Connections of agents at once.
+    /// Maximum concurrent connections of agents.
     pub connections: usize,
-    /// Idle connections kept for each upstream. No key: as many as there are agents at work at once, usually, and fewer
-    /// where descriptors are few.
+    /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
     pub upstream_idle: usize,
 }
 
-/// Text that is never logged: its `Debug` and `Display` show dots.
+/// A secret text. `Debug` and `Display` print dots.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -246,7 +245,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The credential itself, for the one place that needs it.
+    /// The secret itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }

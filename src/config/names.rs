@@ -1,16 +1,16 @@
-//! Readers of names under which the data listener is asked: hosts, and origins of web pages.
+//! Readers for host names and web origins that the data listener accepts.
 
 use super::raw::{Given, Raw};
 use super::value::{Checked, collect, wrong};
 use crate::access::hosts::normal;
 
 impl Given {
-    /// Host names or addresses, as they are compared: lower case, without port.
+    /// Host names or addresses, normalised for comparison: lower case, without port.
     pub(super) fn hosts(&self) -> Checked<Vec<String>> {
         self.names(host)
     }
 
-    /// Origins of web pages, as browsers write them (RFC 6454, section 6.2), in lower case.
+    /// Web origins as browsers send them (RFC 6454, section 6.2), in lower case.
     pub(super) fn origins(&self) -> Checked<Vec<String>> {
         self.names(origin)
     }

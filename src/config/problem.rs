@@ -1,18 +1,18 @@
-//! What is wrong with a config, where, and how to mend it.
+//! Problems of a config: what is wrong, where, and how to fix it.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Where a value was written.
+/// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A file as a whole.
+    /// A whole file.
     File(String),
-    /// A place in a file; line and column count from 1, the column in characters.
+    /// A position in a file; line and column start at 1, the column counts characters.
     Place {
-        /// The file as it was named.
+        /// The file name as given.
         file: String,
         /// Line.
         line: usize,
@@ -36,21 +36,21 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The kind of a problem, for programs that read `check --json`.
+/// The kind of a problem, as `check --json` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
     /// The file cannot be read.
     Unreadable,
-    /// Not TOML, a duplicate key included.
+    /// Invalid TOML, duplicate keys included.
     Syntax,
-    /// A key or section that does not exist.
+    /// An unknown key or section.
     Unknown,
-    /// A value of the wrong type, or out of range, or otherwise not usable.
+    /// A value of the wrong type, out of range, or otherwise invalid.
     Value,
-    /// A key that is needed.
+    /// A required key is missing.
     Missing,
-    /// Values that do not go together.
+    /// Values that conflict.
     Conflict,
 }
 
@@ -61,11 +61,11 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// Where it is.
     pub origin: Origin,
-    /// The key it is about, `section.key`; empty where it is about none.
+    /// The key, as `section.key`; empty if it concerns none.
     pub key: String,
-    /// What is wrong. Never holds a secret.
+    /// What is wrong. Never contains a secret.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The candidate that was most likely meant, if any is close.
+/// The closest candidate, if one is close enough to have been meant.
 pub(super) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong: enough for a slip, too little to suggest something unrelated.
     let allowed = (word.chars().count() / 3).max(1);
@@ -96,11 +96,11 @@ pub(super) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
         .map(|(_, c)| c)
 }
 
-/// Turns byte offsets of a text into lines and columns.
+/// Maps byte offsets of a text to lines and columns.
 pub(super) struct Places<'a> {
     file: &'a str,
     text: &'a str,
-    /// Where each line but the first begins.
+    /// Offsets at which the lines after the first begin.
     lines: Vec<usize>,
 }
 

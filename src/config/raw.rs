@@ -1,4 +1,4 @@
-//! Raw config: TOML text, environment and flags to values with their places, nothing checked yet.
+//! The raw config: values from TOML, environment and flags with their origin, not checked yet.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,28 +8,28 @@ use toml::de::{DeTable, DeValue};
 
 use super::problem::{Origin, Places, Problem, ProblemKind};
 
-/// A value as it was written, and where.
+/// A raw value with its origin.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
     pub(super) raw: Raw,
     pub(super) origin: Origin,
 }
 
-/// A value as it was written.
+/// A raw value.
 #[derive(Debug, Clone)]
 pub(super) enum Raw {
-    /// Unquoted text from the environment or a flag: whatever its key wants it to be.
+    /// Unquoted text from the environment or a flag; its key decides the type.
     Word(String),
     Text(String),
     Number(String),
     Flag(bool),
     List(Vec<Given>),
     Table(Vec<Entry>),
-    /// A type that no key takes: dates and times.
+    /// A date or time, which no key accepts.
     Other(&'static str),
 }
 
-/// A key of a table with its value.
+/// A table's key with its value.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) key: String,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 }
 
 impl Raw {
-    /// The name of the type, for messages.
+    /// The type's name for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Word(_) | Self::Text(_) => "text",
@@ -51,7 +51,7 @@ impl Raw {
     }
 }
 
-/// Reads TOML. What can be read is returned in the order of the file, beside all problems of the rest.
+/// Parses TOML. Returns what can be read, in the order of the file, and all problems.
 pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<Entry> {
     let places = Places::new(file, text);
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -78,7 +78,7 @@ fn syntax(error: &toml::de::Error, text: &str, places: &Places<'_>) -> Problem {
     }
 }
 
-/// Reads one TOML value, as lists and tables are written in the environment.
+/// Parses one TOML value: lists and tables in environment variables.
 pub(super) fn read_value(text: &str, origin: &Origin) -> Result<Given, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
     let mut given = given(value, &Places::new("", text));
@@ -120,7 +120,7 @@ fn given(value: Spanned<DeValue<'_>>, places: &Places<'_>) -> Given {
     Given { raw, origin }
 }
 
-/// Gives a value and all that is in it one origin: that of the variable it was read from.
+/// Sets the origin of a value and everything in it to the variable it was read from.
 fn relocate(given: &mut Given, origin: &Origin) {
     given.origin = origin.clone();
     match &mut given.raw {
@@ -135,7 +135,7 @@ fn relocate(given: &mut Given, origin: &Origin) {
     }
 }
 
-/// Collects the variables that secrets are to be read from.
+/// Collects the variables that `{ env = "NAME" }` references.
 pub(super) fn named_variables(entries: &[Entry], named: &mut Vec<String>) {
     for entry in entries {
         match &entry.value.raw {
@@ -158,7 +158,7 @@ pub(super) fn named_variables(entries: &[Entry], named: &mut Vec<String>) {
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The environment of this process. Variables that are not UTF-8 are left out.
+    /// The process environment without variables that are not UTF-8.
     pub fn of_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

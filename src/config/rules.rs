@@ -1,4 +1,4 @@
-//! Rules that one key cannot answer alone: what must go together, and what must not.
+//! Rules that involve several keys: required combinations and conflicts.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::Upstream;
 use super::keys::Draft;
 use super::problem::{Origin, Problem, ProblemKind};
 
-/// Headers in which a credential of the proxy's own may stand.
+/// Headers that may contain a credential of the proxy.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
-/// Completes the config from the draft's loose parts and reports what does not go together.
+/// Completes the config from the draft and reports conflicts.
 pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, problems: &mut Vec<Problem>) {
     let mut rules = Rules { origins, problems };
     rules.tls(draft);
@@ -134,7 +134,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whoever reaches a listener may use it: one beyond this machine must ask who is there.
+    /// A listener that other machines can reach must authenticate its clients.
     fn exposure(&mut self, draft: &Draft) {
         let config = &draft.config;
         let keyed = config
@@ -171,7 +171,7 @@ impl Rules<'_> {
         }
     }
 
-    /// One body must fit into the memory of all, as it came and decompressed.
+    /// The limit of all bodies must hold one body, compressed and decompressed.
     fn limits(&mut self, draft: &Draft) {
         let (one, all) = (draft.config.limits.body_bytes, draft.config.limits.bodies_bytes);
         // What was given wrongly is reported already.

@@ -1,4 +1,4 @@
-//! Readers: one raw value to one checked value, or what is wrong with it.
+//! Readers: each converts one raw value to a checked one, or reports what is wrong with it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use super::Secret;
 use super::problem::{Origin, meant};
 use super::raw::{Environment, Given, Raw, read_value};
 
-/// What is wrong with a value, and how to mend it.
+/// What is wrong with a value, and how to fix it.
 #[derive(Debug)]
 pub(super) struct Complaint {
     pub(super) message: String,
     pub(super) help: String,
-    /// The place inside the value, where it is a list or a table.
+    /// The position inside a list or table.
     pub(super) at: Option<Origin>,
 }
 
-/// A reader's answer: the value, or all that is wrong with it.
+/// A reader's result: the value, or all complaints about it.
 pub(super) type Checked<T> = Result<T, Vec<Complaint>>;
 
 pub(super) fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
@@ -91,7 +91,7 @@ impl Given {
         }
     }
 
-    /// Digits: underscores, which TOML allows, are taken out.
+    /// Digits without the underscores that TOML allows.
     fn number(&self, help: &str) -> Checked<String> {
         match &self.raw {
             Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
@@ -99,7 +99,7 @@ impl Given {
         }
     }
 
-    /// One of a few words.
+    /// One of a fixed set of words.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Checked<T> {
         let text = self.text()?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
@@ -132,7 +132,7 @@ impl Given {
         Ok(address)
     }
 
-    /// An http or https URL without credentials, query and fragment; a trailing slash is taken off.
+    /// An http or https URL without credentials, query and fragment; a trailing slash is removed.
     pub(super) fn base_url(&self) -> Checked<String> {
         let help =
             "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
@@ -177,7 +177,7 @@ impl Given {
         Ok(Some(url.strip_suffix("/v1/traces").unwrap_or(&url).to_owned()))
     }
 
-    /// A path; `~/` is the home folder.
+    /// A path; `~/` expands to the home directory.
     pub(super) fn path(&self, env: &Environment) -> Checked<PathBuf> {
         let text = self.text()?;
         match (text.strip_prefix("~/"), env.get("HOME")) {
@@ -186,7 +186,7 @@ impl Given {
         }
     }
 
-    /// A path of a file that exists.
+    /// A path to an existing file.
     pub(super) fn file(&self, env: &Environment) -> Checked<PathBuf> {
         let path = self.path(env)?;
         if path.is_file() {
@@ -237,7 +237,7 @@ impl Given {
         Ok(Secret::new(text))
     }
 
-    /// A secret that can stand in a header.
+    /// A secret that is a valid header value.
     pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
         header_value(self.secret(env, 1)?)
     }
@@ -328,7 +328,7 @@ impl Given {
         }))
     }
 
-    /// The value with what an unquoted word holds read as TOML, for lists and tables.
+    /// The value, with unquoted text parsed as TOML: for lists and tables.
     pub(super) fn structured(&self) -> Checked<Given> {
         match &self.raw {
             Raw::Word(text) => read_value(text, &self.origin).or_else(|message| {
@@ -361,7 +361,7 @@ fn variable(name: &str, env: &Environment) -> Checked<String> {
     }
 }
 
-/// Headers that say where a message goes or ends: those are the proxy's business.
+/// Headers that control routing and framing, which the config must not set.
 const OWN_HEADERS: [&str; 8] = [
     "connection",
     "content-encoding",
@@ -397,7 +397,7 @@ fn header_value(value: Secret) -> Checked<Secret> {
     }
 }
 
-/// All values, or all complaints, each with its place.
+/// All values, or all complaints with their positions.
 pub(super) fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {
     let mut values = Vec::new();
     let mut complaints = Vec::new();

@@ -1,39 +1,39 @@
-//! `name = value` in all its spellings: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
+//! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
 use super::Found;
 use super::names::{Telling, telling};
 use super::values::{self, Spelled, is_secret};
 
-/// Bytes of a name, and of a value that are looked at to judge it. A find goes on to the value's end.
+/// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
 const NAME: usize = 64;
 const VALUE: usize = 512;
 
 /// Bytes between a name and its value.
 const BETWEEN: usize = 24;
 
-/// Texts of a list that are looked at.
+/// Maximum strings of a list that are examined.
 const LISTED: usize = 16;
 
-/// The names that were met.
+/// State of the scan over names.
 #[derive(Default)]
 pub(super) struct Names {
-    /// Where the last name ended: other keywords in it say the same.
+    /// End of the last name; further keywords inside it are skipped.
     name: usize,
     /// Where the last secret ended.
     behind: usize,
 }
 
-/// A value and how it stands there.
+/// A value and how it is written.
 struct Value {
     start: usize,
     end: usize,
     spelled: Spelled,
-    /// Whether it is one of a list.
+    /// Whether it is an element of a list.
     listed: bool,
 }
 
 impl Names {
-    /// At a part of a name.
+    /// Processes a keyword that is part of a name.
     pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Found>) {
         if at < self.name || at < self.behind {
             return;
@@ -78,7 +78,7 @@ impl Names {
         }
     }
 
-    /// A value behind the operator that ends at `from`.
+    /// Processes a value after an operator that ends at `from`.
     fn value(&mut self, text: &str, from: usize, telling: Telling, value: &Value, found: &mut Vec<Found>) {
         let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
@@ -109,7 +109,7 @@ impl Names {
         }
     }
 
-    /// A header with its value: the rest of the line, or of the literal that it stands in.
+    /// Processes a header; its value is the rest of the line, or of the string literal.
     fn header(&mut self, text: &str, from: usize, telling: Telling, found: &mut Vec<Found>) -> bool {
         let bytes = text.as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
@@ -160,7 +160,7 @@ fn kind(telling: Telling) -> &'static str {
     }
 }
 
-/// Whether a cookie's line has a value that may open something.
+/// Whether a cookie line has a value that may be a secret.
 fn pairs(line: &[u8]) -> Option<usize> {
     let pair = |part: &[u8]| {
         let at = memchr::memchr(b'=', part)?;
@@ -180,7 +180,7 @@ fn pairs(line: &[u8]) -> Option<usize> {
     line.split(|b| *b == b';').find_map(pair).map(|()| 0)
 }
 
-/// Whether anything that assigns stands behind a name. Most names are words of a text, and nothing more is asked of them.
+/// Whether an assignment operator follows a name. Most names are words of prose and are rejected here.
 fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let next = rest.iter().position(|b| !b"\\\"'`]) \t".contains(b));
@@ -194,7 +194,7 @@ fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
     }
 }
 
-/// Where what is assigned to a name begins.
+/// Start of the value assigned to a name.
 fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let mut at = 0;
@@ -244,7 +244,7 @@ fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<
     Some(end + to)
 }
 
-/// The value behind an operator, as far as it is looked at.
+/// The examined part of the value after an operator.
 fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
     let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
     let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
@@ -367,7 +367,7 @@ fn is_plain(bytes: &[u8], name: usize, from: usize, end: usize) -> bool {
     environment || option || begins && ends && bytes[from - 1] == b':'
 }
 
-/// The end of a value that was cut off to judge it.
+/// The end of a value that was truncated for examination.
 fn whole(bytes: &[u8], value: &Value) -> usize {
     if value.end < value.start + VALUE {
         return value.end;

@@ -1,4 +1,4 @@
-//! JSON and streams of JSON: each text by itself, by its member's name, and across the events of a stream.
+//! Redacts JSON and streams of JSON: each string on its own, by its member's name, and across events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use super::names::{self, Telling};
 use super::{Found, Redactor, mark, places, replaced, scan, values};
 use crate::text::{Span, json};
 
-/// How a letter is spelled where JSON is to hide it: only so can a keyword stand in a text and not in its bytes.
+/// Prefix of escaped ASCII letters: only these can hide a keyword from a search over the raw bytes.
 const SPELLED_OUT: &[u8] = br"\u00";
 
 /// A piece of JSON, or anything with JSON in it.
@@ -25,7 +25,7 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
         super::worked(inner.len());
         let telling = members.take(text, at, span, hidden);
         if members.is_key {
-            // A name is no secret; one that looks like one is a map's key.
+            // A name is not a secret, unless a secret is used as a map key.
             if let Some(edit) = searched(redactor, inner, all) {
                 edits.push((span, edit));
             }
@@ -45,7 +45,7 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     apply(text, edits)
 }
 
-/// The literal written anew, if something is found in it.
+/// The rewritten literal, if something was found in it.
 fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
     if !all && !scan::any(inner) {
         return None;
@@ -57,12 +57,12 @@ fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
     }
 }
 
-/// What a member's place says of its text.
+/// What a member's position says about its value.
 #[derive(Debug, Clone, Copy)]
 enum Said {
     /// By its name.
     Name(Telling),
-    /// One of an object called `headers`.
+    /// It is in an object named `headers`.
     Header,
 }
 
@@ -82,29 +82,30 @@ fn judged(value: &[u8], said: Said) -> bool {
     }
 }
 
-/// Goes along with the literals of a text and knows whose value each is.
+/// Follows the literals of a text and tracks the member that each belongs to.
 #[derive(Default)]
 struct Members {
     /// Whether the last literal was a name.
     is_key: bool,
     /// What the last name says.
     said: Option<Said>,
-    /// The last name is `value`, or like it.
+    /// Whether the last name is `value` or similar.
     is_value: bool,
-    /// The last name is `name`, or like it.
+    /// Whether the last name is `name` or similar.
     is_name: bool,
-    /// What `name` said in `{"name": …, "value": …}`.
+    /// What `name` says in `{"name": …, "value": …}`.
     named: Option<Said>,
-    /// Depth inside of an object called `headers`; 0 is outside.
+    /// Nesting depth inside an object named `headers`; 0: outside.
     depth: usize,
-    /// The last name was `headers`.
+    /// Whether the last name was `headers`.
     opens: bool,
-    /// Inside of a list of texts that are the last name's value.
+    /// Whether inside a list that is the last name's value.
     listed: bool,
 }
 
 impl Members {
-    /// The literal at `span`, behind the text from `at` on that is in no literal. What is said of it, if it is a value.
+    /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about the
+    /// literal if it is a value.
     fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Said> {
         for b in &text[at..span.start] {
             match b {
@@ -140,16 +141,16 @@ impl Members {
         said.or(value)
     }
 
-    /// The last name has its value.
+    /// Resets the state after a value.
     fn clear(&mut self) {
         (self.said, self.is_value, self.opens, self.listed) = (None, false, false, false);
     }
 
-    /// A number behind the name at `span`, if it is a password.
+    /// The number after the name at `span`, if it is a password.
     fn number(&self, text: &[u8], span: Span) -> Option<Span> {
         /// Shorter ones are counts.
         const LEAST: usize = 6;
-        /// Longer ones are not looked at.
+        /// Longer ones are not examined.
         const MOST: usize = 64;
         if !matches!(
             self.said,
@@ -175,7 +176,7 @@ impl Members {
         self.said = name.and_then(|name| {
             let header = self.depth > 0 && !names::is_plain_header(&name);
             let told = names::member(&name).map(|telling| match telling {
-                // Whatever it is, it goes to a server as a credential.
+                // It is sent to a server as a credential, whatever its form.
                 Telling::Authorization => Said::Header,
                 other => Said::Name(other),
             });
@@ -184,7 +185,7 @@ impl Members {
     }
 }
 
-/// A stream: texts under one key are searched as if they stood in one piece, then each by itself.
+/// Redacts a stream: the strings under one key are searched as one text, then each on its own.
 pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let whole = apply(text, across(text, |joined| redactor.find(joined)));
     match json(redactor, &whole) {
@@ -193,7 +194,7 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// The literals that must be written anew since something is found across them, in order.
+/// The rewritten literals of matches that span several literals, in order.
 fn across(text: &[u8], find: impl Fn(&str) -> Vec<Found>) -> Vec<(Span, String)> {
     let mut joined: HashMap<&[u8], Joined> = HashMap::new();
     let mut key = Span::default();
@@ -213,7 +214,7 @@ fn across(text: &[u8], find: impl Fn(&str) -> Vec<Found>) -> Vec<(Span, String)>
     edits
 }
 
-/// The texts under one key of a stream.
+/// The joined strings under one key of a stream.
 #[derive(Default)]
 struct Joined {
     text: String,
@@ -227,13 +228,13 @@ impl Joined {
         self.pieces.push((span, from..self.text.len()));
     }
 
-    /// The literals to write anew: the mark where a find begins, nothing where it goes on.
+    /// The rewritten literals: the mark where a match begins, nothing where it continues.
     fn edits(&self, found: &[Found]) -> Vec<(Span, String)> {
         let touched =
             |piece: &Range<usize>, f: &Found| f.range.start < piece.end && piece.start < f.range.end;
         let mut edits = Vec::new();
         for (span, piece) in &self.pieces {
-            // In order, so a search from the first that does not end before the piece.
+            // Sorted, so start at the first match that does not end before the piece.
             let first = found.partition_point(|f| f.range.end <= piece.start);
             let here: Vec<_> = found[first..].iter().take_while(|f| touched(piece, f)).collect();
             if here.is_empty() {
@@ -267,7 +268,7 @@ fn literals(text: &[u8]) -> impl Iterator<Item = (usize, Span)> {
                 from = end;
                 Some((before, Span::new(start, end)))
             }
-            // A body cut off inside a text: what is there is searched, too.
+            // A body truncated inside a string: search what is there.
             Err(_) => {
                 from = text.len() + 1;
                 (start + 1 < text.len()).then(|| (before, Span::new(start, text.len())))

@@ -1,17 +1,17 @@
-//! Takes credentials out of texts before they are written down, shown or passed on. Pure: text in, text out.
+//! Redacts credentials in texts before they are stored, shown or passed on. Pure: text in, text out.
 //!
 //! ```text
-//! text ─► keywords (one automaton, one pass) ─► scan: at each hit the rule, name or place that it stands for ─► finds
+//! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or place ─► matches
 //! ```
-//! What is looked for: the credential formats of `gitleaks.tsv` and `own.tsv`; values of assignments and JSON members with
-//! telling names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`places`); what the config names.
-//! Bodies are looked at text by text: each JSON string is unescaped, searched, and written anew only where something
-//! was found, so JSON stays JSON and everything else keeps its bytes. In streams the texts under one key are searched as one,
-//! since a provider cuts them anywhere.
+//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`; values of assignments and JSON members with telling
+//! names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`places`); and the config's own secrets.
+//! In JSON each string is unescaped, searched, and rewritten only where something was found, so JSON stays valid and
+//! everything else keeps its bytes. In streams the strings under one key are searched as one text, since providers split
+//! them anywhere.
 //!
-//! Every step is linear: the automaton reads a text once, and what is done at a hit looks at a bounded number of bytes or
-//! at bytes that no other hit looks at. A text without any hit costs one pass. Expressions are compiled when their keyword
-//! is first met.
+//! Everything runs in linear time: the automaton reads a text once, and each hit examines a bounded number of bytes, or
+//! bytes that no other hit examines. A text without hits costs one pass. Expressions are compiled when their keyword
+//! first occurs.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod assign;
@@ -36,19 +36,19 @@ use crate::text::json;
 /// Texts shorter than the shortest credential are not searched.
 const SHORTEST: usize = 8;
 
-/// A known secret shorter than this would be found in ordinary words.
+/// Minimum length of a known secret: shorter ones would match in ordinary words.
 const SHORTEST_KNOWN: usize = 6;
 
 /// Finds and replaces credentials.
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    /// The config's own expressions, which may begin with anything and be of any length.
+    /// The config's expressions, which are not anchored at keywords.
     custom: Vec<Regex>,
-    /// Secrets known by their value, in every spelling.
+    /// Secrets known by value, in all their encodings.
     known: Option<AhoCorasick>,
 }
 
-/// One find in a text.
+/// A match in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) range: Range<usize>,
@@ -56,14 +56,14 @@ pub(crate) struct Found {
 }
 
 impl Redactor {
-    /// The built-in rules and these expressions, which the config has checked; one that does not compile is left out.
+    /// A redactor with the built-in rules and these expressions. The config has validated them; invalid ones are ignored.
     pub fn new(custom: &[String]) -> Self {
-        // Made here, since whoever makes a redactor is not in a hurry.
+        // Built eagerly: the caller is not on the hot path.
         scan::prepare();
         Self::lazy(custom)
     }
 
-    /// The same; the search is made ready by the first text, which takes milliseconds.
+    /// The same, but the automaton is built for the first text, which then takes milliseconds.
     pub fn lazy(custom: &[String]) -> Self {
         Self {
             custom: custom
@@ -74,7 +74,7 @@ impl Redactor {
         }
     }
 
-    /// Also takes out these values wherever they stand: the proxy's own keys. Values under six bytes are left out.
+    /// Also redacts these values (the proxy's own keys) everywhere. Values shorter than six bytes are ignored.
     #[must_use]
     pub fn knowing<'a>(mut self, secrets: impl IntoIterator<Item = &'a str>) -> Self {
         let long = secrets.into_iter().filter(|s| s.len() >= SHORTEST_KNOWN);
@@ -95,12 +95,12 @@ impl Redactor {
         self
     }
 
-    /// A plain text.
+    /// Redacts plain text.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         replaced(text, &self.find(text))
     }
 
-    /// Anything that is neither JSON nor a stream.
+    /// Redacts bytes that are neither JSON nor a stream.
     pub fn raw<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         match String::from_utf8_lossy(text) {
             Cow::Borrowed(text) => match self.text(text) {
@@ -114,31 +114,31 @@ impl Redactor {
         }
     }
 
-    /// A piece of JSON, or anything with JSON in it.
+    /// Redacts JSON, a fragment of it, or anything containing JSON.
     pub fn json<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         documents::json(self, text)
     }
 
-    /// A stream of JSON events. Texts under one key are searched across the events.
+    /// Redacts a stream of JSON events. Strings under one key are searched across events.
     pub fn stream<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         documents::stream(self, text)
     }
 
-    /// A path, or a method and a path: also segments that are credentials are taken out.
+    /// Redacts a path, or a method and a path, including segments that look like credentials.
     pub fn path<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut found = self.known_in(text);
         segments(text, &mut found);
         replaced(text, &merged(found))
     }
 
-    /// The address of a request without its query: scheme and host are kept, the path loses its credentials.
+    /// Redacts the path of a URL without query; scheme and host stay.
     pub fn address(&self, url: &str) -> String {
         let host = url.find("://").map_or(0, |at| at + 3);
         let at = url[host..].find('/').map_or(url.len(), |at| host + at);
         [&url[..at], &*self.path(&url[at..])].concat()
     }
 
-    /// A header's value, or what stands in its place.
+    /// Redacts a header's value.
     pub fn header(&self, name: &str, value: &[u8]) -> String {
         match names::is_credential_header(name) {
             true => mark("credential"),
@@ -146,7 +146,7 @@ impl Redactor {
         }
     }
 
-    /// Finds in order, none overlapping another.
+    /// The matches in order, without overlaps.
     pub(crate) fn find(&self, text: &str) -> Vec<Found> {
         let mut found = self.known_in(text);
         if text.len() >= SHORTEST {
@@ -155,11 +155,11 @@ impl Redactor {
         merged(found)
     }
 
-    /// What the config names: the proxy's own keys and its expressions.
+    /// Matches of the proxy's own keys and of the config's expressions.
     fn known_in(&self, text: &str) -> Vec<Found> {
         let mut found = Vec::new();
         if let Some(known) = &self.known {
-            // Overlapping, since one may begin with another: what overlaps is taken out in one piece.
+            // Overlapping, since one key may be a prefix of another; overlaps are merged.
             found.extend(known.find_overlapping_iter(text).map(|hit| Found {
                 range: hit.range(),
                 kind: "own-key",
@@ -175,7 +175,7 @@ impl Redactor {
     }
 }
 
-/// As a URL spells it: all but its unreserved characters (RFC 3986, 2.3) as `%2F`, or `%2f`.
+/// Percent-encodes everything but unreserved characters (RFC 3986, section 2.3), with upper or lower case digits.
 fn in_url(text: &str, upper: bool) -> String {
     let spelled = text.bytes().map(|b| match (b, upper) {
         (b'-' | b'.' | b'_' | b'~', _) => char::from(b).to_string(),
@@ -186,9 +186,9 @@ fn in_url(text: &str, upper: bool) -> String {
     spelled.collect()
 }
 
-/// Appends a path's segments that are credentials, and the credentials that are known by their form.
+/// Appends the path segments that are credentials, and credentials of known formats.
 fn segments(path: &str, found: &mut Vec<Found>) {
-    /// The bytes of a segment that may be a credential. The usual path has none, and is not searched.
+    /// Minimum length of a segment that may be a credential. Usual paths have none and are not scanned.
     const LONG: usize = 16;
     const ENDS: [char; 5] = ['/', '?', '&', '=', ' '];
     let mut at = 0;
@@ -209,12 +209,12 @@ fn segments(path: &str, found: &mut Vec<Found>) {
     }
 }
 
-/// What stands where something was taken out.
+/// The replacement of a match.
 pub(crate) fn mark(kind: &str) -> String {
     format!("[redacted:{kind}]")
 }
 
-/// In order; what overlaps is one secret.
+/// Sorts the matches and merges overlapping ones.
 fn merged(mut found: Vec<Found>) -> Vec<Found> {
     found.retain(|f| !f.range.is_empty());
     found.sort_by_key(|f| (f.range.start, std::cmp::Reverse(f.range.end)));
@@ -245,7 +245,7 @@ fn replaced<'a>(text: &'a str, found: &[Found]) -> Cow<'a, str> {
     Cow::Owned(out)
 }
 
-/// Counts work in tests: bytes looked at beside the automaton's one pass.
+/// Counts the bytes examined besides the automaton's pass, in tests.
 #[inline]
 fn worked(_bytes: usize) {
     #[cfg(test)]

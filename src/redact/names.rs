@@ -1,25 +1,25 @@
-//! What a name says of its value. Counts, kinds and places of secrets are none: `max_tokens`, `key_id`, `token_url`.
+//! Classifies names by whether their values are secrets. `max_tokens`, `key_id` and `token_url` are not.
 
-/// What a name promises.
+/// What a name says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// A password, however simple.
+    /// A password, which may be simple.
     Password,
-    /// A secret, however simple.
+    /// A secret, which may be simple.
     Secret,
     /// A secret of several words.
     Phrase,
-    /// A token or a key with a purpose.
+    /// A token, or a key for a named purpose.
     Token,
-    /// A scheme and a credential.
+    /// An authentication scheme with a credential.
     Authorization,
-    /// Names and values.
+    /// Cookies: names and values.
     Cookie,
-    /// A key of any kind: mostly no secret.
+    /// An unspecific key, mostly not a secret.
     Key,
 }
 
-/// Words behind the telling one that do not change what it is.
+/// Words after the telling one that do not change its meaning.
 const QUALIFIERS: &[&str] = &[
     "value",
     "string",
@@ -111,7 +111,7 @@ const KEYS: &[&str] = &[
     "secure",
 ];
 
-/// Words that make a key something else.
+/// Words that make a key something other than a secret.
 const HARMLESS_KEYS: &[&str] = &[
     "cache",
     "public",
@@ -140,7 +140,7 @@ const HARMLESS_KEYS: &[&str] = &[
     "composite",
 ];
 
-/// Headers that are a credential as a whole.
+/// Headers whose whole value is a credential.
 const CREDENTIAL_HEADERS: &[&str] = &[
     "authorization",
     "proxy-authorization",
@@ -151,7 +151,7 @@ const CREDENTIAL_HEADERS: &[&str] = &[
     "set-cookie",
 ];
 
-/// Parts of names that headers with credentials have.
+/// Name parts of headers with credentials.
 const HEADER_PARTS: &[&str] = &[
     "auth",
     "token",
@@ -166,7 +166,7 @@ const HEADER_PARTS: &[&str] = &[
     "jwt",
 ];
 
-/// Names that sound like it and are counts and limits.
+/// Names that only look like it: counts and limits.
 const HARMLESS_HEADERS: &[&str] = &[
     "ratelimit",
     "rate-limit",
@@ -176,7 +176,7 @@ const HARMLESS_HEADERS: &[&str] = &[
     "tokens-",
 ];
 
-/// Headers in JSON that hold no credential.
+/// Headers in JSON without credentials.
 const PLAIN_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -233,12 +233,12 @@ pub(super) fn is_credential_header(name: &str) -> bool {
             && !HARMLESS_HEADERS.iter().any(|part| name.contains(part))
 }
 
-/// Whether a member of an object called `headers` may be shown.
+/// Whether a member of an object named `headers` is safe to show.
 pub(super) fn is_plain_header(name: &str) -> bool {
     PLAIN_HEADERS.contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// What a JSON member's name says.
+/// Classifies the name of a JSON member.
 pub(super) fn member(name: &str) -> Option<Telling> {
     let header_key = name.len() > 4 && name.to_ascii_lowercase().ends_with("-key");
     match telling(name) {
@@ -250,7 +250,7 @@ pub(super) fn member(name: &str) -> Option<Telling> {
     }
 }
 
-/// What a name says, in code, environments, files and documents.
+/// Classifies a name in code, environments, files and documents.
 pub(super) fn telling(name: &str) -> Option<Telling> {
     let mut words = words(name);
     while words.len() > 1
@@ -324,7 +324,7 @@ fn harmless_key(words: &[String]) -> bool {
     words.iter().any(|word| HARMLESS_KEYS.contains(&word.as_str()))
 }
 
-/// A name's words in lower case: `dbPassword`, `DB_PASSWORD`, `db-password`, `APIKey`.
+/// Splits a name into lower-case words: `dbPassword`, `DB_PASSWORD`, `db-password`, `APIKey`.
 fn words(name: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut word = String::new();

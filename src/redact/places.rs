@@ -1,5 +1,4 @@
-//! Credentials that are known by what stands around them: private keys, JWTs, passwords in URLs and commands, schemes of
-//! HTTP authentication.
+//! Credentials recognised by their context: private keys, JWTs, passwords in URLs and commands, HTTP authentication.
 
 use std::ops::Range;
 
@@ -9,19 +8,19 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use super::Found;
 use super::values::{self, is_template};
 
-/// Bytes around a keyword that a place looks at.
+/// Maximum bytes around a keyword that are examined.
 const NEAR: usize = 300;
 
 fn push(found: &mut Vec<Found>, range: Range<usize>, kind: &'static str) {
     found.push(Found { range, kind });
 }
 
-/// Private keys, from BEGIN to END. One without END goes as far as it looks like one.
+/// Private keys from BEGIN to END; one without END extends as far as it looks like a key.
 #[derive(Default)]
 pub(super) struct Pem {
-    /// Where an open one began, and where its text does.
+    /// Start of an open key and of its content.
     open: Option<(usize, usize)>,
-    /// What was looked at for keys without BEGIN.
+    /// End of the text already examined for keys without BEGIN.
     seen: usize,
 }
 
@@ -62,7 +61,7 @@ impl Pem {
                 self.open = Some(open);
                 self.leave(text, start, found);
             }
-            // The rest of one, read from the middle of a file.
+            // The rest of a key, from the middle of a file.
             None => {
                 let from = back(text.as_bytes(), self.seen.min(start), start);
                 push(found, from..last, "private-key");
@@ -71,7 +70,7 @@ impl Pem {
         self.seen = last;
     }
 
-    /// The one that is open has no END before `limit`.
+    /// Ends the open key, which has no END before `limit`.
     fn leave(&mut self, text: &str, limit: usize, found: &mut Vec<Found>) {
         if let Some((begin, body)) = self.open.take() {
             let end = forth(text.as_bytes(), body, limit.max(body));
@@ -94,7 +93,7 @@ fn closing(bytes: &[u8], at: usize) -> usize {
     at + block + blank + dashes.count()
 }
 
-/// Whether what stands between BEGIN and END may be a key: no quote, or nothing but base64 and what joins literals.
+/// Whether the text between BEGIN and END may be a key: no quote, or only base64 and what joins string literals.
 fn is_one(body: &[u8]) -> bool {
     super::worked(body.len());
     memchr::memchr(b'"', body).is_none()
@@ -167,7 +166,7 @@ pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<F
 pub(super) struct Jwt {
     /// The part that was measured last.
     part: Range<usize>,
-    /// What was looked at: no token begins before it.
+    /// End of the examined text: no token begins before it.
     behind: usize,
 }
 
@@ -203,7 +202,7 @@ impl Jwt {
         }
     }
 
-    /// Where the part that `at` is in ends; each byte is measured once, whoever asks.
+    /// End of the part at `at`; each byte is examined only once.
     fn part_end(&mut self, bytes: &[u8], at: usize) -> usize {
         if !self.part.contains(&at) {
             let part = bytes[at..]
@@ -272,7 +271,7 @@ pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Found
     }
 }
 
-/// A find that is longer than what was looked at goes to its end.
+/// Extends a match that is longer than the examined bytes to its end.
 fn longer(bytes: &[u8], at: usize) -> usize {
     let run = bytes[at..]
         .iter()

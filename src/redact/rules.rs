@@ -1,4 +1,4 @@
-//! The rules that are data: `gitleaks.tsv` and `own.tsv`.
+//! The credential formats of `gitleaks.tsv` and `own.tsv`.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -7,13 +7,13 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::values;
 
-/// In the order in which their names are preferred where two find the same.
+/// The rule files. Where two rules match the same text, the name of the first one is used.
 const FILES: [&str; 2] = [include_str!("own.tsv"), include_str!("gitleaks.tsv")];
 
-/// Bytes behind a keyword that a rule looks at. The longest bounded match of any but certificates in base64.
+/// Maximum bytes after a keyword that a rule examines: the longest bounded match except base64 certificates.
 const AHEAD: usize = 2048;
 
-/// The same for rules that begin before their keyword: these are searched for, so all of it is read at each hit.
+/// The same for rules that begin before their keyword. They are searched, not anchored, so each hit reads all of it.
 const AHEAD_OF_SEARCH: usize = 256;
 
 /// A credential's format.
@@ -21,9 +21,9 @@ const AHEAD_OF_SEARCH: usize = 256;
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) keywords: Vec<&'static str>,
-    /// Whether no letter, digit or underscore may stand before the keyword.
+    /// Whether the keyword must not follow a letter, digit or underscore.
     word: bool,
-    /// Bytes before the keyword that belong to the match.
+    /// Maximum bytes before the keyword that belong to the match.
     back: usize,
     entropy: f32,
     pattern: &'static str,
@@ -53,7 +53,7 @@ impl Rule {
         })
     }
 
-    /// The expression, compiled at first use; a test sees to it that each compiles.
+    /// The expression, compiled at first use; a test compiles all.
     pub(super) fn regex(&self) -> Option<&Regex> {
         let compile = || {
             let pattern = match self.back {
@@ -65,7 +65,7 @@ impl Rule {
         self.compiled.get_or_init(compile).as_ref()
     }
 
-    /// What the rule finds where its keyword stands: the secret, and where the match ends.
+    /// Matches at a keyword: the range of the secret, and the end of the match.
     pub(super) fn at(&self, text: &str, keyword: usize) -> Option<(Range<usize>, usize)> {
         let bytes = text.as_bytes();
         let before = keyword.checked_sub(1).map(|at| bytes[at]);
@@ -75,11 +75,11 @@ impl Rule {
         let from = keyword.saturating_sub(self.back);
         let ahead = if self.back == 0 { AHEAD } else { AHEAD_OF_SEARCH };
         let to = bytes.len().min(keyword + ahead);
-        // The most that the expression reads.
+        // All that the expression may read.
         super::worked(to - from);
         let groups = self.regex()?.captures(&bytes[from..to])?;
         let whole = groups.get(0)?;
-        // The secret is the longest part that the rule names, or all.
+        // The secret is the longest capture group, or the whole match.
         let parts = groups.iter().skip(1).flatten();
         let secret = parts.max_by_key(|part| part.len()).unwrap_or(whole);
         super::worked(whole.len());
@@ -92,7 +92,7 @@ impl Rule {
     }
 }
 
-/// Expressions work on bytes; a find never splits a character.
+/// Expressions work on bytes; a match never splits a character.
 fn floor(text: &str, mut at: usize) -> usize {
     while !text.is_char_boundary(at) {
         at -= 1;

@@ -1,4 +1,4 @@
-//! One pass over a text: an automaton of all keywords, and what is done at each hit.
+//! The scan: one pass with an automaton of all keywords, and an action at each hit.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -25,9 +25,9 @@ const NAMES: [&str; 13] = [
     "jwt",
 ];
 
-/// Places that are known by a text before or in them, and what looks at them.
+/// Keywords of places, with the place that each belongs to.
 const PLACES: [(&str, Place); 12] = [
-    // "-----BEGIN " in base64, as Kubernetes and CI have keys.
+    // "-----BEGIN " in base64: keys in Kubernetes and CI.
     ("LS0tLS1CRUdJTi", Place::Encoded),
     ("PRIVATE KEY", Place::Pem),
     ("eyJ", Place::Jwt),
@@ -62,7 +62,7 @@ enum Act {
 
 struct Keywords {
     automaton: Option<AhoCorasick>,
-    /// By pattern: what is done, and whether its case counts.
+    /// By pattern: the action, and the exact spelling if case matters.
     acts: Vec<(Act, Option<&'static str>)>,
     rules: Vec<Rule>,
 }
@@ -99,18 +99,18 @@ impl Keywords {
     }
 }
 
-/// Makes the automaton ready: some milliseconds, once in a process.
+/// Builds the automaton: some milliseconds, once per process.
 pub(super) fn prepare() {
     LazyLock::force(&KEYWORDS);
 }
 
-/// Whether there is any.
+/// Whether the text contains any keyword.
 pub(super) fn any(text: &[u8]) -> bool {
     let automaton = KEYWORDS.automaton.as_ref();
     automaton.is_none_or(|automaton| automaton.is_match(text))
 }
 
-/// Appends what is found, in no order.
+/// Appends the matches, unordered.
 pub(super) fn find(text: &str, found: &mut Vec<Found>) {
     let Some(automaton) = KEYWORDS.automaton.as_ref() else {
         return;
@@ -136,12 +136,12 @@ pub(super) fn find(text: &str, found: &mut Vec<Found>) {
 struct Scan<'a> {
     text: &'a str,
     found: &'a mut Vec<Found>,
-    /// Where a rule's last match ended: hits in it are part of it.
+    /// End of each rule's last match; hits inside it are skipped.
     behind: HashMap<u16, usize>,
     names: assign::Names,
     pem: places::Pem,
     jwt: places::Jwt,
-    /// Where the last key in base64 ended.
+    /// End of the last base64-encoded key.
     encoded: usize,
 }
 

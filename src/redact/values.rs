@@ -1,8 +1,8 @@
-//! Whether a value may be a secret, or is a word, a name, a type, a template or a piece of code.
+//! Classifies values: a possible secret, or a word, a name, a type, a template or code.
 
 use super::names::Telling;
 
-/// Words that stand where a password would in code, forms and documents.
+/// Placeholder words for passwords in code, forms and documents.
 const WORDS: &[&str] = &[
     "string",
     "str",
@@ -65,7 +65,7 @@ const WORDS: &[&str] = &[
     "always",
 ];
 
-/// Parts of what stands for a secret in documents.
+/// Parts of placeholders for secrets in documents.
 const STANDINS: &[&str] = &[
     "your",
     "placeholder",
@@ -80,7 +80,7 @@ const STANDINS: &[&str] = &[
     "changeme-",
 ];
 
-/// Bits a character, by how often each byte comes.
+/// Shannon entropy in bits per byte.
 pub(super) fn entropy(value: &[u8]) -> f32 {
     let mut counts = [0_u32; 256];
     for b in value {
@@ -96,7 +96,7 @@ pub(super) fn entropy(value: &[u8]) -> f32 {
     bits.sum()
 }
 
-/// What is filled in later, or was taken out already.
+/// Whether a value is a template to be filled in, or already redacted.
 pub(super) fn is_template(value: &[u8]) -> bool {
     let first = value.first().copied().unwrap_or(b'$');
     let same = value.iter().all(|b| *b == first);
@@ -117,7 +117,7 @@ pub(super) fn is_template(value: &[u8]) -> bool {
         || memchr::memmem::find(value, b"{{").is_some()
 }
 
-/// Begins with a bracket that is closed.
+/// Whether a value begins with a bracket that is closed.
 fn is_bracketed(value: &[u8]) -> bool {
     let close = match value.first() {
         Some(b'<') => b'>',
@@ -143,7 +143,7 @@ fn has(value: &[u8], kind: fn(&u8) -> bool) -> bool {
     value.iter().any(kind)
 }
 
-/// Words, joined: `access-token`, `config.auth.token`, `tokenV2`, `step_12`.
+/// Whether a value is an identifier: `access-token`, `config.auth.token`, `tokenV2`, `step_12`.
 fn is_identifier(value: &[u8]) -> bool {
     let parts = value.split(|b| matches!(b, b'_' | b'-' | b'.' | b':' | b'/' | b'@'));
     let mut all = 0;
@@ -163,7 +163,7 @@ fn is_identifier(value: &[u8]) -> bool {
     all > 0
 }
 
-/// Letters as words have them: vowels among them, and capitals at the start of words alone.
+/// Whether letters look like words: with vowels, and capitals only at the start of words.
 fn is_word(letters: &[u8]) -> bool {
     let vowels = letters.iter().filter(|b| b"aeiouyAEIOUY".contains(b)).count();
     let turns = letters
@@ -192,7 +192,7 @@ fn is_place(value: &[u8]) -> bool {
         || memchr::memmem::find(value, b"://").is_some()
 }
 
-/// Whether a text looks like a token by itself, wherever it stands behind something telling.
+/// Whether a text looks like a token on its own.
 pub(super) fn is_token(value: &[u8]) -> bool {
     let printable = value
         .iter()
@@ -218,16 +218,16 @@ pub(super) fn is_token(value: &[u8]) -> bool {
     }
 }
 
-/// A value that is not quoted may be an expression; `next` is the byte behind it.
+/// How a value is written. An unquoted one may be an expression; `next` is the byte after it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelled {
     pub(super) quoted: bool,
-    /// `NAME=value` of an environment, or `name: value` on a line of its own: not code.
+    /// `NAME=value` of an environment, or `name: value` on its own line: not code.
     pub(super) plain: bool,
     pub(super) next: Option<u8>,
 }
 
-/// Whether the value of a name that tells so is a secret.
+/// Whether the value of a telling name is a secret.
 pub(super) fn is_secret(value: &[u8], telling: Telling, spelled: Spelled) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
@@ -273,9 +273,9 @@ fn is_password(value: &[u8], spelled: Spelled) -> bool {
     }
 }
 
-/// Words that open something, and no sentence about them.
+/// Whether words are a passphrase and not a sentence.
 pub(super) fn is_phrase(value: &[u8]) -> bool {
-    /// Words of the shortest.
+    /// Minimum number of words.
     const LEAST: usize = 3;
     let words = || {
         value
@@ -289,7 +289,7 @@ pub(super) fn is_phrase(value: &[u8]) -> bool {
     words().count() >= LEAST && words().all(word) && !says_what(&lower(value)) && !is_standin(value)
 }
 
-/// Whether a text names what would stand there.
+/// Whether a text only describes a secret.
 fn says_what(lower: &str) -> bool {
     let names = [
         "pass",
@@ -303,7 +303,7 @@ fn says_what(lower: &str) -> bool {
     names.iter().any(|word| lower.contains(word))
 }
 
-/// Behind a name that says no more than that it is a key.
+/// Whether the value of an unspecific key is a secret.
 fn is_key(value: &[u8]) -> bool {
     value.len() >= 20
         && !is_uuid(value)
@@ -313,7 +313,7 @@ fn is_key(value: &[u8]) -> bool {
         && !value.contains(&b':')
 }
 
-/// Whether a JSON member's string is a secret: what stands there is a value, never code.
+/// Whether a JSON member's string is a secret. It is a value, never code.
 pub(super) fn is_secret_member(value: &[u8], telling: Telling) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
@@ -355,9 +355,9 @@ pub(super) fn schemed(value: &[u8]) -> Option<usize> {
     SCHEMES.into_iter().find(begins).map(|scheme| scheme.len())
 }
 
-/// Whether a path's segment is a credential: long, and no word, version, model or id of a kind that providers give.
+/// Whether a path segment is a credential: long, and not a word, a version, a model, or a provider's id.
 pub(super) fn is_credential_segment(value: &str) -> bool {
-    /// Ids that are found in paths of providers' APIs; they tell what was asked, and open nothing.
+    /// Prefixes of ids in providers' paths, which are not secret.
     const IDS: &[&str] = &[
         "resp_",
         "msg_",

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::{RawResponse, memory, sqlite, temp};
-use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
-use crate::matrix::variants::{self, Answer, Variant};
+use crate::harness::{Heard, memory, sqlite, temp};
+use crate::matrix::sides::{self, Said, Side};
+use crate::matrix::stage::{PROMPT, Stage, fresh, handoff};
 
 /// Requests of real agents, and what goes upstream.
 #[test]
@@ -93,7 +93,7 @@ const RESULT: usize = 2;
 type Section<'a> = (usize, &'a str);
 
 /// The request for a summary of these messages.
-fn request(variant: &Variant, agent: Agent, sections: &[Section<'_>]) -> Value {
+fn request(side: &Side, agent: Agent, sections: &[Section<'_>]) -> Value {
     let lines: Vec<String> = sections
         .iter()
         .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
@@ -103,7 +103,7 @@ fn request(variant: &Variant, agent: Agent, sections: &[Section<'_>]) -> Value {
         Some(asks) => (format!("{}{flat}", agent.system), asks.to_owned()),
         None => (agent.system.to_owned(), flat),
     };
-    let mut body = (variant.body)(&[(variant.message)("user", &user)], true);
+    let mut body = (side.body)(&[(side.message)("user", &user)], true);
     body.as_object_mut().unwrap().remove("tools");
     set(&mut body, "You are an agent.", &system);
     body
@@ -119,23 +119,23 @@ fn set(value: &mut Value, old: &str, new: &str) {
     }
 }
 
-struct HandedOver {
-    fixture: Fixture,
+struct Talk {
+    stage: Stage,
     /// What the model said when it handed over.
-    answer: Answer,
+    said: Said,
 }
 
-impl HandedOver {
+impl Talk {
     /// A conversation with one handoff, and one turn behind it.
-    async fn new(variant: Variant, session: Option<&'static str>) -> Self {
-        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
-        Self::on(fixture, session).await
+    async fn new(side: Side, session: Option<&'static str>) -> Self {
+        let stage = Stage::with(side, [handoff(), fresh()], memory(), |_| {}).await;
+        Self::on(stage, session).await
     }
 
-    async fn on(mut fixture: Fixture, session: Option<&'static str>) -> Self {
-        fixture.variant.headers = named(&fixture.variant, session);
-        let answer = fixture.ask(&fixture.history(), true).await;
-        Self { fixture, answer }
+    async fn on(mut stage: Stage, session: Option<&'static str>) -> Self {
+        stage.side.headers = named(&stage.side, session);
+        let said = stage.ask(&stage.history(), true).await;
+        Self { stage, said }
     }
 
     /// Its messages, flattened.
@@ -144,31 +144,31 @@ impl HandedOver {
             (USER, "Mend the importer."),
             (MODEL, "Looking."),
             (USER, "Go on."),
-            (MODEL, &self.answer.text),
+            (MODEL, &self.said.text),
         ]
     }
 
-    async fn send(&self, body: Value) -> RawResponse {
-        self.fixture.push(Reply::text("A summary."));
-        let path = (self.fixture.variant.path)(true);
-        let response = self
-            .fixture
+    async fn send(&self, body: Value) -> Heard {
+        self.stage.push(Reply::text("A summary."));
+        let path = (self.stage.side.path)(true);
+        let heard = self
+            .stage
             .baton
-            .post(path, self.fixture.variant.headers, body.to_string().into())
+            .post(path, self.stage.side.headers, body.to_string().into())
             .await;
-        assert_eq!(response.status, 200, "{}", response.text());
-        response
+        assert_eq!(heard.status, 200, "{}", heard.text());
+        heard
     }
 
     /// Asks for a summary: whether it was cut, and what the model saw of the transcript.
     async fn summary(&self, agent: Agent, sections: &[Section<'_>]) -> (bool, String) {
-        let body = request(&self.fixture.variant, agent, sections);
-        let response = self.send(body).await;
-        let raw = self.fixture.provider.generations().last().unwrap().raw.clone();
+        let body = request(&self.stage.side, agent, sections);
+        let heard = self.send(body).await;
+        let raw = self.stage.provider.generations().last().unwrap().raw.clone();
         let sent: Value = serde_json::from_slice(&raw).unwrap();
         let mut found = String::new();
         holding(&sent, agent.behind, &mut found);
-        (response.header("x-baton-handoff").is_some(), found)
+        (heard.header("x-baton-handoff").is_some(), found)
     }
 }
 
@@ -182,8 +182,8 @@ fn holding(value: &Value, part: &str, found: &mut String) {
     }
 }
 
-fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'static str, &'static str)] {
-    let own = variant
+fn named(side: &Side, session: Option<&'static str>) -> &'static [(&'static str, &'static str)] {
+    let own = side
         .headers
         .iter()
         .copied()
@@ -211,40 +211,40 @@ fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
 /// The agents, with the session that they name: pi names none when it asks for a summary.
 const AGENTS: [(Agent, Option<&str>); 3] = [(PI, None), (OPENCODE, Some("one")), (GOOSE, Some("one"))];
 
-async fn own_sentinel_cuts(variant: Variant) {
+async fn own_sentinel_cuts(side: Side) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        let mut sections = conversation.sections();
+        let talk = Talk::new(side, session).await;
+        let mut sections = talk.sections();
         sections.extend([(RESULT, "fn main() {}"), (USER, "More.")]);
-        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        let (pinned, seen) = talk.summary(agent, &sections).await;
         let rest = [(MODEL, "Fresh."), (RESULT, "fn main() {}"), (USER, "More.")];
         assert_eq!((pinned, seen), (true, cut(agent, &rest)));
         // The earlier part alone, with nothing behind the sentinel.
-        let end = conversation.answer.text.rfind("Fresh.").unwrap();
+        let end = talk.said.text.rfind("Fresh.").unwrap();
         let earlier = [
-            &conversation.sections()[..3],
-            &[(MODEL, conversation.answer.text[..end].trim_end())],
+            &talk.sections()[..3],
+            &[(MODEL, talk.said.text[..end].trim_end())],
         ]
         .concat();
-        let (pinned, seen) = conversation.summary(agent, &earlier).await;
+        let (pinned, seen) = talk.summary(agent, &earlier).await;
         assert_eq!((pinned, seen), (true, cut(agent, &[])));
-        conversation.fixture.assert_clean();
+        talk.stage.at_peace();
     }
 }
 
 /// A handoff of another conversation, read from a file or pasted, whole or with its labels.
-async fn foreign_sentinel_does_not(variant: Variant) {
+async fn foreign_sentinel_does_not(side: Side) {
     for (agent, session) in AGENTS {
-        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
-        let mut other = HandedOver::on(fixture, session.map(|_| "other")).await;
-        other.fixture.variant.headers = named(&variant, session);
+        let stage = Stage::with(side, [handoff(), fresh()], memory(), |_| {}).await;
+        let mut other = Talk::on(stage, session.map(|_| "other")).await;
+        other.stage.side.headers = named(&side, session);
         let quoted: Vec<String> = other
             .sections()
             .iter()
             .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
             .collect();
         let labelled = quoted.join(agent.gap);
-        for quote in [&other.answer.text, &labelled] {
+        for quote in [&other.said.text, &labelled] {
             for who in [USER, RESULT] {
                 let text = format!("What I found:{}{quote}", agent.gap);
                 let sections = [
@@ -261,26 +261,23 @@ async fn foreign_sentinel_does_not(variant: Variant) {
 }
 
 /// The conversation's own earlier handoff, quoted behind a later one.
-async fn quoted_sentinel_does_not(variant: Variant) {
+async fn quoted_sentinel_does_not(side: Side) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        conversation
-            .fixture
+        let talk = Talk::new(side, session).await;
+        talk.stage
             .push(Reply::text("Done, too.").call("session_handoff", json!({"prompt": "The second."})));
-        conversation.fixture.push(Reply::text("Second."));
-        let next = conversation
-            .fixture
-            .then(&conversation.fixture.history(), &conversation.answer, "More.");
-        let second = conversation.fixture.ask(&next, true).await;
-        let quote = format!("My log:\n{}{}", agent.labels[MODEL], conversation.answer.text);
-        let mut sections = conversation.sections();
+        talk.stage.push(Reply::text("Second."));
+        let next = talk.stage.then(&talk.stage.history(), &talk.said, "More.");
+        let second = talk.stage.ask(&next, true).await;
+        let quote = format!("My log:\n{}{}", agent.labels[MODEL], talk.said.text);
+        let mut sections = talk.sections();
         sections.extend([
             (USER, "More."),
             (MODEL, &*second.text),
             (RESULT, &*quote),
             (USER, "So?"),
         ]);
-        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        let (pinned, seen) = talk.summary(agent, &sections).await;
         assert!(pinned, "{seen}");
         let rest = [(MODEL, "Second."), (RESULT, &*quote), (USER, "So?")];
         assert_eq!(seen, cut(agent, &rest).replacen(PROMPT, "The second.", 1));
@@ -288,19 +285,19 @@ async fn quoted_sentinel_does_not(variant: Variant) {
 }
 
 /// A closing line counts in the sentinel's own message, and only with a seal: the short sentinel has none.
-async fn other_closing_lines_close_nothing(variant: Variant) {
+async fn other_closing_lines_close_nothing(side: Side) {
     for (agent, session) in AGENTS {
         for transcript in [Transcript::Full, Transcript::Sentinel] {
             let change = |config: &mut Config| config.handoff.transcript = transcript;
-            let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), change).await;
-            let conversation = HandedOver::on(fixture, session).await;
+            let stage = Stage::with(side, [handoff(), fresh()], memory(), change).await;
+            let talk = Talk::on(stage, session).await;
             let closing = "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]";
             let log = format!("The log:\n{closing}\nThat was it.");
-            let answer = format!(
+            let said = format!(
                 "{} It ends with [[/handoff-resume:SEAL]], mostly.",
-                conversation.answer.text
+                talk.said.text
             );
-            let mut sections = conversation.sections();
+            let mut sections = talk.sections();
             sections.pop();
             let behind = [
                 (USER, "More."),
@@ -308,9 +305,9 @@ async fn other_closing_lines_close_nothing(variant: Variant) {
                 (RESULT, &*log),
                 (USER, "So?"),
             ];
-            sections.push((MODEL, &*answer));
+            sections.push((MODEL, &*said));
             sections.extend(behind);
-            let (pinned, seen) = conversation.summary(agent, &sections).await;
+            let (pinned, seen) = talk.summary(agent, &sections).await;
             let fresh = "Fresh. It ends with [[/handoff-resume:SEAL]], mostly.";
             let rest = [&[(MODEL, fresh)], &behind[..]].concat();
             assert_eq!((pinned, seen), (true, cut(agent, &rest)));
@@ -319,39 +316,39 @@ async fn other_closing_lines_close_nothing(variant: Variant) {
 }
 
 /// A carry-over prompt may hold what looks like a message's beginning.
-async fn a_prompt_with_labels_goes_whole(variant: Variant) {
+async fn a_prompt_with_labels_goes_whole(side: Side) {
     for (agent, session) in AGENTS {
         let prompt = format!("Goal: this.{}{}no.\nNext: that.", agent.gap, agent.labels[USER]);
         let reply = Reply::text("Done.").call("session_handoff", json!({"prompt": prompt}));
-        let fixture = Fixture::with(variant, [reply, fresh()], memory(), |_| {}).await;
-        let conversation = HandedOver::on(fixture, session).await;
-        let mut sections = conversation.sections();
+        let stage = Stage::with(side, [reply, fresh()], memory(), |_| {}).await;
+        let talk = Talk::on(stage, session).await;
+        let mut sections = talk.sections();
         sections.push((USER, "More."));
-        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        let (pinned, seen) = talk.summary(agent, &sections).await;
         let whole = cut(agent, &[(MODEL, "Fresh."), (USER, "More.")]);
         assert_eq!((pinned, seen), (true, whole.replacen(PROMPT, &prompt, 1)));
     }
 }
 
 /// The agent compacted before: its text begins in the middle of the conversation.
-async fn later_part_is_cut(variant: Variant) {
-    let conversation = HandedOver::new(variant, None).await;
-    let (pinned, _) = conversation.summary(PI, &conversation.sections()[1..]).await;
+async fn later_part_is_cut(side: Side) {
+    let talk = Talk::new(side, None).await;
+    let (pinned, _) = talk.summary(PI, &talk.sections()[1..]).await;
     assert!(pinned);
-    let (pinned, _) = conversation.summary(PI, &conversation.sections()[2..]).await;
+    let (pinned, _) = talk.summary(PI, &talk.sections()[2..]).await;
     assert!(pinned);
-    let strange = [&[(USER, "Never said.")], &conversation.sections()[1..]].concat();
-    let (pinned, _) = conversation.summary(PI, &strange).await;
+    let strange = [&[(USER, "Never said.")], &talk.sections()[1..]].concat();
+    let (pinned, _) = talk.summary(PI, &strange).await;
     assert!(!pinned, "something else stands before it");
 }
 
 /// The same text in a request that is no summary.
-async fn ordinary_text_is_not_cut(variant: Variant) {
-    let conversation = HandedOver::new(variant, Some("one")).await;
+async fn ordinary_text_is_not_cut(side: Side) {
+    let talk = Talk::new(side, Some("one")).await;
     for agent in [PI, OPENCODE, GOOSE] {
-        let summary = request(&variant, agent, &conversation.sections());
+        let summary = request(&side, agent, &talk.sections());
         let mut tooled = summary.clone();
-        tooled["tools"] = (variant.body)(&[], true)["tools"].clone();
+        tooled["tools"] = (side.body)(&[], true)["tools"].clone();
         let mut unmarked = summary;
         set(&mut unmarked, agent.system, "You are an agent.");
         let bodies = if agent.asks.is_none() {
@@ -360,34 +357,34 @@ async fn ordinary_text_is_not_cut(variant: Variant) {
             vec![tooled]
         };
         for body in bodies {
-            let response = conversation.send(body).await;
-            assert_eq!(response.header("x-baton-handoff"), None);
+            let heard = talk.send(body).await;
+            assert_eq!(heard.header("x-baton-handoff"), None);
         }
     }
 }
 
 /// The store proves it, also after a restart.
-async fn restart_keeps_the_proof(variant: Variant) {
+async fn restart_keeps_the_proof(side: Side) {
     let dir = temp();
-    let fixture = Fixture::with(variant, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;
-    let mut conversation = HandedOver::on(fixture, None).await;
-    conversation.fixture.restart(sqlite(dir.path()));
-    let (pinned, seen) = conversation.summary(PI, &conversation.sections()).await;
+    let stage = Stage::with(side, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;
+    let mut talk = Talk::on(stage, None).await;
+    talk.stage.restart(sqlite(dir.path()));
+    let (pinned, seen) = talk.summary(PI, &talk.sections()).await;
     assert_eq!((pinned, seen), (true, cut(PI, &[(MODEL, "Fresh.")])));
 }
 
 macro_rules! wires {
-    ($($wire:ident = $variant:ident;)*) => {
+    ($($wire:ident = $side:ident;)*) => {
         $(mod $wire {
-            wires!(@ $variant: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not
+            wires!(@ $side: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not
                 other_closing_lines_close_nothing a_prompt_with_labels_goes_whole later_part_is_cut
                 ordinary_text_is_not_cut restart_keeps_the_proof);
         })*
     };
-    (@ $variant:ident: $($test:ident)*) => {
+    (@ $side:ident: $($test:ident)*) => {
         $(#[tokio::test]
         async fn $test() {
-            super::$test(super::variants::$variant).await;
+            super::$test(super::sides::$side).await;
         })*
     };
 }

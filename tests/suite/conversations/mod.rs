@@ -1,16 +1,16 @@
-//! Long random conversations through the real proxy, on every wire: no request breaks a rule of the provider, the model
-//! sees what it should, and every answer to the agent is a valid message.
+//! Long random conversations through the real proxy, on every wire: the provider never complains, the model sees what it
+//! should, and the agent is always shown one valid message.
 //!
 //! `BATON_CASES` sets how many conversations are tried, `BATON_SEED` which ones: a number, or `random`.
 
-mod agent_quirks;
-mod blocks;
-mod conversation;
+mod heard;
 mod items;
 mod oracle;
 mod plan;
 mod regressions;
-mod shown;
+mod spelling;
+mod talk;
+mod ways;
 mod wires;
 
 use std::collections::VecDeque;
@@ -21,31 +21,31 @@ use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Stric
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 
-use self::conversation::AgentConversation;
+use self::heard::Came;
 use self::items::Item;
 use self::oracle::{Ended, Outcome};
-use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
-use self::shown::Progress;
-use self::wires::WireProfile;
-use crate::harness::{self, Baton, RawResponse};
-use crate::matrix::variants::Answer;
+use self::plan::{Broken, LegPlan, Plan, Step, TALKS};
+use self::talk::Talk;
+use self::wires::Tongue;
+use crate::harness::{self, Baton, Heard};
+use crate::matrix::sides::Said;
 
-/// Conversations on each wire, unless `BATON_CASES` says otherwise.
+/// Conversations tried on each wire where `BATON_CASES` says nothing.
 const CASES: u32 = 150;
 
-/// How often the agent tries a turn.
+/// Tries of the agent for one turn.
 const TRIES: usize = 16;
 
-/// Legs of one agent request: fewer than the default, so that chains reach their limit.
+/// Legs of one agent request: fewer than the default, so that the end of a chain is met.
 const MAX_CHAIN: u32 = 4;
 
-/// Retries of a later leg.
+/// Tries again of a later leg.
 const RETRIES: u32 = 2;
 
-/// The model: replies with the next leg of the current turn's plan, and records request and reply.
+/// The model: says what the present turn's plan has next, and writes down what it said to what.
 #[derive(Clone)]
-struct ScriptedModel {
-    profile: WireProfile,
+struct Desk {
+    tongue: Tongue,
     script: Arc<Mutex<Script>>,
 }
 
@@ -54,11 +54,11 @@ struct Script {
     legs: VecDeque<LegPlan>,
     log: Vec<(Vec<Item>, Reply)>,
     ids: usize,
-    /// The request is only sent to learn its token count.
+    /// What is asked is only asked for its size.
     measuring: bool,
 }
 
-impl Model for ScriptedModel {
+impl Model for Desk {
     fn reply(&self, seen: &Received) -> Reply {
         let mut script = self.script.lock().unwrap();
         if script.measuring {
@@ -66,7 +66,7 @@ impl Model for ScriptedModel {
         }
         let mut ids = script.ids;
         let reply = match script.legs.pop_front() {
-            Some(leg) => leg.reply(&self.profile, seen.stream(), &mut ids),
+            Some(leg) => leg.reply(&self.tongue, seen.stream(), &mut ids),
             None => {
                 ids += 1;
                 Reply::text(format!("All done {ids}."))
@@ -78,10 +78,10 @@ impl Model for ScriptedModel {
     }
 }
 
-impl ScriptedModel {
-    /// The transcript that upstream received.
+impl Desk {
+    /// The transcript that upstream has, but for the agent's own opening.
     fn read(&self, seen: &Received) -> Vec<Item> {
-        let items = (self.profile.read)(&seen.transcript()).into_iter();
+        let items = (self.tongue.read)(&seen.transcript()).into_iter();
         items
             .filter(|i| *i != Item::System("You are an agent.".to_owned()))
             .collect()
@@ -94,43 +94,43 @@ impl ScriptedModel {
 
 /// One run.
 struct Run {
-    profile: WireProfile,
-    model: ScriptedModel,
+    tongue: Tongue,
+    desk: Desk,
     provider: Strict,
     baton: Option<Baton>,
     dir: PathBuf,
     temp: tempfile::TempDir,
-    conversations: Vec<AgentConversation>,
+    talks: Vec<Talk>,
     counter: usize,
 }
 
 type Checked = Result<(), String>;
 
 impl Run {
-    async fn new(profile: WireProfile, plan: &Plan) -> Self {
-        let model = ScriptedModel {
-            profile,
+    async fn new(tongue: Tongue, plan: &Plan) -> Self {
+        let desk = Desk {
+            tongue,
             script: Arc::default(),
         };
-        let conversations: Vec<AgentConversation> = (0..CONVERSATIONS)
-            .map(|name| AgentConversation::new(profile, name, plan.opening, plan.quirks))
+        let talks: Vec<Talk> = (0..TALKS)
+            .map(|name| Talk::new(tongue, name, plan.opening, plan.ways))
             .collect();
         let mut options = Options::default();
-        if conversations.iter().any(|t| t.agent().unordered) {
+        if talks.iter().any(|t| t.agent().unordered) {
             // Text that the agent moves is another prefix, with and without the proxy; and where the agent names calls
             // by their items' ids, nobody but the provider knows which of them ours stood beside.
             options.ignored = vec![Rule::Binding, Rule::ReasoningPrefix];
         }
-        let provider = Strict::start(model.clone(), options).await.unwrap();
+        let provider = Strict::start(desk.clone(), options).await.unwrap();
         let temp = harness::temp();
         let mut run = Self {
-            profile,
-            model,
+            tongue,
+            desk,
             provider,
             baton: None,
             dir: temp.path().join("0"),
             temp,
-            conversations,
+            talks,
             counter: 0,
         };
         run.restart();
@@ -142,7 +142,7 @@ impl Run {
         let mut config = harness::config(&self.provider.url());
         config.handoff.max_chain = MAX_CHAIN;
         config.handoff.retries = RETRIES;
-        if let Some((name, folder)) = self.profile.variant.place {
+        if let Some((name, folder)) = self.tongue.side.place {
             let mut place = config.upstreams["openai"].clone();
             place.base_url = format!("{}{folder}", self.provider.url());
             config.upstreams.insert(name.to_owned(), place);
@@ -166,17 +166,17 @@ impl Run {
                 broken,
                 restart_when_broken,
             } => {
-                self.model.script().legs = legs.iter().cloned().collect();
+                self.desk.script().legs = legs.iter().cloned().collect();
                 self.turn(*who, *stream, *says, *broken, *restart_when_broken)
                     .await
             }
             Step::Count { who } => self.count(*who).await,
             Step::Fork { who, back } => {
-                self.conversations[*who].fork(*back);
+                self.talks[*who].fork(*back);
                 Ok(())
             }
             Step::Compact { who } => {
-                self.conversations[*who].compact(n);
+                self.talks[*who].compact(n);
                 Ok(())
             }
             Step::Restart => {
@@ -184,10 +184,8 @@ impl Run {
                 Ok(())
             }
             Step::Lose => {
-                if self.conversations.iter().all(AgentConversation::stands_alone) {
-                    self.conversations
-                        .iter_mut()
-                        .for_each(AgentConversation::forget_dependent);
+                if self.talks.iter().all(Talk::stands_alone) {
+                    self.talks.iter_mut().for_each(Talk::forget_dependent);
                     self.dir = self.temp.path().join(n.to_string());
                     self.restart();
                 }
@@ -196,29 +194,29 @@ impl Run {
         }
     }
 
-    /// A turn of the agent: like real agents, it retries until it has an answer.
+    /// A turn of the agent: it asks until it is answered, as agents do.
     async fn turn(&mut self, who: usize, stream: bool, says: u8, broken: Broken, restart: bool) -> Checked {
         let n = self.n();
-        if self.conversations[who].may_ask() {
-            self.conversations[who].ask(says, n);
+        if self.talks[who].may_ask() {
+            self.talks[who].ask(says, n);
         }
         let mut repeat: Option<String> = None;
         let mut doubled = Vec::new();
         for _ in 0..TRIES {
-            let body = self.conversations[who].body(stream);
-            let exchange = self.exchange(who, &body, stream, repeat.as_deref()).await?;
-            match exchange.outcome.ended {
+            let body = self.talks[who].body(stream);
+            let answer = self.exchange(who, &body, stream, repeat.as_deref()).await?;
+            match answer.outcome.ended {
                 Ended::Stop(ref stop) if stop == "pause_turn" => {
-                    self.keep(who, exchange, &mut doubled);
+                    self.keep(who, answer, &mut doubled);
                     repeat = None;
                 }
                 Ended::Stop(_) => {
-                    self.keep(who, exchange, &mut doubled);
-                    self.model.script().legs.clear();
+                    self.keep(who, answer, &mut doubled);
+                    self.desk.script().legs.clear();
                     return Ok(());
                 }
                 Ended::Broken | Ended::Status(_) => {
-                    repeat = self.goes_on(who, exchange, broken, &mut doubled);
+                    repeat = self.goes_on(who, answer, broken, &mut doubled);
                     if restart {
                         self.restart();
                         repeat = None;
@@ -229,130 +227,124 @@ impl Run {
         Err("the agent gives up".to_owned())
     }
 
-    /// Appends the answer to the history; with some agents after the part of an earlier answer that arrived.
-    fn keep(&mut self, who: usize, exchange: Exchange, doubled: &mut Vec<Value>) {
-        let repeats = exchange.repeated && !doubled.is_empty();
+    /// The answer becomes part of the history; behind what came of an earlier one, with some agents.
+    fn keep(&mut self, who: usize, answer: Answer, doubled: &mut Vec<Value>) {
+        let repeats = answer.repeated && !doubled.is_empty();
         let mut messages = match repeats {
             true => std::mem::take(doubled),
             false => Vec::new(),
         };
-        messages.extend(exchange.answer.keep);
-        self.conversations[who].keep(messages, exchange.answer.calls);
+        messages.extend(answer.said.keep);
+        self.talks[who].keep(messages, answer.said.calls);
     }
 
-    /// What an agent does after a broken answer. Returns the prompt of the handoff from which a repeated request
-    /// continues.
+    /// What an agent does after a broken answer. Returns the prompt behind which a repetition goes on.
     fn goes_on(
         &mut self,
         who: usize,
-        exchange: Exchange,
+        answer: Answer,
         broken: Broken,
         doubled: &mut Vec<Value>,
     ) -> Option<String> {
-        let repeat = exchange.outcome.repeat.clone();
-        let native = (self.profile.partial)(&exchange.answer.keep);
+        let repeat = answer.outcome.repeat.clone();
+        let native = (self.tongue.partial)(&answer.said.keep);
         if broken == Broken::Again || native.is_empty() {
             return repeat;
         }
         if broken == Broken::Doubled {
-            if exchange.repeated || repeat.is_some() {
+            if answer.repeated || repeat.is_some() {
                 *doubled = native;
             }
             return repeat;
         }
-        let (mut view, from) = exchange.outcome.broken_leg?;
-        let shown = &exchange.outcome.shown;
-        if exchange.came.whole < from {
+        let (mut view, from) = answer.outcome.broken_leg?;
+        let shown = &answer.outcome.shown;
+        if answer.came.whole < from {
             // What is gone is gone: of a sentinel nothing may have come.
             return repeat;
         }
-        let mut blocks = shown::kept(
+        let mut blocks = heard::kept(
             shown,
-            &exchange.outcome.answer,
-            &exchange.came,
+            &answer.outcome.said,
+            &answer.came,
             from,
-            &self.profile.traits,
+            &self.tongue.traits,
         );
-        let conversation = &mut self.conversations[who];
-        if conversation.quirks.trim
+        let talk = &mut self.talks[who];
+        if talk.ways.trim
             && let Some(last) = blocks.last_mut()
         {
             last["text"] = last["text"].as_str().unwrap().trim_end().into();
         }
         view.say(blocks);
-        let tail = exchange.answer.text.clone();
-        conversation.keep_partial(native, view);
+        let tail = answer.said.text.clone();
+        talk.keep_partial(native, view);
         let n = self.n();
-        let conversation = &mut self.conversations[who];
+        let talk = &mut self.talks[who];
         match broken {
-            Broken::Prefilled if self.profile.traits.apart => {}
-            Broken::Quoted => conversation.say(&format!(
+            Broken::Prefilled if self.tongue.traits.apart => {}
+            Broken::Quoted => talk.say(&format!(
                 "{n} <previous_response_suffix>{tail}</previous_response_suffix>"
             )),
-            _ => conversation.say(&format!("{n}: your response above was cut off mid-stream.")),
+            _ => talk.say(&format!("{n}: your response above was cut off mid-stream.")),
         }
         None
     }
 
-    /// Sends one request of the agent and checks everything about it.
+    /// One request of the agent, with all that must hold of it.
     async fn exchange(
         &mut self,
         who: usize,
         body: &Value,
         stream: bool,
         repeat: Option<&str>,
-    ) -> Result<Exchange, String> {
-        self.model.script().log.clear();
+    ) -> Result<Answer, String> {
+        self.desk.script().log.clear();
         let before = self.provider.requests().len();
-        let pinned = self.conversations[who].view.cut.is_some();
-        let response = self.send(who, (self.profile.variant.path)(stream), body).await;
+        let pinned = self.talks[who].view.cut.is_some();
+        let heard = self.send(who, (self.tongue.side.path)(stream), body).await;
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
-        let log = std::mem::take(&mut self.model.script().log);
+        let log = std::mem::take(&mut self.desk.script().log);
         let limits = (MAX_CHAIN, RETRIES as usize);
-        let agent = self.conversations[who].agent();
+        let agent = self.talks[who].agent();
         let outcome = oracle::replay(
             agent,
-            &mut self.conversations[who].view,
+            &mut self.talks[who].view,
             repeat,
             &log,
-            (stream, response.broken),
+            (stream, heard.broken),
             limits,
         )
-        .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
+        .map_err(|e| format!("{e}\nheard {} {}", heard.status, heard.text()))?;
         for request in &seen {
-            is_the_agents_own(self.profile.transcript, body, &request.body)?;
+            is_the_agents_own(self.tongue.transcript, body, &request.body)?;
         }
-        if pinned != response.headers.contains_key("x-baton-handoff") {
-            return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
+        if pinned != heard.headers.contains_key("x-baton-handoff") {
+            return Err(format!("pinned: {pinned}, headers {:?}", heard.headers));
         }
-        let (answer, came) = self.check_shown(&response, stream, &outcome)?;
+        let (said, came) = self.check_heard(&heard, stream, &outcome)?;
         if matches!(outcome.ended, Ended::Stop(_)) {
-            self.check_usage(&answer, &outcome, seen.last().unwrap()).await?;
+            self.check_usage(&said, &outcome, seen.last().unwrap()).await?;
         }
-        Ok(Exchange {
+        Ok(Answer {
             repeated: repeat.is_some(),
             outcome,
-            answer,
+            said,
             came,
         })
     }
 
-    async fn send(&self, who: usize, path: &str, body: &Value) -> RawResponse {
-        let mut headers = self.profile.variant.headers.to_vec();
-        headers.extend(self.conversations[who].session());
+    async fn send(&self, who: usize, path: &str, body: &Value) -> Heard {
+        let mut headers = self.tongue.side.headers.to_vec();
+        headers.extend(self.talks[who].session());
         let baton = self.baton.as_ref().unwrap();
         baton.post(path, &headers, body.to_string().into()).await
     }
 
-    /// The answer that the agent was shown, and how much of the expected one it is.
-    fn check_shown(
-        &self,
-        response: &RawResponse,
-        stream: bool,
-        outcome: &Outcome,
-    ) -> Result<(Answer, Progress), String> {
-        let text = response.text();
+    /// What the agent heard, and how much that is of what it had to.
+    fn check_heard(&self, heard: &Heard, stream: bool, outcome: &Outcome) -> Result<(Said, Came), String> {
+        let text = heard.text();
         if text.contains("session_handoff") || text.contains("\"hid_") {
             return Err(format!("the hidden call shows: {text}"));
         }
@@ -361,93 +353,90 @@ impl Run {
             _ => 200,
         };
         let silent = outcome.broken_leg.as_ref().is_some_and(|(_, from)| *from == 0);
-        if response.status == 502 && outcome.ended == Ended::Broken && silent {
+        if heard.status == 502 && outcome.ended == Ended::Broken && silent {
             // It broke off before there was anything to show.
             return Ok(Default::default());
         }
-        if response.status != status {
-            return Err(format!("{} instead of {status}: {text}", response.status));
+        if heard.status != status {
+            return Err(format!("{} instead of {status}: {text}", heard.status));
         }
         if status != 200 {
             return Ok(Default::default());
         }
         let broken = outcome.ended == Ended::Broken;
-        let parse = self.profile.variant.parse;
-        let message = if broken {
-            if !response.broken && parse(&response.raw, stream).is_ok() {
+        let hear = self.tongue.side.hear;
+        let told = if broken {
+            if !heard.broken && hear(&heard.raw, stream).is_ok() {
                 return Err(format!("a broken answer looks whole: {text}"));
             }
-            let Some(patched) = (self.profile.patched)(&response.raw) else {
+            let Some(patched) = (self.tongue.patched)(&heard.raw) else {
                 return Ok(Default::default());
             };
-            parse(&patched, stream).map_err(|e| format!("{e}\n{text}"))?
+            hear(&patched, stream).map_err(|e| format!("{e}\n{text}"))?
         } else {
-            parse(&response.raw, stream).map_err(|e| format!("{e}\n{text}"))?
+            hear(&heard.raw, stream).map_err(|e| format!("{e}\n{text}"))?
         };
-        let items = (self.profile.read)(&message.keep);
-        let came = shown::matches(&outcome.shown, items, &self.profile.traits, broken)
+        let items = (self.tongue.read)(&told.keep);
+        let came = heard::matches(&outcome.shown, items, &self.tongue.traits, broken)
             .map_err(|e| format!("{e}\n{text}"))?;
         match &outcome.ended {
-            Ended::Stop(stop) if message.stop != *stop || response.broken => {
-                Err(format!("ended in {:?}, not {stop}: {text}", message.stop))
+            Ended::Stop(stop) if told.stop != *stop || heard.broken => {
+                Err(format!("ended in {:?}, not {stop}: {text}", told.stop))
             }
-            _ => Ok((message, came)),
+            _ => Ok((told, came)),
         }
     }
 
-    /// Checks the usage: input of the last leg, output of all legs.
-    async fn check_usage(&self, answer: &Answer, outcome: &Outcome, last: &Received) -> Checked {
-        if answer.output != outcome.output as u64 {
-            return Err(format!(
-                "{} tokens put out, told {}",
-                outcome.output, answer.output
-            ));
+    /// Input side of the last leg, output of all.
+    async fn check_usage(&self, said: &Said, outcome: &Outcome, last: &Received) -> Checked {
+        if said.output != outcome.output as u64 {
+            return Err(format!("{} tokens put out, told {}", outcome.output, said.output));
         }
         if outcome.lost {
             return Ok(());
         }
-        self.model.script().measuring = true;
+        self.desk.script().measuring = true;
         let url = format!("{}{}", self.provider.url(), last.path);
-        let response = harness::post(&url, self.profile.variant.headers, last.raw.clone()).await;
-        self.model.script().measuring = false;
-        let measured = (self.profile.variant.parse)(&response.raw, last.stream())
-            .map_err(|e| format!("{e}: {}", response.text()))?;
-        if answer.input != measured.input {
+        let heard = harness::post(&url, self.tongue.side.headers, last.raw.clone()).await;
+        self.desk.script().measuring = false;
+        let measured = (self.tongue.side.hear)(&heard.raw, last.stream())
+            .map_err(|e| format!("{e}: {}", heard.text()))?;
+        if said.input != measured.input {
             return Err(format!(
                 "the last leg has {}, told {}",
-                measured.input, answer.input
+                measured.input, said.input
             ));
         }
         Ok(())
     }
 
-    /// Checks that a token count sees what the turn would see.
+    /// A token count sees what the turn would see.
     async fn count(&mut self, who: usize) -> Checked {
-        let Some(count) = self.profile.variant.count else {
+        let Some(count) = self.tongue.side.count else {
             return Ok(());
         };
-        let mut conversation = self.conversations[who].clone();
-        if conversation.may_ask() {
-            conversation.ask(0, self.n());
+        let mut talk = self.talks[who].clone();
+        if talk.may_ask() {
+            talk.ask(0, self.n());
         }
-        let (path, body, _) = count(&conversation.sent());
-        let response = self.send(who, path, &body).await;
+        let (path, body, _) = count(&talk.sent());
+        let heard = self.send(who, path, &body).await;
         self.no_complaints()?;
         let requests = self.provider.requests();
         let seen = requests.last().unwrap();
-        let wanted = conversation.agent().wanted(&conversation.view);
+        let wanted = talk.agent().wanted(&talk.view);
         let mut counted = seen.body.clone();
         for wrapper in ["generateContentRequest", "request"] {
             if let Some(inside) = counted.get(wrapper) {
                 counted = inside.clone();
             }
         }
-        let messages = counted[self.profile.transcript]
+        let messages = counted[self.tongue.transcript]
             .as_array()
             .cloned()
             .unwrap_or_default();
-        let sent = conversation.agent().plain((self.profile.read)(&messages));
-        if response.status != 200 || seen.endpoint != Endpoint::CountTokens || sent != wanted {
+        let sent = talk.agent().plain((self.tongue.read)(&messages));
+        if heard.status != 200 || seen.endpoint != Endpoint::CountTokens || sent != wanted {
             return Err(format!(
                 "counted\n{}\nwanted\n{}",
                 items::lines(&sent),
@@ -469,16 +458,16 @@ impl Run {
     }
 }
 
-/// One exchange: what it should be, and what the agent was shown.
-struct Exchange {
+/// One exchange, and what the agent has of it.
+struct Answer {
     outcome: Outcome,
-    answer: Answer,
-    came: Progress,
-    /// Whether it answered a repeated request.
+    said: Said,
+    came: Came,
+    /// It answered a repeated request.
     repeated: bool,
 }
 
-/// Everything except the transcript is unchanged, but for the tool at the end of the list.
+/// Everything but the transcript is the agent's own, with the tool at the end of the list.
 fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Checked {
     let mut bare = sent.clone();
     bare[transcript] = agent[transcript].clone();
@@ -495,13 +484,13 @@ fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Checked {
     Ok(())
 }
 
-fn run(profile: WireProfile, plan: &Plan) -> Checked {
+fn run(tongue: Tongue, plan: &Plan) -> Checked {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut run = Run::new(profile, plan).await;
+        let mut run = Run::new(tongue, plan).await;
         for (at, step) in plan.steps.iter().enumerate() {
             run.step(step).await.map_err(|e| format!("step {at}: {e}"))?;
         }
@@ -509,7 +498,7 @@ fn run(profile: WireProfile, plan: &Plan) -> Checked {
     })
 }
 
-fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile) {
+fn whatever_happens_the_model_sees_what_it_should(tongue: Tongue) {
     let cases = std::env::var("BATON_CASES").ok().and_then(|c| c.parse().ok());
     let mut config = Cases::with_cases(cases.unwrap_or(CASES));
     config.failure_persistence = None;
@@ -520,13 +509,13 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile) {
     };
     config.max_shrink_iters = 400;
     let checked = TestRunner::new(config).run(&plan::plan(), |mut plan| {
-        plan.quirks.no_ids &= profile.traits.drops_ids;
-        if plan.quirks.no_ids && profile.traits.drops_call_ids {
+        plan.ways.no_ids &= tongue.traits.drops_ids;
+        if plan.ways.no_ids && tongue.traits.drops_call_ids {
             plan.all_different();
         }
         // Not yet: a reference to an item that the proxy put in for an empty answer (`msg_note_0`) reaches upstream.
-        plan.quirks.references = false;
-        run(profile, &plan).map_err(TestCaseError::fail)
+        plan.ways.references = false;
+        run(tongue, &plan).map_err(TestCaseError::fail)
     });
     if let Err(error) = checked {
         match error {
@@ -537,10 +526,10 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile) {
 }
 
 macro_rules! conversations {
-    ($($name:ident = $profile:ident;)*) => {
+    ($($name:ident = $tongue:ident;)*) => {
         $(#[test]
         fn $name() {
-            whatever_happens_the_model_sees_what_it_should(wires::$profile);
+            whatever_happens_the_model_sees_what_it_should(wires::$tongue);
         })*
     };
 }

@@ -1,26 +1,26 @@
-//! How agents change a history before they send it again. None of these changes what the model said, so none may
-//! change what the model sees.
+//! What agents do to a history before they send it again (CLIENTS.md, sections 0 and 2). None of it changes what
+//! the model said, and so none of it may change what the model sees.
 
 use serde_json::{Value, json};
 
-/// The changes that an agent makes.
+/// Which of them an agent has.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quirks {
-    /// Joins consecutive text blocks of the model.
+    /// Neighbouring text blocks of the model become one.
     pub glue: bool,
-    /// Trims the end of the model's texts.
+    /// Blanks at the end of the model's texts go.
     pub trim: bool,
-    /// Drops text blocks that are only white space.
+    /// Text blocks of nothing but white space go.
     pub no_blank: bool,
-    /// Turns a single text block into a string.
+    /// A lone text block becomes a string.
     pub strings: bool,
-    /// Puts a cache breakpoint on the last block of the history.
+    /// The last block of the history carries the cache mark.
     pub cache: bool,
-    /// Moves text before calls.
+    /// Text goes in front of calls.
     pub text_first: bool,
 }
 
-/// The history as an agent with these quirks sends it.
+/// The history as this agent sends it.
 pub fn applied(quirks: Quirks, history: &[Value]) -> Vec<Value> {
     let mut out: Vec<Value> = history
         .iter()

@@ -1,5 +1,6 @@
-//! A table of wires. Requests and answers are those of `matrix::variants`; added here are how a transcript is parsed, and
-//! how the wire's agents change theirs.
+//! How each wire is spoken in a conversation: a row of one table. Requests and answers are those of the matrix; what
+//! is added here is how a transcript is read back, and what the wire's agents do to theirs (CLIENTS.md, sections 0,
+//! 3 and 7).
 
 mod anthropic;
 mod chat;
@@ -10,9 +11,9 @@ mod responses;
 use baton_proxy::strict::{Part, Reply, Stop};
 use serde_json::Value;
 
-use super::agent_quirks::AgentQuirks;
 use super::items::Item;
-use crate::matrix::variants::Variant;
+use super::ways::Ways;
+use crate::matrix::sides::Side;
 
 pub use self::anthropic::ANTHROPIC;
 pub use self::chat::CHAT;
@@ -22,62 +23,62 @@ pub use self::responses::RESPONSES;
 
 /// One wire.
 #[derive(Clone, Copy)]
-pub struct WireProfile {
-    pub variant: Variant,
+pub struct Tongue {
+    pub side: Side,
     /// A user message of these texts.
     pub user: fn(&[String]) -> Value,
-    /// A system message between others, where the wire has them.
+    /// A system message between others, where the wire has such a thing.
     pub system: Option<fn(&str) -> Value>,
     /// A transcript, item by item.
     pub read: fn(&[Value]) -> Vec<Item>,
-    /// The history as an agent with these quirks sends it.
-    pub alter: fn(AgentQuirks, &[Value]) -> Vec<Value>,
-    /// What arrived of a broken stream, completed as an agent does that keeps it.
+    /// The history as an agent of these ways sends it.
+    pub alter: fn(Ways, &[Value]) -> Vec<Value>,
+    /// What came of a broken stream, ended as an agent ends it that keeps what it has.
     pub patched: fn(&[u8]) -> Option<Vec<u8>>,
-    /// The part of that which an agent can send back: complete, and without unanswered calls.
+    /// What of that an agent can send back: complete, and without calls that nobody answers.
     pub partial: fn(&[Value]) -> Vec<Value>,
-    /// How many events there are before those that end a stream.
+    /// How many events stand before those that end a stream.
     pub events: fn(&Reply) -> usize,
-    /// The stop reason of a reply.
+    /// The word for how a reply ended.
     pub word: fn(&Stop, bool) -> &'static str,
-    /// The stop reason after a sentinel whose next leg failed for good.
+    /// The word behind a sentinel that no further leg could be had for.
     pub lost: &'static str,
-    /// The field of a request that holds its transcript.
+    /// The member of a request that holds its transcript.
     pub transcript: &'static str,
     pub traits: Traits,
 }
 
-/// What the oracle must know of a wire.
+/// What differs in the eyes of the oracle.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
-    /// Thinking is a part of its own, and agents send it back.
+    /// Thinking is a part of its own, and comes back.
     pub thoughts: bool,
-    /// A message has its text first, then its calls, in whatever order they arrived.
+    /// A message is its text first, then its calls, whatever the order they came in.
     pub text_first: bool,
-    /// Calls have ids that agents send back.
+    /// Calls are known by ids that agents echo.
     pub ids: bool,
-    /// Invalid arguments are sent back unchanged, not as an empty object.
+    /// Broken arguments go back as they are, and not as an empty object.
     pub raw_arguments: bool,
-    /// A message with only thinking is not valid.
+    /// A message of nothing but thinking cannot stand.
     pub thought_is_content: bool,
-    /// Agents never join separate texts.
+    /// Texts that stand apart are never joined by an agent.
     pub apart: bool,
-    /// The length of a transcript is counted in parts, not in messages.
+    /// A transcript counts by its parts, and not by its messages.
     pub counts_parts: bool,
-    /// The blank lines around a sentinel.
+    /// What is streamed around a sentinel.
     pub gap: &'static str,
-    /// Agents that drop ids are tested.
+    /// Agents that do not send ids back are among those that are tried.
     pub drops_ids: bool,
-    /// The dropped ids are those of calls: calls that differ only in their ids are then the same.
+    /// The ids that they drop are those of calls: what is alike but for them is then the same call.
     pub drops_call_ids: bool,
-    /// Blocks that only this wire has: hidden thinking, server tools.
+    /// Blocks that are the wire's own: hidden thinking, a server's tools.
     pub blocks: bool,
-    /// A preamble is in the same string as the first user text.
+    /// A preamble comes in one string with the first thing said.
     pub one_string: bool,
 }
 
 /// Every wire.
-pub const TONGUES: [WireProfile; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+pub const TONGUES: [Tongue; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 /// How many pieces a text is streamed in.
 fn pieces(reply: &Reply, text: &str) -> usize {
@@ -97,7 +98,7 @@ fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The last position after a complete event.
+/// The last place behind a whole event.
 fn whole_events(raw: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(raw).replace("\r\n", "\n");
     let end = text.rfind("\n\n")? + 2;

@@ -3,12 +3,12 @@
 use baton_proxy::strict::{Part, Stop};
 use serde_json::{Value, json};
 
-use super::{Traits, WireProfile, chat, pieces, string, sum};
-use crate::conversations::agent_quirks::AgentQuirks;
-use crate::matrix::variants;
+use super::{Tongue, Traits, chat, pieces, string, sum};
+use crate::conversations::ways::Ways;
+use crate::matrix::sides;
 
-pub const OLLAMA: WireProfile = WireProfile {
-    variant: variants::OLLAMA,
+pub const OLLAMA: Tongue = Tongue {
+    side: sides::OLLAMA,
     user: |texts| json!({"role": "user", "content": texts.concat()}),
     system: Some(|text| json!({"role": "system", "content": text})),
     read: chat::read,
@@ -42,13 +42,13 @@ pub const OLLAMA: WireProfile = WireProfile {
     },
 };
 
-fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
+fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
     let assistant = |m: &Value| {
         let mut m = m.clone();
-        if quirks.trim {
+        if ways.trim {
             m["content"] = string(&m["content"]).trim_end().into();
         }
-        if quirks.no_thoughts {
+        if ways.no_thoughts {
             m.as_object_mut().unwrap().remove("thinking");
         }
         m
