@@ -10,13 +10,13 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::fast::{Beginnings, Key};
-use super::gist;
 use super::headers::{Kept, Models};
 use super::note::{Begun, Copied, Note, SentLeg};
 use super::packed::PackedHeaders;
 use super::pool::{Listed, Pool, Seen, Text, Written};
 use super::row::{Event, unsent_tokens};
 use super::slip::{LegSlip, Slip, call_name, stop_name};
+use super::summary;
 use super::tap::MOST_LOST_ENDS;
 use crate::record::WireId;
 use crate::redact::Redactor;
@@ -284,7 +284,7 @@ impl Archive {
                 };
                 let known = begun.beginnings.as_ref().map_or(&[][..], Beginnings::hashes);
                 self.pool
-                    .body(&self.conn, wire, &begun.received, Some(listed), known, seen)?
+                    .body(&self.conn, &begun.received, Some(listed), known, seen)?
             }
             None => self.unread(wire, begun.call, &begun.received, seen)?,
         };
@@ -361,8 +361,8 @@ impl Archive {
             let Ok(view) = wire.read(&begun.received, begun.call) else {
                 return Ok(());
             };
-            let title = gist::title(wire, &view, &self.tags);
-            let title = gist::cut(&self.pool.redactor.text(&title));
+            let title = summary::title(&view, &self.tags);
+            let title = summary::cut(&self.pool.redactor.text(&title));
             self.conn
                 .prepare_cached("INSERT INTO titles (conversation, title) VALUES (?1, ?2)")?
                 .execute([conversation, &title])?;
@@ -381,7 +381,7 @@ impl Archive {
             list: view.list,
             turns: &view.turns,
         });
-        self.pool.body(&self.conn, wire, text, listed, &[], seen)
+        self.pool.body(&self.conn, text, listed, &[], seen)
     }
 
     fn headers(&mut self, headers: &PackedHeaders, seen: Seen) -> rusqlite::Result<Kept> {

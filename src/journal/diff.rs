@@ -5,8 +5,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::summary::role_named;
+use crate::mark::{self, MarkKind};
 use crate::rewrite::Why;
 use crate::tools::TOOL_NAME;
+use crate::transcript::{Kind, Text, Turn};
 
 /// A message as far as a comparison cares.
 #[derive(Debug, Clone)]
@@ -97,6 +100,9 @@ fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
 /// Messages among which the edited form of one is looked for: edits stay in their place, and what is put beside them is little.
 const NEAR: usize = 16;
 
+/// How the answers to calls of our tool begin.
+const ANSWERS: [&str; 2] = ["Handoff queued", "Handoff refused"];
+
 /// What lies between two messages that both sides have.
 struct Gap<'a> {
     /// Whether this is where the transcript was cut.
@@ -159,12 +165,8 @@ impl Gap<'_> {
     }
 
     fn changed(&self, i: usize, j: usize) -> Option<Why> {
-        let (a, b) = (
-            (self.text)(self.received[i].piece),
-            (self.text)(self.sent[j].piece),
-        );
-        let calls = |text: &str| text.matches(TOOL_NAME).count();
-        if calls(&b) > calls(&a) || a.contains("[[handoff-aside:") && !b.contains("[[handoff-aside:") {
+        let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
+        if b.calls > a.calls || a.aside && !b.aside {
             return self.one_of(&[Why::Pair]);
         }
         match self.cut {
@@ -174,14 +176,37 @@ impl Gap<'_> {
     }
 
     fn come(&self, j: usize) -> Option<Why> {
-        let text = (self.text)(self.sent[j].piece);
         if self.last && self.whys.contains(&Why::AskAgain) && self.whys.len() > 1 {
             return Some(Why::AskAgain);
         }
-        if text.contains(TOOL_NAME) || text.contains("Handoff queued") || text.contains("Handoff refused") {
+        let ours = self.ours(&self.sent[j]);
+        if ours.calls > 0 || ours.answered {
             return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
         }
         self.one_of(&[Why::Cut, Why::Pair, Why::AskAgain])
+    }
+
+    /// What of ours stands in a message.
+    fn ours(&self, item: &Item) -> Ours {
+        let text = (self.text)(item.piece);
+        let mut ours = Ours::default();
+        for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
+            match part.kind {
+                Kind::Call(call) => {
+                    ours.calls += usize::from(call.name.is_some_and(|name| name == *TOOL_NAME))
+                }
+                Kind::Result(_) => {
+                    let said = |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
+                    ours.answered |= part.texts().iter().any(said);
+                }
+                Kind::Text(text) => {
+                    let marks = mark::marks(text.raw());
+                    ours.aside |= marks.iter().any(|mark| matches!(mark.kind, MarkKind::Aside(_)));
+                }
+                _ => {}
+            }
+        }
+        ours
     }
 
     fn gone(&self) -> Option<Why> {
@@ -195,6 +220,17 @@ impl Gap<'_> {
             .find(|why| self.whys.contains(why))
             .or(self.whys.first().copied())
     }
+}
+
+/// What a message holds of ours.
+#[derive(Default)]
+struct Ours {
+    /// Calls of our tool.
+    calls: usize,
+    /// Whether it answers one.
+    answered: bool,
+    /// Whether a line holds the place of one.
+    aside: bool,
 }
 
 #[cfg(test)]
@@ -270,15 +306,26 @@ mod tests {
 
     #[test]
     fn pairs_texts_and_questions_are_told_apart() {
+        let message = |blocks: &[&str]| format!(r#"{{"content":[{}]}}"#, blocks.join(","));
+        let call =
+            |name: &str| format!(r#"{{"type":"tool_use","name":"{name}","input":{{"path":"src/a.rs"}}}}"#);
+        let result = |text: &str| format!(r#"{{"type":"tool_result","content":"{text}"}}"#);
+        let (read, ours) = (call("read"), call("session_handoff"));
+        let (done, queued) = (
+            result("all of the file that was read"),
+            result("Handoff queued; it runs."),
+        );
+        let (called, answered) = (message(&[&read]), message(&[&done]));
+        let (both_called, both_answered) = (message(&[&read, &ours]), message(&[&done, &queued]));
         let received = [
             ("user", "a"),
-            ("assistant", "[calls: read]"),
-            ("user", "[results: r]"),
+            ("assistant", called.as_str()),
+            ("user", answered.as_str()),
         ];
         let sent = [
             ("user", "a"),
-            ("assistant", "[calls: read, session_handoff]"),
-            ("user", "[results: r, Handoff queued]"),
+            ("assistant", both_called.as_str()),
+            ("user", both_answered.as_str()),
         ];
         assert_eq!(
             states(&received, &sent, &[Why::Pair]),
@@ -298,10 +345,11 @@ mod tests {
             states(&received, &sent, &[Why::GivenBack]),
             ("kgk".into(), "kgk".into())
         );
+        let (asked, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
         let sent = [
             ("user", "a"),
-            ("assistant", "call session_handoff"),
-            ("user", "Handoff refused"),
+            ("assistant", asked.as_str()),
+            ("user", refused.as_str()),
         ];
         assert_eq!(
             states(&[("user", "a")], &sent, &[Why::Tool, Why::AskAgain]),

@@ -6,156 +6,63 @@ use std::collections::HashMap;
 
 use super::diff::State;
 use super::exchange::{EnvelopeChange, Message};
-use super::gist::{self, ShownPart};
+use super::summary::{self, ShownPart};
 use crate::rewrite::Why;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-
-/// Members that hold a system prompt, by wire: Anthropic, Responses, Gemini in both of its spellings.
-const SYSTEM: [&str; 4] = [
-    "system",
-    "instructions",
-    "systemInstruction",
-    "system_instruction",
-];
-
-/// Lists of functions inside an element of Gemini's `tools`.
-const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
-
-/// Members that hold the schema of a tool's arguments.
-const SCHEMAS: [&str; 4] = [
-    "input_schema",
-    "parameters",
-    "parametersJsonSchema",
-    "parameters_json_schema",
-];
-
-/// Members that hold the messages of a request.
-const MESSAGES: [&str; 3] = ["messages", "input", "contents"];
-
-/// Members that hold a whole request on Gemini: of Code Assist, and of `countTokens` in both spellings.
-const WRAPPERS: [&str; 3] = ["request", "generateContentRequest", "generate_content_request"];
+use crate::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
 
 /// The system prompt or a tool.
-struct Entry {
-    role: &'static str,
-    name: String,
-    span: Span,
+enum Entry<'a> {
+    System(SystemPrompt<'a>),
+    Tool(OfferedTool<'a>),
 }
 
-type Members = Vec<(String, Span)>;
-
-fn members(text: &[u8], of: Span) -> Members {
-    let all = json::members(text, of).into_iter();
-    all.map(|(key, value)| (String::from_utf8_lossy(key.of(text)).into_owned(), value))
-        .collect()
-}
-
-/// The members of the body, and where it wraps the request, which of them does.
-fn body(text: &[u8]) -> (Members, Option<usize>) {
-    let all = members(text, json::whole(text).unwrap_or_default());
-    let names = |(key, _): &(String, Span)| MESSAGES.contains(&key.as_str());
-    let wraps = |(key, value): &(String, Span)| {
-        WRAPPERS.contains(&key.as_str()) && value.of(text).first() == Some(&b'{')
-    };
-    let wrapper = match all.iter().any(names) {
-        true => None,
-        false => all.iter().position(wraps),
-    };
-    (all, wrapper)
-}
-
-/// The members of the request itself.
-fn request(text: &[u8]) -> Members {
-    let (all, wrapper) = body(text);
-    match wrapper {
-        Some(at) => members(text, all[at].1),
-        None => all,
-    }
-}
-
-/// The members of the body, those of a wrapped request by their path.
-fn flat(text: &[u8]) -> Members {
-    let (mut all, wrapper) = body(text);
-    if let Some(at) = wrapper {
-        let (outer, inside) = all.remove(at);
-        let inner = members(text, inside).into_iter();
-        all.extend(inner.map(|(key, value)| (format!("{outer}.{key}"), value)));
-    }
-    all
-}
-
-/// What the model reads of a request beside its messages, in the order in which it stands there.
-fn entries(text: &[u8]) -> Vec<Entry> {
-    #[cfg(test)]
-    tests::READ.with(|n| n.set(n.get() + 1));
-    let mut out = Vec::new();
-    for (key, value) in request(text) {
-        if SYSTEM.contains(&key.as_str()) && value.of(text) != b"null" {
-            let (role, name) = ("system", key);
-            out.push(Entry {
-                role,
-                name,
-                span: value,
-            });
-        } else if key == "tools" {
-            let tools = json::elements(text, value).into_iter();
-            out.extend(tools.flat_map(|tool| declared(text, tool)).map(|span| Entry {
-                role: "tools",
-                name: tool_name(text, span),
-                span,
-            }));
+impl Entry<'_> {
+    fn role(&self) -> &'static str {
+        match self {
+            Self::System(_) => "system",
+            Self::Tool(_) => "tools",
         }
     }
-    // The system prompt is what the model reads first, wherever it stands.
-    out.sort_by_key(|entry| entry.role != "system");
-    out
-}
 
-/// The functions of an element of `tools`; the element itself, where it is one.
-fn declared(text: &[u8], tool: Span) -> Vec<Span> {
-    let lists = DECLARATIONS.iter().filter_map(|key| json::get(text, tool, key));
-    let all: Vec<Span> = lists.flat_map(|list| json::elements(text, list)).collect();
-    match all.is_empty() {
-        true => vec![tool],
-        false => all,
+    fn name(&self) -> String {
+        let name = match self {
+            Self::System(prompt) => Some(prompt.key()),
+            Self::Tool(tool) => tool.name(),
+        };
+        name.map(|name| name.get().into_owned()).unwrap_or_default()
+    }
+
+    fn span(&self) -> Span {
+        match self {
+            Self::System(prompt) => prompt.span,
+            Self::Tool(tool) => tool.span,
+        }
     }
 }
 
-/// The object that has a tool's name and description: Chat has it in `function`.
-fn function(text: &[u8], tool: Span) -> Span {
-    json::get(text, tool, "function")
-        .filter(|inner| text[inner.start] == b'{')
-        .unwrap_or(tool)
-}
-
-fn tool_name(text: &[u8], tool: Span) -> String {
-    let name = json::get_string(text, function(text, tool), "name");
-    let name = name.or_else(|| json::get_string(text, tool, "type"));
-    // A tool of the provider's own may be known by its only member.
-    let only = || {
-        json::members(text, tool)
-            .first()
-            .map(|(key, _)| String::from_utf8_lossy(key.of(text)))
-    };
-    name.or_else(only)
-        .map(|name| name.to_string())
-        .unwrap_or_default()
-}
-
-fn description(text: &[u8], tool: Span) -> Option<String> {
-    let text = json::get_string(text, function(text, tool), "description")?;
-    Some(text.to_string())
+/// What the model reads of a request beside its messages. The system prompt comes first, wherever it stands: so it is read.
+fn entries(text: &[u8]) -> Vec<Entry<'_>> {
+    #[cfg(test)]
+    tests::READ.with(|n| n.set(n.get() + 1));
+    let Surroundings { system, tools } = Surroundings::of(text);
+    let system = system.into_iter().map(Entry::System);
+    system.chain(tools.into_iter().map(Entry::Tool)).collect()
 }
 
 /// The rows of a request by itself.
 pub(super) fn rows(text: &[u8]) -> Vec<Message> {
-    let row = |(i, entry): (usize, &Entry)| Message {
+    let row = |(i, entry): (usize, &Entry<'_>)| Message {
         i,
         piece: 0,
-        role: entry.role.to_owned(),
-        kind: if entry.role == "tools" { "tools" } else { "text" }.to_owned(),
-        bytes: entry.span.len() as u64,
+        role: entry.role().to_owned(),
+        kind: match entry {
+            Entry::Tool(_) => "tools",
+            Entry::System(_) => "text",
+        }
+        .to_owned(),
+        bytes: entry.span().len() as u64,
         first_line: first_line(text, entry),
         state: State::Kept,
         why: None,
@@ -163,13 +70,13 @@ pub(super) fn rows(text: &[u8]) -> Vec<Message> {
     entries(text).iter().enumerate().map(row).collect()
 }
 
-fn first_line(text: &[u8], entry: &Entry) -> String {
-    match entry.role {
-        "tools" => {
-            let told = description(text, entry.span).unwrap_or_default();
-            gist::cut(&format!("{}  {}", entry.name, told.trim()))
+fn first_line(text: &[u8], entry: &Entry<'_>) -> String {
+    match entry {
+        Entry::Tool(tool) => {
+            let told = tool.description().map(|told| told.get()).unwrap_or_default();
+            summary::cut(&format!("{}  {}", entry.name(), told.trim()))
         }
-        _ => gist::cut(&gist::telling_line(text, entry.span)),
+        Entry::System(prompt) => summary::cut(&summary::telling_line(text, prompt.span)),
     }
 }
 
@@ -177,22 +84,24 @@ fn first_line(text: &[u8], entry: &Entry) -> String {
 pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Message>) {
     let (before, after) = (entries(received), entries(sent));
     let (mut theirs, mut ours) = (rows(received), rows(sent));
-    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut places: HashMap<(&str, String), usize> = HashMap::new();
     for (i, entry) in before.iter().enumerate() {
-        places.entry((entry.role, &entry.name)).or_insert(i);
+        places.entry((entry.role(), entry.name())).or_insert(i);
     }
     let mut met = vec![false; before.len()];
     for (entry, row) in after.iter().zip(&mut ours) {
-        match places.get(&(entry.role, entry.name.as_str())) {
+        let name = entry.name();
+        let is_ours = name == TOOL_NAME;
+        match places.get(&(entry.role(), name)) {
             Some(&i) if !std::mem::replace(&mut met[i], true) => {
-                if before[i].span.of(received) != entry.span.of(sent) {
+                if before[i].span().of(received) != entry.span().of(sent) {
                     row.state = State::Changed;
                     theirs[i].state = State::Changed;
                 }
             }
             _ => {
                 row.state = State::New;
-                row.why = (entry.name == TOOL_NAME).then_some(Why::Tool);
+                row.why = is_ours.then_some(Why::Tool);
             }
         }
     }
@@ -205,7 +114,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Messag
 /// A row in full: a tool's description as text, then its schema.
 pub(super) fn parts(text: &[u8], i: usize) -> Option<(&'static str, Vec<ShownPart>)> {
     let entry = entries(text).into_iter().nth(i)?;
-    Some((entry.role, shown(text, &entry)))
+    Some((entry.role(), shown(text, &entry)))
 }
 
 /// The first row one of whose parts `holds`. Stops there; the text is read once, however many rows it has.
@@ -215,41 +124,37 @@ pub(super) fn position(text: &[u8], mut holds: impl FnMut(ShownPart) -> bool) ->
         .position(|entry| shown(text, entry).into_iter().any(&mut holds))
 }
 
-fn shown(text: &[u8], entry: &Entry) -> Vec<ShownPart> {
-    if entry.role == "system" {
-        return system_parts(text, entry.span);
-    }
-    let inner = function(text, entry.span);
-    let schema = SCHEMAS.iter().find_map(|key| json::get(text, inner, key));
-    let mut parts: Vec<ShownPart> = description(text, entry.span)
-        .map(|told| ShownPart::text("text", told))
+fn shown(text: &[u8], entry: &Entry<'_>) -> Vec<ShownPart> {
+    let tool = match entry {
+        Entry::System(prompt) => return system_parts(text, prompt),
+        Entry::Tool(tool) => tool,
+    };
+    let told = tool.description();
+    let mut parts: Vec<ShownPart> = told
+        .map(|told| ShownPart::text("text", told.get().into_owned()))
         .into_iter()
         .collect();
-    let rest = schema.filter(|_| !parts.is_empty()).unwrap_or(entry.span);
+    let rest = tool.schema().filter(|_| told.is_some()).unwrap_or(tool.span);
     parts.push(ShownPart::json("tools", rest.of(text)));
     parts
 }
 
-fn system_parts(text: &[u8], value: Span) -> Vec<ShownPart> {
-    if let Some(string) = json::string(text, value) {
-        return vec![ShownPart::text("text", string.into_owned())];
+fn system_parts(text: &[u8], prompt: &SystemPrompt<'_>) -> Vec<ShownPart> {
+    let blocks = prompt.blocks();
+    if blocks.is_empty() {
+        return vec![ShownPart::json("other", prompt.span.of(text))];
     }
-    let list = json::get(text, value, "parts").unwrap_or(value);
-    let blocks = json::elements(text, list).into_iter();
-    let shown = blocks.map(|block| match json::get_string(text, block, "text") {
+    let said = |block| json::string(text, block).or_else(|| json::get_string(text, block, "text"));
+    let shown = blocks.into_iter().map(|block| match said(block) {
         Some(string) => ShownPart::text("text", string.into_owned()),
         None => ShownPart::json("other", block.of(text)),
     });
-    let shown: Vec<_> = shown.collect();
-    match shown.is_empty() {
-        true => vec![ShownPart::json("other", value.of(text))],
-        false => shown,
-    }
+    shown.collect()
 }
 
 /// The members that were added, removed or changed, each in words.
 pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
-    let (before, after) = (flat(received), flat(sent));
+    let (before, after) = (named_members(received), named_members(sent));
     // The first of a name, as before; a request may have very many.
     let (old_values, new_values) = (by_name(&before), by_name(&after));
     let mut out = Vec::new();
@@ -364,7 +269,7 @@ mod tests {
     fn a_request_inside_of_another_object_is_the_request() {
         let inner = r#"{"contents":[],"systemInstruction":{"parts":[{"text":"Be brief."}]},"tools":[{"functionDeclarations":[{"name":"a"}]}]}"#;
         let with_tool = inner.replace(r#"{"name":"a"}"#, r#"{"name":"a"},{"name":"session_handoff"}"#);
-        for wrapper in WRAPPERS {
+        for wrapper in ["request", "generateContentRequest", "generate_content_request"] {
             let wrapped = |inner: &str| format!(r#"{{"model":"m","{wrapper}":{inner}}}"#).into_bytes();
             let (before, after) = (wrapped(inner), wrapped(&with_tool));
             let (theirs, ours) = compare(&before, &after);

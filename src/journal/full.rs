@@ -1,14 +1,11 @@
 //! One message of an exchange in full, or what stands beside the messages.
 
-use bytes::Bytes;
 use serde::Serialize;
 
 use super::envelope;
-use super::gist::{self, ShownPart};
 use super::query::{Query, Side};
 use super::schema::JournalError;
-use crate::record::WireId;
-use crate::wire;
+use super::summary::{self, ShownPart};
 
 /// One message in full.
 #[derive(Debug, Serialize)]
@@ -25,16 +22,15 @@ impl Query {
     /// # Errors
     /// The journal cannot be read.
     pub fn message(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
-        let (Some(row), Some([_, list, _])) = (self.row(id)?, self.sent_body(id, side)?) else {
+        let Some([_, list, _]) = self.sent_body(id, side)? else {
             return Ok(None);
         };
-        let wire = row.wire.as_deref().and_then(WireId::named).map(wire::wire);
         let messages = self.messages(list)?;
-        let (Some(wire), Some(message)) = (wire, messages.get(i)) else {
+        let Some(message) = messages.get(i) else {
             return Ok(None);
         };
-        let text = Bytes::from(self.text(message.piece)?);
-        let parts = gist::parts(wire, &text, gist::role_named(&message.role));
+        let text = self.text(message.piece)?;
+        let parts = summary::parts(&text, summary::role_named(&message.role));
         Ok(Some(FullMessage {
             role: message.role.clone(),
             parts,

@@ -12,13 +12,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 
 use super::fast::{BLOCK, Fast, Key};
-use super::gist::{Gist, gist};
 use super::pieces::{self, Regions};
+use super::summary::{Summary, summary};
 use super::time_slice::TimeSlice;
 use crate::redact::Redactor;
 use crate::text::Span;
 use crate::text::splice;
-use crate::wire::{Role, Turn, Wire};
+use crate::wire::{Role, Turn};
 
 /// Bytes of a piece's hash: 128 bits of SHA-256, so that two pieces never meet by chance.
 const HASH: usize = 16;
@@ -206,7 +206,6 @@ impl Pool {
     pub(super) fn body(
         &mut self,
         conn: &Connection,
-        wire: &dyn Wire,
         text: &Bytes,
         listed: Option<Listed<'_>>,
         beginnings: &[Fast],
@@ -232,7 +231,6 @@ impl Pool {
             head: head_node,
             list: self.list(
                 conn,
-                wire,
                 text,
                 (&regions.list, turns),
                 (beginnings, known, head),
@@ -390,7 +388,6 @@ impl Pool {
     fn list(
         &mut self,
         conn: &Connection,
-        wire: &dyn Wire,
         text: &Bytes,
         (list, turns): (&[(Span, Span)], &[Turn]),
         (beginnings, begun, head): (&[Fast], Option<Known>, Head),
@@ -417,7 +414,7 @@ impl Pool {
         for (i, (gap, span)) in list.iter().enumerate().skip(known) {
             let role = turns.get(i).map_or(Role::Other, |turn| turn.role);
             let piece = self.piece(conn, &slice(text, *span), Text::Json, seen, |clean| {
-                Some(gist(wire, clean, role))
+                Some(summary(clean, role))
             })?;
             let gap = String::from_utf8_lossy(gap.of(text));
             node = self.node(conn, node, piece, &gap)?;
@@ -453,7 +450,7 @@ impl Pool {
         text: &Bytes,
         kind: Text,
         seen: Seen,
-        short: impl FnOnce(&Bytes) -> Option<Gist>,
+        short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
         let raw = self.key.hash(text);
         if let Some(id) = self.known.get(&raw) {
@@ -478,7 +475,7 @@ impl Pool {
         conn: &Connection,
         clean: &Bytes,
         seen: Seen,
-        short: impl FnOnce(&Bytes) -> Option<Gist>,
+        short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
         let hash = hash(clean);
         let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;

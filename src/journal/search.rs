@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::place;
 use super::pool::unpack;
 use super::query::Query;
-use super::reading;
 use super::schema::JournalError;
 use crate::text::json;
+use crate::transcript::{Answered, as_read};
 
 /// Bytes of text that one search reads.
 const READ: usize = 512 << 20;
@@ -126,8 +126,8 @@ impl Wanted {
             && self
                 .word
                 .as_ref()
-                .is_none_or(|word| reading::may_hold(piece, word))
-            && let Some(found) = reading::answer(piece).and_then(|text| self.snippet(&text))
+                .is_none_or(|word| Answered::may_hold(piece, |text| word.is_match(text)))
+            && let Some(found) = Answered::of(piece).as_read().and_then(|text| self.snippet(&text))
         {
             return Some(found);
         }
@@ -135,7 +135,7 @@ impl Wanted {
             return None;
         }
         // A part of a body is no JSON by itself.
-        reading::message(piece)
+        as_read(piece)
             .and_then(|text| self.snippet(&text))
             .or_else(|| self.snippet(&json::unescape(piece)))
     }

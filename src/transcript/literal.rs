@@ -21,7 +21,7 @@ impl<'a> Text<'a> {
     }
 
     /// The text of the string literal at `span`; `None` where it is no string.
-    pub(super) fn literal(body: &'a [u8], span: Span) -> Option<Self> {
+    pub fn literal(body: &'a [u8], span: Span) -> Option<Self> {
         (body.get(span.start) == Some(&b'"')).then(|| Self::new(body, span.inner()))
     }
 

@@ -36,6 +36,8 @@ struct Message {
     /// Which call it is or answers.
     call_id: Option<Span>,
     name: Option<Span>,
+    /// The tool that a message of Ollama's answers for.
+    tool: Option<Span>,
     arguments: Option<Span>,
     /// What a reasoning item tells in short.
     summary: Option<Span>,
@@ -71,7 +73,8 @@ impl Message {
             b"function_call" => self.call = there,
             b"refusal" | b"audio" if there.is_some() => self.beside.push((key, value)),
             b"call_id" | b"tool_call_id" | b"approval_request_id" => self.call_id = literal,
-            b"tool_name" | b"name" => self.name = literal,
+            b"tool_name" => self.tool = literal,
+            b"name" => self.name = literal,
             b"arguments" | b"input" | b"action" | b"operation" => self.arguments = self.arguments.or(given),
             b"summary" => self.summary = Some(value),
             b"output" => self.output = Some(value),
@@ -130,16 +133,18 @@ impl Message {
         all
     }
 
-    /// A tool's message: all of it is one result.
+    /// A tool's message: all of it is one result. Ollama's names its tool, and is no more than its content.
     fn tool_result<'a>(&self, body: &'a [u8]) -> Part<'a> {
-        self.result(body, self.content, None)
+        let mut part = self.result(body, self.content, None);
+        part.span = self.tool.and(self.content).unwrap_or(part.span);
+        part
     }
 
     fn result<'a>(&self, body: &'a [u8], content: Option<Span>, exit: Option<i32>) -> Part<'a> {
         let literal = |value: Option<Span>| Text::literal(body, value?);
         let result = ToolResult {
             call: literal(self.call_id),
-            name: literal(self.name),
+            name: literal(self.tool.or(self.name)),
             error: None,
             exit,
         };

@@ -1,12 +1,12 @@
 //! What a message says, as a person would call it: whose it is, of what kind, how it begins. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::text::{Span, json};
-use crate::wire::{Facts, Part, PartKind, Role, Turn, View, Wire};
+use crate::transcript::{Kind, Part, Text, Transcript, Turn};
+use crate::wire::{Role, View};
 
 /// Characters of a first line that are kept.
 const LINE: usize = 160;
@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 4096;
 
 /// A message in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gist {
+pub(super) struct Summary {
     pub(super) role: &'static str,
     pub(super) kind: &'static str,
     pub(super) line: String,
@@ -81,47 +81,54 @@ pub(super) fn role_named(name: &str) -> Role {
         .unwrap_or(Role::Other)
 }
 
-fn kind_name(kind: PartKind) -> &'static str {
+fn kind_name(kind: &Kind<'_>) -> &'static str {
     match kind {
-        PartKind::Text => "text",
-        PartKind::Call => "tool_use",
-        PartKind::Result => "tool_result",
-        PartKind::Thinking => "thinking",
-        PartKind::ToolChange => "tools",
-        PartKind::Other => "other",
+        Kind::Text(_) => "text",
+        Kind::Call(_) => "tool_use",
+        Kind::Result(_) => "tool_result",
+        Kind::Thinking => "thinking",
+        Kind::ToolChange => "tools",
+        Kind::Image | Kind::Other(_) => "other",
     }
 }
 
-/// A message as a transcript of its own, so that its wire can take it apart.
-fn alone(message: &Bytes, role: Role) -> View {
-    let all = Span::new(0, message.len());
-    View {
-        body: message.clone(),
-        list: all,
-        turns: vec![Turn { span: all, role }],
-        tools: None,
-        facts: Facts::default(),
+/// The parts that are listed. Reasoning and pictures that stand beside a message's content are not.
+fn listed<'a>(message: &'a [u8], role: Role) -> Vec<Part<'a>> {
+    let mut parts = Turn::alone(message, role).parts();
+    let is_block = |part: &Part<'_>| part.raw().starts_with(b"{");
+    parts.retain(|part| is_block(part) || !matches!(part.kind, Kind::Thinking | Kind::Image));
+    parts
+}
+
+/// What a message without parts is called.
+fn bare_kind(role: Role) -> &'static str {
+    match role {
+        Role::Tool => "tool_result",
+        _ => "other",
     }
 }
 
 /// A message in short.
-pub(super) fn gist(wire: &dyn Wire, message: &Bytes, role: Role) -> Gist {
-    let parts = wire.anatomy(&alone(message, role), 0).parts;
-    let first = parts.first().map(|p| p.kind);
-    let kind = match first {
-        None if role == Role::Tool => "tool_result",
-        None => "other",
-        Some(first) if parts.iter().all(|p| p.kind == first) => kind_name(first),
+pub(super) fn summary(message: &[u8], role: Role) -> Summary {
+    let parts = listed(message, role);
+    let mut kinds = parts.iter().map(|part| kind_name(&part.kind));
+    let kind = match kinds.next() {
+        None => bare_kind(role),
+        Some(first) if kinds.all(|kind| kind == first) => first,
         Some(_) => "mixed",
     };
     // Thinking comes first and says least, and so do a harness's blocks in front of a person's words.
-    let says_little = |p: &&Part| p.kind == PartKind::Thinking || role == Role::User && is_tagged(message, p);
-    let telling = parts.iter().find(|p| !says_little(p)).or(parts.first());
+    let says_little = |part: &&Part<'_>| match part.kind {
+        Kind::Thinking => true,
+        Kind::Text(text) => role == Role::User && text.raw().trim_ascii_start().starts_with(b"<"),
+        _ => false,
+    };
+    let telling = parts.iter().find(|part| !says_little(part)).or(parts.first());
     let line = match telling {
         Some(part) => part_line(message, part),
-        None => dig(message, Span::new(json::blank(message, 0), message.len()), 0).unwrap_or_default(),
+        None => telling_line(message, Span::new(json::blank(message, 0), message.len())),
     };
-    Gist {
+    Summary {
         role: role_name(role),
         kind,
         line: cut(&line),
@@ -129,73 +136,33 @@ pub(super) fn gist(wire: &dyn Wire, message: &Bytes, role: Role) -> Gist {
 }
 
 /// A message in full.
-pub(super) fn parts(wire: &dyn Wire, message: &Bytes, role: Role) -> Vec<ShownPart> {
-    let anatomy = wire.anatomy(&alone(message, role), 0);
-    if anatomy.parts.is_empty() {
-        return vec![ShownPart {
-            kind: if role == Role::Tool {
-                "tool_result"
-            } else {
-                "other"
-            },
-            text: None,
-            json: raw(message),
-        }];
+pub(super) fn parts(message: &[u8], role: Role) -> Vec<ShownPart> {
+    let parts = listed(message, role);
+    if parts.is_empty() {
+        return vec![ShownPart::json(bare_kind(role), message)];
     }
-    let shown = anatomy.parts.iter().map(|part| {
-        let text = part.text.filter(|_| part.kind == PartKind::Text);
-        let text = text.map(|span| json::unescape(span.of(message)).into_owned());
-        ShownPart {
-            kind: kind_name(part.kind),
-            json: if text.is_none() {
-                raw(part.span.of(message))
-            } else {
-                None
-            },
-            text,
-        }
+    let shown = parts.iter().map(|part| match part.kind {
+        Kind::Text(text) => ShownPart::text("text", text.get().into_owned()),
+        kind => ShownPart::json(kind_name(&kind), part.raw()),
     });
     shown.collect()
-}
-
-/// Whether a text begins like markup, as a harness writes it.
-fn is_tagged(text: &[u8], part: &Part) -> bool {
-    part.text
-        .is_some_and(|inside| inside.of(text).trim_ascii_start().starts_with(b"<"))
 }
 
 fn raw(json: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok()
 }
 
-fn part_line(text: &[u8], part: &Part) -> String {
-    if part.kind == PartKind::Text
-        && let Some(inside) = part.text
-    {
-        return first_line(text, inside);
+/// The line that says most of a part; of a call the tool and its arguments.
+fn part_line(message: &[u8], part: &Part<'_>) -> String {
+    match part.kind {
+        Kind::Text(text) => first_line(&text),
+        Kind::Call(call) => {
+            let name = call.name.map(|name| name.get()).unwrap_or_default();
+            let arguments = call.arguments.map(|arguments| arguments.beginning(LOOKED_AT));
+            format!("{name} {}", arguments.unwrap_or_default())
+        }
+        _ => telling_line(message, part.span),
     }
-    let at = part.span;
-    if part.kind == PartKind::Call {
-        return call_line(text, at);
-    }
-    dig(text, at, 0).unwrap_or_default()
-}
-
-/// `name {arguments}`, wherever the wire has them.
-fn call_line(text: &[u8], at: Span) -> String {
-    let inner = ["function", "functionCall", "function_call"]
-        .iter()
-        .find_map(|key| json::get(text, at, key));
-    let at = inner.unwrap_or(at);
-    let name = json::get_string(text, at, "name").unwrap_or_default();
-    let arguments = ["input", "arguments", "args"]
-        .iter()
-        .find_map(|key| json::get(text, at, key));
-    let arguments = arguments.map(|span| match json::string(text, bounded(text, span)) {
-        Some(string) => string.into_owned(),
-        None => String::from_utf8_lossy(bounded(text, span).of(text)).into_owned(),
-    });
-    format!("{name} {}", arguments.unwrap_or_default())
 }
 
 /// Keys under which texts stand, most telling first.
@@ -220,7 +187,9 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
         return None;
     }
     match text.get(at.start)? {
-        b'"' => Some(first_line(text, at.inner())).filter(|line| !line.is_empty()),
+        b'"' => Text::literal(text, at)
+            .map(|text| first_line(&text))
+            .filter(|line| !line.is_empty()),
         b'[' => json::elements(text, at)
             .into_iter()
             .find_map(|e| dig(text, e, depth + 1)),
@@ -231,26 +200,9 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
     }
 }
 
-fn bounded(text: &[u8], span: Span) -> Span {
-    let end = span.end.min(span.start + LOOKED_AT);
-    if end == span.end {
-        span
-    } else {
-        Span::new(span.start, char_end(text, end))
-    }
-}
-
-/// An offset at or before `at` that splits neither a character nor an escape.
-fn char_end(text: &[u8], mut at: usize) -> usize {
-    while at > 0 && (text[at] & 0xC0 == 0x80 || text[at - 1] == b'\\') {
-        at -= 1;
-    }
-    at
-}
-
-/// The first line of a literal's inside that says something.
-fn first_line(text: &[u8], inside: Span) -> String {
-    let shown = json::unescape(bounded(text, inside).of(text));
+/// The first line of a text that says something.
+fn first_line(text: &Text<'_>) -> String {
+    let shown = text.beginning(LOOKED_AT);
     let line = shown.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().to_owned()
 }
@@ -266,20 +218,20 @@ pub(super) fn cut(line: &str) -> String {
 
 /// The first line of the first user text that is not the harness's, whole, so that it can be redacted before it
 /// is cut.
-pub(super) fn title(wire: &dyn Wire, view: &View, tags: &[String]) -> String {
-    let users = (0..view.turns.len()).filter(|&i| view.turns[i].role == Role::User);
+pub(super) fn title(view: &View, tags: &[String]) -> String {
+    let users = Transcript::of(view)
+        .turns()
+        .filter(|turn| turn.role == Role::User);
     let texts = users
-        .flat_map(|i| wire.anatomy(view, i).parts)
-        .filter_map(|p| match p.kind {
-            PartKind::Text => p.text,
+        .flat_map(|turn| turn.parts())
+        .filter_map(|part| match part.kind {
+            Kind::Text(text) => Some(text),
             _ => None,
         });
     let mut fallback = String::new();
-    for inside in texts {
-        let text = json::unescape(bounded(&view.body, inside).of(&view.body))
-            .trim_start()
-            .to_owned();
-        let text = behind_tags(&text, tags);
+    for text in texts {
+        let text = text.beginning(LOOKED_AT);
+        let text = behind_tags(text.trim_start(), tags);
         let line = text
             .lines()
             .map(str::trim)
@@ -314,52 +266,45 @@ fn behind_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Call, anthropic::Anthropic, openai_chat::OpenaiChat};
+    use crate::wire::{Call, Wire, anthropic::Anthropic};
+    use bytes::Bytes;
 
-    fn of(wire: &dyn Wire, role: Role, json: &'static str) -> (&'static str, String) {
-        let gist = gist(wire, &Bytes::from_static(json.as_bytes()), role);
-        (gist.kind, gist.line)
+    fn of(role: Role, json: &str) -> (&'static str, String) {
+        let summary = summary(json.as_bytes(), role);
+        (summary.kind, summary.line)
     }
 
     #[test]
     fn messages_of_each_kind_are_told_in_a_line() {
-        let a: &dyn Wire = &Anthropic;
         assert_eq!(
-            of(a, Role::User, r#"{"role":"user","content":"\n  Fix it.\nNow."}"#),
+            of(Role::User, r#"{"role":"user","content":"\n  Fix it.\nNow."}"#),
             ("text", "Fix it.".into())
         );
         let call = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"t","name":"read","input":{"path":"a"}}]}"#;
         assert_eq!(
-            of(a, Role::Assistant, call),
+            of(Role::Assistant, call),
             ("mixed", r#"read {"path":"a"}"#.into())
         );
         let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"ok"}]}]}"#;
-        assert_eq!(of(a, Role::User, result), ("tool_result", "ok".into()));
-        let o: &dyn Wire = &OpenaiChat;
+        assert_eq!(of(Role::User, result), ("tool_result", "ok".into()));
         let tool = r#"{"role":"tool","tool_call_id":"t","content":"done"}"#;
-        assert_eq!(of(o, Role::Tool, tool).1, "done");
+        assert_eq!(of(Role::Tool, tool).1, "done");
         let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"read","arguments":"{\"p\":1}"}}]}"#;
-        assert_eq!(
-            of(o, Role::Assistant, call),
-            ("tool_use", r#"read {"p":1}"#.into())
-        );
+        assert_eq!(of(Role::Assistant, call), ("tool_use", r#"read {"p":1}"#.into()));
     }
 
     #[test]
     fn a_title_is_the_persons_own_first_line() {
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"<system-reminder>y</system-reminder>\nMend the build\nplease"}]}]}"#);
         let view = Anthropic.read(&body, Call::Generate).unwrap();
-        assert_eq!(
-            title(&Anthropic, &view, &["<system-reminder>".to_owned()]),
-            "Mend the build"
-        );
+        assert_eq!(title(&view, &["<system-reminder>".to_owned()]), "Mend the build");
     }
 
     #[test]
     fn long_texts_are_cut_between_characters() {
         let long = "é".repeat(5000);
-        let message = Bytes::from(format!(r#"{{"role":"user","content":"{long}"}}"#));
-        let gist = gist(&Anthropic, &message, Role::User);
-        assert_eq!(gist.line.chars().count(), LINE);
+        let message = format!(r#"{{"role":"user","content":"{long}"}}"#);
+        let (_, line) = of(Role::User, &message);
+        assert_eq!(line.chars().count(), LINE);
     }
 }
