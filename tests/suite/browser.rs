@@ -28,7 +28,7 @@ fn with_canned_answers() {
 }
 
 #[test]
-fn with_nothing_for_axe_to_find() {
+fn has_no_accessibility_violations() {
     if ready() {
         let program = Program::start("http://127.0.0.1:1");
         program.drive(&["axe.test.mjs"]);

@@ -14,9 +14,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{PROMPT, assistant, handoff, history, texts, user};
 use crate::harness::program::{Program, config_for};
-use crate::harness::scene::{PROMPT, assistant, handoff, history, texts, user};
-use crate::harness::{AgentSide, Heard, client, open, post, temp};
+use crate::harness::{AgentWire, RawResponse, client, open, post, temp};
 
 const OPENING: &str = "[[handoff-resume:";
 
@@ -55,7 +55,7 @@ impl Program {
         self.child.wait().unwrap();
     }
 
-    async fn ask(&self, history: &[Value]) -> Heard {
+    async fn ask(&self, history: &[Value]) -> RawResponse {
         let body = Anthropic.body(history, true).to_string();
         post(&self.url(), Anthropic.headers(), body.into()).await
     }
@@ -91,7 +91,7 @@ fn model(seen: &Received) -> Reply {
 }
 
 #[tokio::test]
-async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
+async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
@@ -114,11 +114,11 @@ async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
         let Some(at) = raw.find(OPENING) else {
             unseen += 1;
             // Nothing was shown: the agent asks again, and all is as if for the first time.
-            let heard = program.ask(&mine).await;
+            let response = program.ask(&mine).await;
             assert!(
-                heard.text().contains("message_stop"),
+                response.text().contains("message_stop"),
                 "{moment}: {}",
-                heard.text()
+                response.text()
             );
             continue;
         };
@@ -138,8 +138,8 @@ async fn row_29_a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
             text_block(&format!("{OPENING}{id}]]")),
         ];
         let next = [&mine[..], &[assistant(&kept), user("Go on.")]].concat();
-        let heard = program.ask(&next).await;
-        assert_eq!(heard.header("x-baton-handoff"), Some(id), "{moment}");
+        let response = program.ask(&next).await;
+        assert_eq!(response.header("x-baton-handoff"), Some(id), "{moment}");
         let seen = provider.requests().last().unwrap().clone();
         assert_eq!(
             texts(seen.messages()),
@@ -176,11 +176,11 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
             false => nothing += 1,
         }
         let program = Program::start(&config, &state);
-        let heard = program.ask(&history()).await;
+        let response = program.ask(&history()).await;
         assert!(
-            heard.text().contains("message_stop"),
+            response.text().contains("message_stop"),
             "{moment}: {}",
-            heard.text()
+            response.text()
         );
     }
     assert!(

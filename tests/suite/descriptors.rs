@@ -99,7 +99,7 @@ fn upstream() -> String {
 }
 
 #[test]
-fn few_descriptors_let_fewer_in_and_no_exchange_fails() {
+fn with_few_descriptors_fewer_exchanges_are_admitted_and_none_fails() {
     let program = Program::start("ulimit -n 128", &upstream());
     let log = program.log();
     assert!(log.contains("limits.exchanges") && log.contains("12"), "{log}");

@@ -127,12 +127,12 @@ fn later_leg_and_cut(f: &Folder) {
         let candidate = candidates.first().expect("the sentinel is found");
         let found = &candidate.sentinel;
         let sealed = found.sealed.expect("it is closed");
-        let told = sealed.opened(&next.view.body, &key(), LOCAL, found.id);
-        assert_eq!(told, Some(prompt()), "its seal verifies");
+        let message = sealed.opened(&next.view.body, &key(), LOCAL, found.id);
+        assert_eq!(message, Some(prompt()), "its seal verifies");
         assert_eq!(sealed.opened(&next.view.body, &key(), "another", found.id), None);
         let cut = Cut::At {
             candidate,
-            prompt: told.as_deref(),
+            prompt: message.as_deref(),
             head: &head,
         };
         let done = rewrite(f.0, &next, &Rewrite { cut, ..plain() });
@@ -161,10 +161,14 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
         max_chain: 8,
         ..Circumstances::default()
     };
-    let Verdict::Fire { prompt: told, reason } = merge.judge(&now) else {
+    let Verdict::Fire {
+        prompt: message,
+        reason,
+    } = merge.judge(&now)
+    else {
         panic!("{:?}", merge.judge(&now))
     };
-    assert_eq!((told, reason.as_deref()), (prompt(), Some("survey finished")));
+    assert_eq!((message, reason.as_deref()), (prompt(), Some("survey finished")));
     merge.say(&shown(f.0), &mut out);
     merge.next_leg();
     merge.feed(leg2.slice(..second), &mut out);
@@ -435,12 +439,12 @@ fn gemini_json_array_merges_at_every_split() {
             }
         }
         merge.close(Ending::Own, &mut out);
-        let told: Value = serde_json::from_slice(&out.concat()).unwrap();
-        assert_eq!(told, f.json("05_merged_jsonarray.json"), "cut at {cut}");
+        let message: Value = serde_json::from_slice(&out.concat()).unwrap();
+        assert_eq!(message, f.json("05_merged_jsonarray.json"), "cut at {cut}");
     }
 }
 #[test]
-fn every_wire_has_its_name_back() {
+fn every_wire_is_found_by_its_name() {
     for id in [
         WireId::Anthropic,
         WireId::OpenaiChat,
@@ -453,7 +457,7 @@ fn every_wire_has_its_name_back() {
 }
 
 #[test]
-fn a_response_held_upstream_goes_on_from_its_last_leg() {
+fn a_response_stored_upstream_continues_from_its_last_leg() {
     let f = Folder(&baton_proxy::wire::openai_responses::OpenaiResponses);
     let next = f.reading("09_stateful_next_agent.json");
     assert_eq!(

@@ -12,12 +12,12 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness;
-use crate::matrix::sides::{ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, OLLAMA, RESPONSES, Side};
-use crate::matrix::stage::Stage;
+use crate::matrix::fixture::Fixture;
+use crate::matrix::variants::{ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, OLLAMA, RESPONSES, Variant};
 
 const LONG: Duration = Duration::from_secs(30);
 
-const WIRES: [Side; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 /// Long enough to come in many pieces, with what JSON escapes.
 const SENTENCE: &str =
@@ -26,16 +26,16 @@ const SENTENCE: &str =
 const PROMPT: &str = "# Goal\n\nGo on with the \"second\" task: mend src/hall/mod.rs.";
 
 struct Run {
-    stage: Stage,
+    fixture: Fixture,
     tap: Tap,
     dir: tempfile::TempDir,
 }
 
 impl Run {
-    async fn new(side: Side, replies: impl IntoIterator<Item = Reply>) -> Self {
+    async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
         let dir = harness::temp();
         let mut tap = None;
-        let stage = Stage::journaled(side, replies, |config| {
+        let fixture = Fixture::journaled(variant, replies, |config| {
             config.state_dir = dir.path().to_owned();
             config.journal.enabled = true;
             let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
@@ -43,12 +43,12 @@ impl Run {
         })
         .await;
         let tap = tap.unwrap();
-        Self { stage, tap, dir }
+        Self { fixture, tap, dir }
     }
 
     /// The journal, once `exchanges` of them are in it.
     async fn query(&self, exchanges: usize) -> Query {
-        self.stage.baton.events(exchanges).await;
+        self.fixture.baton.events(exchanges).await;
         let tap = self.tap.clone();
         let flushed = tokio::task::spawn_blocking(move || tap.flush(LONG)).await;
         assert!(flushed.unwrap());
@@ -78,21 +78,21 @@ fn failing(status: u16) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tokens_stand_with_their_leg_and_failed_legs_say_so() {
-    for side in WIRES {
+async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
+    for variant in WIRES {
         for stream in [true, false] {
             let run = Run::new(
-                side,
+                variant,
                 [handoff(), failing(429), failing(503), Reply::text("Fresh.")],
             )
             .await;
-            run.stage.ask(&run.stage.history(), stream).await;
+            run.fixture.ask(&run.fixture.history(), stream).await;
             let query = run.query(1).await;
             let (row, exchange) = newest(&query);
             assert_eq!(row.statuses, [Some(200), Some(429), Some(503), Some(200)]);
             let tokens = &row.event.tokens;
             let known: Vec<_> = tokens.iter().map(Option::is_some).collect();
-            assert_eq!(known, [true, false, false, true], "{} {row:?}", side.model);
+            assert_eq!(known, [true, false, false, true], "{} {row:?}", variant.model);
             let (first, last) = (tokens[0].unwrap(), tokens[3].unwrap());
             assert!(
                 first.all_input() > 0 && last.all_input() > 0 && first.output > last.output,
@@ -102,7 +102,7 @@ async fn tokens_stand_with_their_leg_and_failed_legs_say_so() {
             assert_eq!(sum.all_input(), first.all_input() + last.all_input());
             assert_eq!(sum.output, first.output + last.output);
             // The event that logs and metrics are made of says the same.
-            let events = run.stage.baton.events(1).await;
+            let events = run.fixture.baton.events(1).await;
             let spent = events[0].spent();
             assert_eq!((spent.all_input(), spent.output), (sum.all_input(), sum.output));
             for (leg, tokens) in exchange.legs.iter().zip(tokens) {
@@ -135,9 +135,9 @@ fn in_the_order_of_events(row: &Row, exchange: &Exchange) {
     );
 }
 
-/// FAILURES 11: what a wire calls input counts the cached part, or does not.
+/// Some wires include cached tokens in their input tokens, others do not.
 #[test]
-fn the_parts_of_the_input_are_told_alike_on_every_wire() {
+fn input_tokens_have_the_same_parts_on_every_wire() {
     let watch = Watch {
         hide: false,
         held_bytes: 1 << 20,
@@ -180,17 +180,17 @@ fn the_parts_of_the_input_are_told_alike_on_every_wire() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leg_that_is_asked_again_stays_cut_where_it_was() {
-    for side in WIRES {
+async fn a_leg_that_is_asked_again_keeps_its_cut() {
+    for variant in WIRES {
         let empty = Reply::text("Hm.").call("session_handoff", json!({"prompt": ""}));
         let run = Run::new(
-            side,
+            variant,
             [handoff(), Reply::text("Fresh."), empty, Reply::text("So be it.")],
         )
         .await;
-        let said = run.stage.ask(&run.stage.history(), true).await;
-        run.stage
-            .ask(&run.stage.then(&run.stage.history(), &said, "More."), true)
+        let answer = run.fixture.ask(&run.fixture.history(), true).await;
+        run.fixture
+            .ask(&run.fixture.then(&run.fixture.history(), &answer, "More."), true)
             .await;
         let query = run.query(2).await;
         let (row, exchange) = newest(&query);
@@ -237,10 +237,10 @@ async fn a_leg_that_is_asked_again_stays_cut_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_that_the_model_saw_has_a_row() {
-    for side in WIRES.into_iter().chain([CODE_ASSIST]) {
-        let run = Run::new(side, [Reply::text("Hello.")]).await;
-        run.stage.ask(&run.stage.history(), true).await;
+async fn everything_that_the_model_saw_has_a_row() {
+    for variant in WIRES.into_iter().chain([CODE_ASSIST]) {
+        let run = Run::new(variant, [Reply::text("Hello.")]).await;
+        run.fixture.ask(&run.fixture.history(), true).await;
         let query = run.query(1).await;
         let (row, exchange) = newest(&query);
         let sent = &exchange.legs[0].sent;
@@ -249,7 +249,12 @@ async fn all_that_the_model_saw_has_a_row() {
             .iter()
             .chain(&sent.messages)
             .find(|row| row.role == "system");
-        assert_eq!(system.unwrap().first_line, "You are an agent.", "{}", side.model);
+        assert_eq!(
+            system.unwrap().first_line,
+            "You are an agent.",
+            "{}",
+            variant.model
+        );
         let tools: Vec<_> = sent.envelope.iter().filter(|row| row.role == "tools").collect();
         assert!(tools[0].first_line.starts_with("read_file") && tools[0].state == State::Kept);
         let ours = tools.last().unwrap();
@@ -261,20 +266,20 @@ async fn all_that_the_model_saw_has_a_row() {
             .envelope_row(&row.id, Body::Sent(0), ours.i)
             .unwrap()
             .unwrap();
-        let told = full.parts[0].text.as_deref().unwrap();
-        assert!(told.len() > 200 && !told.contains("\\n"), "{told}");
+        let message = full.parts[0].text.as_deref().unwrap();
+        assert!(message.len() > 200 && !message.contains("\\n"), "{message}");
         assert!(full.parts[1].json.as_ref().unwrap().get().contains("prompt"));
         assert!(query.envelope_row(&row.id, Body::Sent(0), 99).unwrap().is_none());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_search_finds_what_a_person_read() {
-    for side in WIRES.into_iter().chain([CODE_ASSIST]) {
+async fn the_search_covers_text_as_a_person_reads_it() {
+    for variant in WIRES.into_iter().chain([CODE_ASSIST]) {
         for stream in [true, false] {
             let call = Reply::text(SENTENCE).call("read_file", json!({"path": "src/hall/größte \"one\".rs"}));
-            let run = Run::new(side, [call, Reply::text("Fresh.")]).await;
-            run.stage.ask(&run.stage.history(), stream).await;
+            let run = Run::new(variant, [call, Reply::text("Fresh.")]).await;
+            run.fixture.ask(&run.fixture.history(), stream).await;
             let query = run.query(1).await;
             let (row, _) = newest(&query);
             for wanted in [
@@ -284,7 +289,12 @@ async fn a_search_finds_what_a_person_read() {
                 "src/hall/größte \"one\".rs",
             ] {
                 let found = query.search(wanted, 10).unwrap();
-                assert_eq!(found.hits.len(), 1, "{} {stream} {wanted}: {found:?}", side.model);
+                assert_eq!(
+                    found.hits.len(),
+                    1,
+                    "{} {stream} {wanted}: {found:?}",
+                    variant.model
+                );
                 let hit = &found.hits[0];
                 assert_eq!(hit.exchange, row.id);
                 assert_eq!(hit.title.as_deref(), Some(title(&query).as_str()));
@@ -314,9 +324,9 @@ fn title(query: &Query) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hit_says_where_it_stands() {
+async fn a_search_hit_names_its_place() {
     let run = Run::new(ANTHROPIC, [handoff(), Reply::text("Fresh.")]).await;
-    run.stage.ask(&run.stage.history(), true).await;
+    run.fixture.ask(&run.fixture.history(), true).await;
     let query = run.query(1).await;
     let at = |wanted: &str| {
         let hit = query.search(wanted, 10).unwrap().hits.remove(0);
@@ -340,19 +350,19 @@ async fn a_hit_says_where_it_stands() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_har_has_times_headers_and_addresses_of_each_leg() {
-    for side in WIRES {
+    for variant in WIRES {
         let slow = Reply::text("Fresh.").head_delay(Duration::from_millis(80));
-        let run = Run::new(side, [handoff(), failing(429), slow]).await;
-        run.stage.ask(&run.stage.history(), true).await;
+        let run = Run::new(variant, [handoff(), failing(429), slow]).await;
+        run.fixture.ask(&run.fixture.history(), true).await;
         let query = run.query(1).await;
         let (row, _) = newest(&query);
         let har = query.har(&row.id).unwrap().unwrap();
         let entries = har["log"]["entries"].as_array().unwrap();
         assert_eq!(entries.len(), 4);
-        let url = run.stage.provider.url();
+        let url = run.fixture.provider.url();
         for entry in &entries[1..] {
             let to = entry["request"]["url"].as_str().unwrap();
-            let path = (side.path)(true).split('?').next().unwrap();
+            let path = (variant.path)(true).split('?').next().unwrap();
             assert!(to.starts_with(&url) && to.ends_with(path), "{to}");
             let headers = entry["request"]["headers"].as_array().unwrap();
             assert!(
@@ -374,11 +384,11 @@ async fn a_har_has_times_headers_and_addresses_of_each_leg() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_not_sent_is_counted_for_each_answered_leg() {
+async fn unsent_input_is_counted_for_each_answered_leg() {
     let run = Run::new(ANTHROPIC, [handoff(), failing(429), Reply::text("Fresh.")]).await;
-    let mut history = run.stage.history();
-    history[0] = run.stage.user(&"A long way to go. ".repeat(2000));
-    run.stage.ask(&history, true).await;
+    let mut history = run.fixture.history();
+    history[0] = run.fixture.user(&"A long way to go. ".repeat(2000));
+    run.fixture.ask(&history, true).await;
     let query = run.query(1).await;
     let (row, _) = newest(&query);
     let leg = |i: usize| row.event.received_bytes.saturating_sub(row.event.sent_bytes[i]) / 4;

@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::{self, AgentSide, Baton, Heard};
+use crate::harness::{self, AgentWire, Baton, RawResponse};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -30,7 +30,7 @@ struct Run {
     baton: Baton,
     provider: Strict,
     /// Request, answer, and the bodies that the provider saw, for each turn.
-    turns: Vec<(Bytes, Heard, Vec<Bytes>)>,
+    turns: Vec<(Bytes, RawResponse, Vec<Bytes>)>,
 }
 
 fn settings(config: &mut Config, dir: &Path) {
@@ -65,20 +65,20 @@ impl Run {
         for _ in 0..tasks * 6 {
             let body: Bytes = Anthropic.body(&history, stream).to_string().into();
             let before = self.provider.generations().len();
-            let heard = self
+            let response = self
                 .baton
                 .post(Anthropic.path(), Anthropic.headers(), body.clone())
                 .await;
-            assert_eq!(heard.status, 200, "{}", heard.text());
+            assert_eq!(response.status, 200, "{}", response.text());
             let legs = self.provider.generations().split_off(before);
             let legs = legs.iter().map(|seen| seen.raw.clone()).collect();
-            let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
-            self.turns.push((body, heard, legs));
-            history.push(json!({"role": "assistant", "content": told.content}));
-            if told.stop.as_deref() != Some("tool_use") {
+            let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+            self.turns.push((body, response, legs));
+            history.push(json!({"role": "assistant", "content": message.content}));
+            if message.stop.as_deref() != Some("tool_use") {
                 return;
             }
-            let results = told.content.iter().filter(|block| block["type"] == "tool_use");
+            let results = message.content.iter().filter(|block| block["type"] == "tool_use");
             let results: Vec<_> = results
                 .map(|call| json!({"type": "tool_result", "tool_use_id": call["id"], "content": "done ".repeat(40)}))
                 .collect();
@@ -112,15 +112,15 @@ async fn chain(stream: bool) {
     let rows = oldest_first(&query);
     assert_eq!(rows.len(), run.turns.len());
     assert_eq!(rows.iter().map(|r| r.event.fired.len()).sum::<usize>(), 4);
-    for (row, (body, heard, legs)) in rows.iter().zip(&run.turns) {
-        assert_eq!(Some(row.id.as_str()), heard.header("x-baton-exchange"));
+    for (row, (body, response, legs)) in rows.iter().zip(&run.turns) {
+        assert_eq!(Some(row.id.as_str()), response.header("x-baton-exchange"));
         assert!(
             !row.partial && !row.open && row.event.outcome == "complete",
             "{row:?}"
         );
         let read = |side| query.body(&row.id, side).unwrap().unwrap();
         assert_eq!(read(Side::Received), *body);
-        assert_eq!(read(Side::Shown), heard.raw);
+        assert_eq!(read(Side::Shown), response.raw);
         assert_eq!(row.sent_messages.len(), legs.len());
         for (n, leg) in legs.iter().enumerate() {
             assert_eq!(read(Side::Sent(n as u32)), *leg);
@@ -131,8 +131,8 @@ async fn chain(stream: bool) {
             continue;
         }
         let answer = String::from_utf8(read(Side::Response(0))).unwrap();
-        assert!(answer.contains("session_handoff") && !heard.text().contains("session_handoff"));
-        assert!(heard.text().contains("[[handoff-resume:"));
+        assert!(answer.contains("session_handoff") && !response.text().contains("session_handoff"));
+        assert!(response.text().contains("[[handoff-resume:"));
         // The second leg is cut clean: nothing of the agent's is left but what every session has.
         assert!(exchange.legs[1].received_states.iter().all(|s| *s == State::Cut));
         assert_eq!(exchange.legs[1].sent.messages[0].state, State::New);
@@ -178,7 +178,7 @@ async fn a_chain_of_whole_replies_is_read_back_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_queue_costs_copies_and_nothing_else() {
+async fn a_full_queue_drops_copies_and_nothing_else() {
     let mut run = Run::start(|config| config.journal.queue_bytes = 1).await;
     run.play(2, true).await;
     let query = run.query().await;
@@ -192,14 +192,14 @@ async fn a_full_queue_costs_copies_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn switched_off_nothing_is_written() {
+async fn when_it_is_off_nothing_is_written() {
     let mut run = Run::start(|config| config.journal.enabled = false).await;
     run.play(2, true).await;
     assert_eq!(std::fs::read_dir(run.dir.path()).unwrap().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_leaves_is_noted_with_what_it_saw() {
+async fn an_agent_that_leaves_is_journaled_with_what_it_was_shown() {
     let run = Run::start(|_| ()).await;
     let body: Bytes = Anthropic
         .body(&[json!({"role": "user", "content": "#task 1/2 steps=2"})], true)
@@ -382,11 +382,11 @@ async fn exchange_routes(run: &Run, api: &Listener, id: &str) {
     has(&message, "role parts");
     api.json(&format!("/api/exchanges/{id}/message?side=sent&leg=0&i=0"))
         .await;
-    let (body, heard, legs) = run.turns.last().unwrap();
+    let (body, response, legs) = run.turns.last().unwrap();
     for (path, wanted) in [
         ("received", body.to_vec()),
         ("sent?leg=0", legs[0].to_vec()),
-        ("shown", heard.raw.clone()),
+        ("shown", response.raw.clone()),
     ] {
         let (status, head, found) = api.get(&format!("/api/exchanges/{id}/{path}"), "").await;
         assert_eq!((status, found), (200, wanted), "{path}");
@@ -452,7 +452,7 @@ async fn read_some(stream: &mut TcpStream, seen: &mut String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strangers_are_told_nothing() {
+async fn foreign_origins_and_missing_tokens_are_refused() {
     let run = Run::start(|_| ()).await;
     let api = Listener::start(&run, None).await;
     assert_eq!(
@@ -549,8 +549,8 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         .body(&[json!({"role": "user", "content": prompt})], true)
         .to_string()
         .into();
-    let heard = harness::post(&url, Anthropic.headers(), body.clone()).await;
-    let id = heard.header("x-baton-exchange").unwrap().to_owned();
+    let response = harness::post(&url, Anthropic.headers(), body.clone()).await;
+    let id = response.header("x-baton-exchange").unwrap().to_owned();
     // Written soon, without being asked for.
     let began = Instant::now();
     while !said(dir.path(), &["log", "--json"]).contains("\"outcome\":\"complete\"") {
@@ -572,7 +572,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     assert_eq!(said(dir.path(), &["show", short, "--received"]).as_bytes(), body);
     assert_eq!(
         said(dir.path(), &["show", short, "--response"]).as_bytes(),
-        heard.raw
+        response.raw
     );
     let diff = said(dir.path(), &["show", short]);
     assert!(
@@ -594,10 +594,10 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
             .arg(dir.path())
             .args(what);
         let done = command.output().unwrap();
-        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        let message = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(
-            !done.status.success() && told.contains("there is no leg 9: the exchange has 1 leg"),
-            "{told}"
+            !done.status.success() && message.contains("there is no leg 9: the exchange has 1 leg"),
+            "{message}"
         );
     }
     assert!(said(dir.path(), &["show", short, "--har"]).contains("\"startedDateTime\""));

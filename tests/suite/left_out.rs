@@ -10,17 +10,17 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::{memory, read_until, sqlite, temp};
-use crate::matrix::sides::{self, Said, Side};
-use crate::matrix::stage::{PROMPT, Stage, carry, fresh, handoff, sketch};
+use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, outline};
+use crate::matrix::variants::{self, Answer, Variant};
 
 const SECOND: &str = "Goal: the second one.";
 
 macro_rules! wires {
-    ($($wire:ident = $side:ident: $($test:ident)*;)*) => {
+    ($($wire:ident = $variant:ident: $($test:ident)*;)*) => {
         $(mod $wire {
             $(#[tokio::test]
             async fn $test() {
-                super::$test(super::sides::$side).await;
+                super::$test(super::variants::$variant).await;
             })*
         })*
     };
@@ -45,126 +45,129 @@ fn second() -> Reply {
     Reply::text("Done, too.").call("session_handoff", json!({"prompt": SECOND}))
 }
 
-async fn stage(side: Side, store: SharedStore) -> Stage {
-    Stage::with(side, [handoff(), slow()], store, |_| {}).await
+async fn fixture(variant: Variant, store: SharedStore) -> Fixture {
+    Fixture::with(variant, [handoff(), slow()], store, |_| {}).await
 }
 
 /// Asks, and leaves when the sentinel was shown (streamed), or while the answer is made.
-async fn stop(stage: &Stage, history: &[Value], stream: bool) {
-    let body = (stage.side.body)(history, stream).to_string();
-    let path = (stage.side.path)(stream);
-    let asked = stage.provider.generations().len();
+async fn stop(fixture: &Fixture, history: &[Value], stream: bool) {
+    let body = (fixture.variant.body)(history, stream).to_string();
+    let path = (fixture.variant.path)(stream);
+    let asked = fixture.provider.generations().len();
     if stream {
-        let response = stage.baton.open(path, stage.side.headers, body.into()).await;
+        let response = fixture
+            .baton
+            .open(path, fixture.variant.headers, body.into())
+            .await;
         let (_, mut rest) = read_until(response, "[[/handoff-resume:").await;
         let more = tokio::time::timeout(Duration::from_millis(50), rest.frame()).await;
         drop(more);
         drop(rest);
     } else {
-        let asking = stage.baton.post(path, stage.side.headers, body.into());
+        let asking = fixture.baton.post(path, fixture.variant.headers, body.into());
         let second_leg = async {
-            while stage.provider.generations().len() < asked + 2 {
+            while fixture.provider.generations().len() < asked + 2 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::select! {
-            heard = asking => panic!("answered: {}", heard.text()),
+            reply = asking => panic!("answered: {}", reply.text()),
             () = second_leg => {}
         }
     }
     // The proxy has seen the agent leave when its exchange is over.
-    let over = stage.baton.events(1).await;
+    let over = fixture.baton.events(1).await;
     assert_eq!(over[0].fired.len(), 1, "{over:?}");
 }
 
 /// The transcript with new text behind it.
-fn and(stage: &Stage, history: &[Value], text: &str) -> Vec<Value> {
-    [history, &[stage.user(text)]].concat()
+fn and(fixture: &Fixture, history: &[Value], text: &str) -> Vec<Value> {
+    [history, &[fixture.user(text)]].concat()
 }
 
-async fn says(stage: &Stage, history: &[Value], reply: &str) -> Said {
-    stage.push(Reply::text(reply));
-    let said = stage.ask(history, true).await;
-    assert_eq!(said.text, reply);
-    said
+async fn says(fixture: &Fixture, history: &[Value], reply: &str) -> Answer {
+    fixture.push(Reply::text(reply));
+    let answer = fixture.ask(history, true).await;
+    assert_eq!(answer.text, reply);
+    answer
 }
 
-async fn streamed(side: Side) {
-    left_out(side, true).await;
+async fn streamed(variant: Variant) {
+    left_out(variant, true).await;
 }
 
-async fn whole(side: Side) {
-    left_out(side, false).await;
+async fn whole(variant: Variant) {
+    left_out(variant, false).await;
 }
 
-async fn left_out(side: Side, stream: bool) {
-    let stage = stage(side, memory()).await;
-    let history = stage.history();
-    stop(&stage, &history, stream).await;
-    let next = and(&stage, &history, "Go on, please.");
-    let said = says(&stage, &next, "Next.").await;
+async fn left_out(variant: Variant, stream: bool) {
+    let fixture = fixture(variant, memory()).await;
+    let history = fixture.history();
+    stop(&fixture, &history, stream).await;
+    let next = and(&fixture, &history, "Go on, please.");
+    let answer = says(&fixture, &next, "Next.").await;
     let opening = format!("{}Go on, please.", carry());
-    assert_eq!(stage.sent(), [opening.as_str()]);
-    let after = stage.then(&next, &said, "More.");
-    says(&stage, &after, "More of it.").await;
-    assert_eq!(stage.sent(), [opening.as_str(), "a: Next.", "u: More."]);
-    let events = stage.baton.events(3).await;
+    assert_eq!(fixture.sent(), [opening.as_str()]);
+    let after = fixture.then(&next, &answer, "More.");
+    says(&fixture, &after, "More of it.").await;
+    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: More."]);
+    let events = fixture.baton.events(3).await;
     for event in &events[1..3] {
         assert_eq!(
             (event.pinned.as_ref(), event.unpinned),
             (events[0].fired.first(), false)
         );
     }
-    stage.at_peace();
+    fixture.assert_clean();
 }
 
-async fn restarted(side: Side) {
+async fn restarted(variant: Variant) {
     let dir = temp();
-    let mut stage = stage(side, sqlite(dir.path())).await;
-    let history = stage.history();
-    stop(&stage, &history, true).await;
-    stage.restart(sqlite(dir.path()));
-    let next = and(&stage, &history, "Go on, please.");
-    let said = says(&stage, &next, "Next.").await;
+    let mut fixture = fixture(variant, sqlite(dir.path())).await;
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    fixture.restart(sqlite(dir.path()));
+    let next = and(&fixture, &history, "Go on, please.");
+    let answer = says(&fixture, &next, "Next.").await;
     let opening = format!("{}Go on, please.", carry());
-    assert_eq!(stage.sent(), [opening.as_str()]);
-    stage.restart(sqlite(dir.path()));
-    says(&stage, &stage.then(&next, &said, "More."), "More of it.").await;
-    assert_eq!(stage.sent(), [opening.as_str(), "a: Next.", "u: More."]);
-    stage.at_peace();
+    assert_eq!(fixture.sent(), [opening.as_str()]);
+    fixture.restart(sqlite(dir.path()));
+    says(&fixture, &fixture.then(&next, &answer, "More."), "More of it.").await;
+    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: More."]);
+    fixture.assert_clean();
 }
 
 /// A request that goes on from an earlier point has the old transcript; the branch is found again afterwards.
-async fn rewound(side: Side) {
-    let stage = stage(side, memory()).await;
-    let history = stage.history();
-    stop(&stage, &history, true).await;
-    let earlier = and(&stage, &history[..2], "Something else.");
+async fn rewound(variant: Variant) {
+    let fixture = fixture(variant, memory()).await;
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    let earlier = and(&fixture, &history[..2], "Something else.");
     for _ in 0..2 {
-        says(&stage, &earlier, "Else.").await;
+        says(&fixture, &earlier, "Else.").await;
         assert_eq!(
-            stage.sent(),
+            fixture.sent(),
             ["u: Mend the importer.", "a: Looking.", "u: Something else."]
         );
-        says(&stage, &and(&stage, &history, "Go on, please."), "Next.").await;
-        assert_eq!(stage.sent(), [format!("{}Go on, please.", carry())]);
+        says(&fixture, &and(&fixture, &history, "Go on, please."), "Next.").await;
+        assert_eq!(fixture.sent(), [format!("{}Go on, please.", carry())]);
     }
     let other = [
-        stage.user("Mend the exporter."),
+        fixture.user("Mend the exporter."),
         history[1].clone(),
         history[2].clone(),
     ];
-    says(&stage, &and(&stage, &other, "Go on, please."), "Next.").await;
-    assert_eq!(stage.sent()[0], "u: Mend the exporter.");
-    stage.at_peace();
+    says(&fixture, &and(&fixture, &other, "Go on, please."), "Next.").await;
+    assert_eq!(fixture.sent()[0], "u: Mend the exporter.");
+    fixture.assert_clean();
 }
 
 /// An agent copies its session: the copy has another name.
-async fn copied(side: Side) {
+async fn copied(variant: Variant) {
     let dir = temp();
-    let mut stage = stage(side, sqlite(dir.path())).await;
+    let mut fixture = fixture(variant, sqlite(dir.path())).await;
     let named = |session: &'static str| -> &'static [(&'static str, &'static str)] {
-        let headers: Vec<_> = side
+        let headers: Vec<_> = variant
             .headers
             .iter()
             .copied()
@@ -172,98 +175,98 @@ async fn copied(side: Side) {
             .collect();
         Box::leak(headers.into_boxed_slice())
     };
-    stage.side.headers = named("one");
-    let history = stage.history();
-    stop(&stage, &history, true).await;
-    let next = and(&stage, &history, "Go on, please.");
-    let said = says(&stage, &next, "Next.").await;
-    stage.side.headers = named("two");
-    let copy = stage.then(&next, &said, "In the copy.");
+    fixture.variant.headers = named("one");
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    let next = and(&fixture, &history, "Go on, please.");
+    let answer = says(&fixture, &next, "Next.").await;
+    fixture.variant.headers = named("two");
+    let copy = fixture.then(&next, &answer, "In the copy.");
     let opening = format!("{}Go on, please.", carry());
-    says(&stage, &copy, "Copied.").await;
-    assert_eq!(stage.sent(), [opening.as_str(), "a: Next.", "u: In the copy."]);
-    stage.restart(sqlite(dir.path()));
-    says(&stage, &copy, "Copied.").await;
-    assert_eq!(stage.sent(), [opening.as_str(), "a: Next.", "u: In the copy."]);
-    stage.at_peace();
+    says(&fixture, &copy, "Copied.").await;
+    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: In the copy."]);
+    fixture.restart(sqlite(dir.path()));
+    says(&fixture, &copy, "Copied.").await;
+    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: In the copy."]);
+    fixture.assert_clean();
 }
 
-async fn handed_over_again(side: Side) {
-    let stage = stage(side, memory()).await;
-    let history = stage.history();
-    stop(&stage, &history, true).await;
+async fn handed_over_again(variant: Variant) {
+    let fixture = fixture(variant, memory()).await;
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
     // The second one is shown and kept.
-    let next = and(&stage, &history, "Go on, please.");
-    let said = says(&stage, &next, "Next.").await;
-    let after = stage.then(&next, &said, "Finish.");
-    stage.push(second());
-    stage.push(Reply::text("Second."));
-    let shown = stage.ask(&after, true).await;
+    let next = and(&fixture, &history, "Go on, please.");
+    let answer = says(&fixture, &next, "Next.").await;
+    let after = fixture.then(&next, &answer, "Finish.");
+    fixture.push(second());
+    fixture.push(Reply::text("Second."));
+    let shown = fixture.ask(&after, true).await;
     assert!(shown.text.ends_with("Second."), "{}", shown.text);
-    says(&stage, &stage.then(&after, &shown, "More."), "Third.").await;
+    says(&fixture, &fixture.then(&after, &shown, "More."), "Third.").await;
     assert_eq!(
-        stage.sent(),
+        fixture.sent(),
         [format!("u: {SECOND}").as_str(), "a: Second.", "u: More."]
     );
     // Back to before it: the first one holds.
     says(
-        &stage,
-        &and(&stage, &after[..after.len() - 1], "Not that."),
+        &fixture,
+        &and(&fixture, &after[..after.len() - 1], "Not that."),
         "Well.",
     )
     .await;
     let opening = format!("{}Go on, please.", carry());
-    assert_eq!(stage.sent(), [opening.as_str(), "a: Next.", "u: Not that."]);
+    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: Not that."]);
     // A second one that is left out, too.
-    stage.push(second());
-    stage.push(slow());
-    let body = (side.body)(&after, true).to_string();
-    let response = stage
+    fixture.push(second());
+    fixture.push(slow());
+    let body = (variant.body)(&after, true).to_string();
+    let response = fixture
         .baton
-        .open((side.path)(true), side.headers, body.into())
+        .open((variant.path)(true), variant.headers, body.into())
         .await;
     drop(read_until(response, "[[/handoff-resume:").await);
     tokio::time::sleep(Duration::from_millis(500)).await;
-    says(&stage, &and(&stage, &after, "Then this."), "This.").await;
-    assert_eq!(stage.sent(), [format!("u: {SECOND}Then this.")]);
-    stage.at_peace();
+    says(&fixture, &and(&fixture, &after, "Then this."), "This.").await;
+    assert_eq!(fixture.sent(), [format!("u: {SECOND}Then this.")]);
+    fixture.assert_clean();
 }
 
 /// An agent that keeps what it has read of the answer is found by the sentinel, as ever.
-async fn kept(side: Side) {
-    let stage = stage(side, memory()).await;
-    let history = stage.history();
-    stop(&stage, &history, true).await;
-    stage.push(handoff());
-    stage.push(fresh());
-    let said = stage.ask(&and(&stage, &history[..2], "Go on!"), true).await;
-    let history = and(&stage, &history[..2], "Go on!");
-    says(&stage, &stage.then(&history, &said, "More."), "Next.").await;
-    assert_eq!(stage.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
-    stage.at_peace();
+async fn kept(variant: Variant) {
+    let fixture = fixture(variant, memory()).await;
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    fixture.push(handoff());
+    fixture.push(fresh());
+    let answer = fixture.ask(&and(&fixture, &history[..2], "Go on!"), true).await;
+    let history = and(&fixture, &history[..2], "Go on!");
+    says(&fixture, &fixture.then(&history, &answer, "More."), "Next.").await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+    fixture.assert_clean();
 }
 
 /// An answer that the agent has all of, and takes out later, was taken back by a person.
-async fn told_to_the_end(side: Side) {
+async fn told_to_the_end(variant: Variant) {
     for stream in [true, false] {
-        let stage = Stage::new(side, [handoff(), fresh()]).await;
-        let history = stage.history();
-        let said = stage.ask(&history, stream).await;
-        assert!(said.text.contains(PROMPT));
-        says(&stage, &and(&stage, &history, "No, the other one."), "Well.").await;
-        let seen = sketch(stage.provider.generations().last().unwrap());
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let history = fixture.history();
+        let answer = fixture.ask(&history, stream).await;
+        assert!(answer.text.contains(PROMPT));
+        says(&fixture, &and(&fixture, &history, "No, the other one."), "Well.").await;
+        let seen = outline(fixture.provider.generations().last().unwrap());
         assert_eq!(seen[0], "u: Mend the importer.", "{seen:?}");
-        stage.at_peace();
+        fixture.assert_clean();
     }
 }
 
 /// The agent goes on from a response that upstream holds, and says nothing itself: nothing of such a request can be found
 /// again, and nothing is cut away in its name.
 #[tokio::test]
-async fn nothing_but_the_systems_word_is_no_place_to_cut() {
+async fn a_system_message_alone_is_no_cut_point() {
     let dir = temp();
-    let mut stage = Stage::with(
-        sides::RESPONSES,
+    let mut fixture = Fixture::with(
+        variants::RESPONSES,
         [Reply::text("One.")],
         sqlite(dir.path()),
         |_| {},
@@ -271,38 +274,41 @@ async fn nothing_but_the_systems_word_is_no_place_to_cut() {
     .await;
     const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
     let body = |input: &[Value], previous: &Value, stream: bool| {
-        let mut body = (sides::RESPONSES.body)(input, stream);
+        let mut body = (variants::RESPONSES.body)(input, stream);
         body["store"] = json!(true);
         if !previous.is_null() {
             body["previous_response_id"] = previous.clone();
         }
         body.to_string()
     };
-    let first = body(&[stage.user("Mend the importer.")], &Value::Null, false);
-    let first = stage
+    let first = body(&[fixture.user("Mend the importer.")], &Value::Null, false);
+    let first = fixture
         .baton
         .post("/v1/responses", HEADERS, first.into())
         .await
         .json();
     let developer = json!({"type": "message", "role": "developer", "content": "continue"});
-    stage.push(handoff());
-    stage.push(slow());
+    fixture.push(handoff());
+    fixture.push(slow());
     let asked = body(std::slice::from_ref(&developer), &first["id"], true);
-    let response = stage.baton.open("/v1/responses", HEADERS, asked.into()).await;
+    let response = fixture.baton.open("/v1/responses", HEADERS, asked.into()).await;
     drop(read_until(response, "[[/handoff-resume:").await);
-    assert_eq!(stage.baton.events(2).await[1].fired.len(), 1);
+    assert_eq!(fixture.baton.events(2).await[1].fired.len(), 1);
     for restarted in [false, true] {
         if restarted {
-            stage.restart(sqlite(dir.path()));
+            fixture.restart(sqlite(dir.path()));
         }
-        for input in [vec![developer.clone(), stage.user("x")], vec![stage.user("x")]] {
-            stage.push(Reply::text("Next."));
+        for input in [
+            vec![developer.clone(), fixture.user("x")],
+            vec![fixture.user("x")],
+        ] {
+            fixture.push(Reply::text("Next."));
             let asked = body(&input, &first["id"], false);
-            let heard = stage.baton.post("/v1/responses", HEADERS, asked.into()).await;
-            assert_eq!(heard.status, 200, "{}", heard.text());
-            let sent = stage.provider.generations().last().unwrap().clone();
+            let reply = fixture.baton.post("/v1/responses", HEADERS, asked.into()).await;
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            let sent = fixture.provider.generations().last().unwrap().clone();
             assert_eq!(sent.body["input"], json!(input));
         }
     }
-    stage.at_peace();
+    fixture.assert_clean();
 }

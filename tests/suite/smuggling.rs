@@ -246,7 +246,7 @@ async fn place(change: impl FnOnce(&mut Config)) -> (Baton, Upstream) {
 }
 
 #[tokio::test]
-async fn no_framing_means_two_things() {
+async fn ambiguous_framing_never_reaches_upstream() {
     let (baton, upstream) = place(|_| ()).await;
     for target in TARGETS {
         for (what, lines, behind, fate) in SHAPES {
@@ -270,7 +270,7 @@ async fn no_framing_means_two_things() {
 }
 
 #[tokio::test]
-async fn heads_beyond_all_measure_are_refused() {
+async fn oversized_heads_are_refused() {
     let (baton, upstream) = place(|config| config.limits.header_bytes = 64 << 10).await;
     let long = "x".repeat(80 << 10);
     let many: String = (0..2000).map(|i| format!("x-{i}: 1\r\n")).collect();
@@ -293,7 +293,7 @@ async fn heads_beyond_all_measure_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_behind_a_request_is_another_one() {
+async fn bytes_after_a_request_are_the_next_request() {
     let (baton, upstream) = place(|_| ()).await;
     let one = "POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}";
     let two = format!(

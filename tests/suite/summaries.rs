@@ -13,9 +13,9 @@ use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::{Heard, memory, sqlite, temp};
-use crate::matrix::sides::{self, Said, Side};
-use crate::matrix::stage::{PROMPT, Stage, fresh, handoff};
+use crate::harness::{RawResponse, memory, sqlite, temp};
+use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
+use crate::matrix::variants::{self, Answer, Variant};
 
 /// Requests of real agents, and what goes upstream.
 #[test]
@@ -93,7 +93,7 @@ const RESULT: usize = 2;
 type Section<'a> = (usize, &'a str);
 
 /// The request for a summary of these messages.
-fn request(side: &Side, agent: Agent, sections: &[Section<'_>]) -> Value {
+fn request(variant: &Variant, agent: Agent, sections: &[Section<'_>]) -> Value {
     let lines: Vec<String> = sections
         .iter()
         .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
@@ -103,7 +103,7 @@ fn request(side: &Side, agent: Agent, sections: &[Section<'_>]) -> Value {
         Some(asks) => (format!("{}{flat}", agent.system), asks.to_owned()),
         None => (agent.system.to_owned(), flat),
     };
-    let mut body = (side.body)(&[(side.message)("user", &user)], true);
+    let mut body = (variant.body)(&[(variant.message)("user", &user)], true);
     body.as_object_mut().unwrap().remove("tools");
     set(&mut body, "You are an agent.", &system);
     body
@@ -119,23 +119,23 @@ fn set(value: &mut Value, old: &str, new: &str) {
     }
 }
 
-struct Talk {
-    stage: Stage,
+struct HandedOver {
+    fixture: Fixture,
     /// What the model said when it handed over.
-    said: Said,
+    answer: Answer,
 }
 
-impl Talk {
+impl HandedOver {
     /// A conversation with one handoff, and one turn behind it.
-    async fn new(side: Side, session: Option<&'static str>) -> Self {
-        let stage = Stage::with(side, [handoff(), fresh()], memory(), |_| {}).await;
-        Self::on(stage, session).await
+    async fn new(variant: Variant, session: Option<&'static str>) -> Self {
+        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
+        Self::on(fixture, session).await
     }
 
-    async fn on(mut stage: Stage, session: Option<&'static str>) -> Self {
-        stage.side.headers = named(&stage.side, session);
-        let said = stage.ask(&stage.history(), true).await;
-        Self { stage, said }
+    async fn on(mut fixture: Fixture, session: Option<&'static str>) -> Self {
+        fixture.variant.headers = named(&fixture.variant, session);
+        let answer = fixture.ask(&fixture.history(), true).await;
+        Self { fixture, answer }
     }
 
     /// Its messages, flattened.
@@ -144,31 +144,31 @@ impl Talk {
             (USER, "Mend the importer."),
             (MODEL, "Looking."),
             (USER, "Go on."),
-            (MODEL, &self.said.text),
+            (MODEL, &self.answer.text),
         ]
     }
 
-    async fn send(&self, body: Value) -> Heard {
-        self.stage.push(Reply::text("A summary."));
-        let path = (self.stage.side.path)(true);
-        let heard = self
-            .stage
+    async fn send(&self, body: Value) -> RawResponse {
+        self.fixture.push(Reply::text("A summary."));
+        let path = (self.fixture.variant.path)(true);
+        let response = self
+            .fixture
             .baton
-            .post(path, self.stage.side.headers, body.to_string().into())
+            .post(path, self.fixture.variant.headers, body.to_string().into())
             .await;
-        assert_eq!(heard.status, 200, "{}", heard.text());
-        heard
+        assert_eq!(response.status, 200, "{}", response.text());
+        response
     }
 
     /// Asks for a summary: whether it was cut, and what the model saw of the transcript.
     async fn summary(&self, agent: Agent, sections: &[Section<'_>]) -> (bool, String) {
-        let body = request(&self.stage.side, agent, sections);
-        let heard = self.send(body).await;
-        let raw = self.stage.provider.generations().last().unwrap().raw.clone();
+        let body = request(&self.fixture.variant, agent, sections);
+        let response = self.send(body).await;
+        let raw = self.fixture.provider.generations().last().unwrap().raw.clone();
         let sent: Value = serde_json::from_slice(&raw).unwrap();
         let mut found = String::new();
         holding(&sent, agent.behind, &mut found);
-        (heard.header("x-baton-handoff").is_some(), found)
+        (response.header("x-baton-handoff").is_some(), found)
     }
 }
 
@@ -182,8 +182,8 @@ fn holding(value: &Value, part: &str, found: &mut String) {
     }
 }
 
-fn named(side: &Side, session: Option<&'static str>) -> &'static [(&'static str, &'static str)] {
-    let own = side
+fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'static str, &'static str)] {
+    let own = variant
         .headers
         .iter()
         .copied()
@@ -211,40 +211,40 @@ fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
 /// The agents, with the session that they name: pi names none when it asks for a summary.
 const AGENTS: [(Agent, Option<&str>); 3] = [(PI, None), (OPENCODE, Some("one")), (GOOSE, Some("one"))];
 
-async fn own_sentinel_cuts(side: Side) {
+async fn own_sentinel_cuts(variant: Variant) {
     for (agent, session) in AGENTS {
-        let talk = Talk::new(side, session).await;
-        let mut sections = talk.sections();
+        let conversation = HandedOver::new(variant, session).await;
+        let mut sections = conversation.sections();
         sections.extend([(RESULT, "fn main() {}"), (USER, "More.")]);
-        let (pinned, seen) = talk.summary(agent, &sections).await;
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
         let rest = [(MODEL, "Fresh."), (RESULT, "fn main() {}"), (USER, "More.")];
         assert_eq!((pinned, seen), (true, cut(agent, &rest)));
         // The earlier part alone, with nothing behind the sentinel.
-        let end = talk.said.text.rfind("Fresh.").unwrap();
+        let end = conversation.answer.text.rfind("Fresh.").unwrap();
         let earlier = [
-            &talk.sections()[..3],
-            &[(MODEL, talk.said.text[..end].trim_end())],
+            &conversation.sections()[..3],
+            &[(MODEL, conversation.answer.text[..end].trim_end())],
         ]
         .concat();
-        let (pinned, seen) = talk.summary(agent, &earlier).await;
+        let (pinned, seen) = conversation.summary(agent, &earlier).await;
         assert_eq!((pinned, seen), (true, cut(agent, &[])));
-        talk.stage.at_peace();
+        conversation.fixture.assert_clean();
     }
 }
 
 /// A handoff of another conversation, read from a file or pasted, whole or with its labels.
-async fn foreign_sentinel_does_not(side: Side) {
+async fn foreign_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
-        let stage = Stage::with(side, [handoff(), fresh()], memory(), |_| {}).await;
-        let mut other = Talk::on(stage, session.map(|_| "other")).await;
-        other.stage.side.headers = named(&side, session);
+        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
+        let mut other = HandedOver::on(fixture, session.map(|_| "other")).await;
+        other.fixture.variant.headers = named(&variant, session);
         let quoted: Vec<String> = other
             .sections()
             .iter()
             .map(|(who, text)| format!("{}{text}", agent.labels[*who]))
             .collect();
         let labelled = quoted.join(agent.gap);
-        for quote in [&other.said.text, &labelled] {
+        for quote in [&other.answer.text, &labelled] {
             for who in [USER, RESULT] {
                 let text = format!("What I found:{}{quote}", agent.gap);
                 let sections = [
@@ -261,23 +261,26 @@ async fn foreign_sentinel_does_not(side: Side) {
 }
 
 /// The conversation's own earlier handoff, quoted behind a later one.
-async fn quoted_sentinel_does_not(side: Side) {
+async fn quoted_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
-        let talk = Talk::new(side, session).await;
-        talk.stage
+        let conversation = HandedOver::new(variant, session).await;
+        conversation
+            .fixture
             .push(Reply::text("Done, too.").call("session_handoff", json!({"prompt": "The second."})));
-        talk.stage.push(Reply::text("Second."));
-        let next = talk.stage.then(&talk.stage.history(), &talk.said, "More.");
-        let second = talk.stage.ask(&next, true).await;
-        let quote = format!("My log:\n{}{}", agent.labels[MODEL], talk.said.text);
-        let mut sections = talk.sections();
+        conversation.fixture.push(Reply::text("Second."));
+        let next = conversation
+            .fixture
+            .then(&conversation.fixture.history(), &conversation.answer, "More.");
+        let second = conversation.fixture.ask(&next, true).await;
+        let quote = format!("My log:\n{}{}", agent.labels[MODEL], conversation.answer.text);
+        let mut sections = conversation.sections();
         sections.extend([
             (USER, "More."),
             (MODEL, &*second.text),
             (RESULT, &*quote),
             (USER, "So?"),
         ]);
-        let (pinned, seen) = talk.summary(agent, &sections).await;
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
         assert!(pinned, "{seen}");
         let rest = [(MODEL, "Second."), (RESULT, &*quote), (USER, "So?")];
         assert_eq!(seen, cut(agent, &rest).replacen(PROMPT, "The second.", 1));
@@ -285,19 +288,19 @@ async fn quoted_sentinel_does_not(side: Side) {
 }
 
 /// A closing line counts in the sentinel's own message, and only with a seal: the short sentinel has none.
-async fn other_closing_lines_close_nothing(side: Side) {
+async fn other_closing_lines_close_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
         for transcript in [Transcript::Full, Transcript::Sentinel] {
             let change = |config: &mut Config| config.handoff.transcript = transcript;
-            let stage = Stage::with(side, [handoff(), fresh()], memory(), change).await;
-            let talk = Talk::on(stage, session).await;
+            let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), change).await;
+            let conversation = HandedOver::on(fixture, session).await;
             let closing = "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]";
             let log = format!("The log:\n{closing}\nThat was it.");
-            let said = format!(
+            let answer = format!(
                 "{} It ends with [[/handoff-resume:SEAL]], mostly.",
-                talk.said.text
+                conversation.answer.text
             );
-            let mut sections = talk.sections();
+            let mut sections = conversation.sections();
             sections.pop();
             let behind = [
                 (USER, "More."),
@@ -305,9 +308,9 @@ async fn other_closing_lines_close_nothing(side: Side) {
                 (RESULT, &*log),
                 (USER, "So?"),
             ];
-            sections.push((MODEL, &*said));
+            sections.push((MODEL, &*answer));
             sections.extend(behind);
-            let (pinned, seen) = talk.summary(agent, &sections).await;
+            let (pinned, seen) = conversation.summary(agent, &sections).await;
             let fresh = "Fresh. It ends with [[/handoff-resume:SEAL]], mostly.";
             let rest = [&[(MODEL, fresh)], &behind[..]].concat();
             assert_eq!((pinned, seen), (true, cut(agent, &rest)));
@@ -316,39 +319,39 @@ async fn other_closing_lines_close_nothing(side: Side) {
 }
 
 /// A carry-over prompt may hold what looks like a message's beginning.
-async fn a_prompt_with_labels_goes_whole(side: Side) {
+async fn a_prompt_with_labels_goes_whole(variant: Variant) {
     for (agent, session) in AGENTS {
         let prompt = format!("Goal: this.{}{}no.\nNext: that.", agent.gap, agent.labels[USER]);
         let reply = Reply::text("Done.").call("session_handoff", json!({"prompt": prompt}));
-        let stage = Stage::with(side, [reply, fresh()], memory(), |_| {}).await;
-        let talk = Talk::on(stage, session).await;
-        let mut sections = talk.sections();
+        let fixture = Fixture::with(variant, [reply, fresh()], memory(), |_| {}).await;
+        let conversation = HandedOver::on(fixture, session).await;
+        let mut sections = conversation.sections();
         sections.push((USER, "More."));
-        let (pinned, seen) = talk.summary(agent, &sections).await;
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
         let whole = cut(agent, &[(MODEL, "Fresh."), (USER, "More.")]);
         assert_eq!((pinned, seen), (true, whole.replacen(PROMPT, &prompt, 1)));
     }
 }
 
 /// The agent compacted before: its text begins in the middle of the conversation.
-async fn later_part_is_cut(side: Side) {
-    let talk = Talk::new(side, None).await;
-    let (pinned, _) = talk.summary(PI, &talk.sections()[1..]).await;
+async fn later_part_is_cut(variant: Variant) {
+    let conversation = HandedOver::new(variant, None).await;
+    let (pinned, _) = conversation.summary(PI, &conversation.sections()[1..]).await;
     assert!(pinned);
-    let (pinned, _) = talk.summary(PI, &talk.sections()[2..]).await;
+    let (pinned, _) = conversation.summary(PI, &conversation.sections()[2..]).await;
     assert!(pinned);
-    let strange = [&[(USER, "Never said.")], &talk.sections()[1..]].concat();
-    let (pinned, _) = talk.summary(PI, &strange).await;
+    let strange = [&[(USER, "Never said.")], &conversation.sections()[1..]].concat();
+    let (pinned, _) = conversation.summary(PI, &strange).await;
     assert!(!pinned, "something else stands before it");
 }
 
 /// The same text in a request that is no summary.
-async fn ordinary_text_is_not_cut(side: Side) {
-    let talk = Talk::new(side, Some("one")).await;
+async fn ordinary_text_is_not_cut(variant: Variant) {
+    let conversation = HandedOver::new(variant, Some("one")).await;
     for agent in [PI, OPENCODE, GOOSE] {
-        let summary = request(&side, agent, &talk.sections());
+        let summary = request(&variant, agent, &conversation.sections());
         let mut tooled = summary.clone();
-        tooled["tools"] = (side.body)(&[], true)["tools"].clone();
+        tooled["tools"] = (variant.body)(&[], true)["tools"].clone();
         let mut unmarked = summary;
         set(&mut unmarked, agent.system, "You are an agent.");
         let bodies = if agent.asks.is_none() {
@@ -357,34 +360,34 @@ async fn ordinary_text_is_not_cut(side: Side) {
             vec![tooled]
         };
         for body in bodies {
-            let heard = talk.send(body).await;
-            assert_eq!(heard.header("x-baton-handoff"), None);
+            let response = conversation.send(body).await;
+            assert_eq!(response.header("x-baton-handoff"), None);
         }
     }
 }
 
 /// The store proves it, also after a restart.
-async fn restart_keeps_the_proof(side: Side) {
+async fn restart_keeps_the_proof(variant: Variant) {
     let dir = temp();
-    let stage = Stage::with(side, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;
-    let mut talk = Talk::on(stage, None).await;
-    talk.stage.restart(sqlite(dir.path()));
-    let (pinned, seen) = talk.summary(PI, &talk.sections()).await;
+    let fixture = Fixture::with(variant, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;
+    let mut conversation = HandedOver::on(fixture, None).await;
+    conversation.fixture.restart(sqlite(dir.path()));
+    let (pinned, seen) = conversation.summary(PI, &conversation.sections()).await;
     assert_eq!((pinned, seen), (true, cut(PI, &[(MODEL, "Fresh.")])));
 }
 
 macro_rules! wires {
-    ($($wire:ident = $side:ident;)*) => {
+    ($($wire:ident = $variant:ident;)*) => {
         $(mod $wire {
-            wires!(@ $side: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not
+            wires!(@ $variant: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not
                 other_closing_lines_close_nothing a_prompt_with_labels_goes_whole later_part_is_cut
                 ordinary_text_is_not_cut restart_keeps_the_proof);
         })*
     };
-    (@ $side:ident: $($test:ident)*) => {
+    (@ $variant:ident: $($test:ident)*) => {
         $(#[tokio::test]
         async fn $test() {
-            super::$test(super::sides::$side).await;
+            super::$test(super::variants::$variant).await;
         })*
     };
 }

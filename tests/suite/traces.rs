@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::{self, AgentSide, Heard};
+use crate::harness::{self, AgentWire, RawResponse};
 
 const KEY: &str = "sk-ant-credential-of-the-agent";
 
@@ -129,7 +129,7 @@ impl Served {
         Self { process, address }
     }
 
-    async fn ask(&self, history: &[serde_json::Value], stream: bool) -> Heard {
+    async fn ask(&self, history: &[serde_json::Value], stream: bool) -> RawResponse {
         let url = format!("{}{}", self.address, Anthropic.path());
         let mut headers = Anthropic.headers().to_vec();
         headers.retain(|(name, _)| *name != "x-api-key");
@@ -156,20 +156,20 @@ impl Drop for Served {
 }
 
 /// An agent works through five tasks; the answers' heads.
-async fn five_tasks(served: &Served) -> Vec<Heard> {
+async fn five_tasks(served: &Served) -> Vec<RawResponse> {
     let mut history = vec![json!({"role": "user", "content": "Begin softly.\n#task 1/5 steps=2"})];
     let mut heads = Vec::new();
     for turn in 0..30 {
         let stream = turn % 2 == 0;
-        let heard = served.ask(&history, stream).await;
-        assert_eq!(heard.status, 200, "{}", heard.text());
-        let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
-        heads.push(heard);
-        history.push(json!({"role": "assistant", "content": told.content}));
-        if told.stop.as_deref() != Some("tool_use") {
+        let response = served.ask(&history, stream).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+        heads.push(response);
+        history.push(json!({"role": "assistant", "content": message.content}));
+        if message.stop.as_deref() != Some("tool_use") {
             return heads;
         }
-        let calls = told.content.iter().filter(|block| block["type"] == "tool_use");
+        let calls = message.content.iter().filter(|block| block["type"] == "tool_use");
         let results: Vec<_> = calls
             .map(|call| json!({"type": "tool_result", "tool_use_id": call["id"], "content": "done"}))
             .collect();
@@ -194,40 +194,40 @@ async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
     assert_eq!(legs.len(), provider.generations().len());
     assert!(legs.len() > roots.len());
     let mut fired = 0;
-    for heard in &heads {
-        let id = heard.header("x-baton-exchange").unwrap();
+    for response in &heads {
+        let id = response.header("x-baton-exchange").unwrap();
         let trace = id.replace('-', "");
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let root = roots.iter().find(|root| hex(&root.trace_id) == trace).unwrap();
-        let told = attributes(root);
+        let message = attributes(root);
         assert_eq!(
-            (root.name.as_str(), told["baton.exchange"].as_str()),
+            (root.name.as_str(), message["baton.exchange"].as_str()),
             ("exchange", id)
         );
-        assert_eq!(told["baton.outcome"], "complete");
-        assert_eq!(told["gen_ai.provider.name"], "anthropic");
+        assert_eq!(message["baton.outcome"], "complete");
+        assert_eq!(message["gen_ai.provider.name"], "anthropic");
         assert!(root.start_time_unix_nano > 0 && root.start_time_unix_nano < root.end_time_unix_nano);
-        fired += usize::from(told.contains_key("baton.fired"));
+        fired += usize::from(message.contains_key("baton.fired"));
 
         let mut own: Vec<_> = legs.iter().filter(|leg| leg.trace_id == root.trace_id).collect();
         own.sort_by_key(|leg| leg.start_time_unix_nano);
-        assert_eq!(told["baton.legs"], own.len().to_string());
+        assert_eq!(message["baton.legs"], own.len().to_string());
         let mut ids = vec![&root.span_id];
         let (mut sent, mut output, mut at) = (0, 0, root.start_time_unix_nano);
         for (index, leg) in own.iter().enumerate() {
-            let told = attributes(leg);
+            let message = attributes(leg);
             assert_eq!(leg.parent_span_id, root.span_id);
-            assert_eq!(leg.name, format!("chat {}", told["gen_ai.request.model"]));
-            assert_eq!(told["baton.leg"], (index + 1).to_string());
+            assert_eq!(leg.name, format!("chat {}", message["gen_ai.request.model"]));
+            assert_eq!(message["baton.leg"], (index + 1).to_string());
             assert!(at <= leg.start_time_unix_nano && leg.start_time_unix_nano <= leg.end_time_unix_nano);
             at = leg.end_time_unix_nano;
-            sent += told["baton.sent_bytes"].parse::<u64>().unwrap();
-            output += told["gen_ai.usage.output_tokens"].parse::<u64>().unwrap();
+            sent += message["baton.sent_bytes"].parse::<u64>().unwrap();
+            output += message["gen_ai.usage.output_tokens"].parse::<u64>().unwrap();
             ids.push(&leg.span_id);
         }
         assert_eq!(at, root.end_time_unix_nano);
-        assert_eq!(told["baton.sent_bytes"], sent.to_string());
-        assert_eq!(told["gen_ai.usage.output_tokens"], output.to_string());
+        assert_eq!(message["baton.sent_bytes"], sent.to_string());
+        assert_eq!(message["gen_ai.usage.output_tokens"], output.to_string());
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), own.len() + 1);
@@ -260,7 +260,7 @@ fn dropped(metrics: &Metrics) -> u64 {
 }
 
 #[tokio::test]
-async fn what_no_collector_takes_is_counted() {
+async fn spans_that_no_collector_accepts_are_counted() {
     let metrics = Metrics::new();
     let closed = TcpListener::bind("127.0.0.1:0")
         .await
@@ -292,7 +292,7 @@ async fn a_collector_that_hangs_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn without_a_collector_nothing_is_made() {
+async fn without_a_collector_no_spans_are_made() {
     let traces = Traces::off();
     traces.record(&event());
     traces.flush(Duration::ZERO).await;

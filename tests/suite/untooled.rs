@@ -9,40 +9,45 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::scene::{Flaky, Scene, history, user};
-use crate::harness::{AgentSide, memory};
+use crate::harness::fixture::{AnthropicFixture, FlakyStore, history, user};
+use crate::harness::{AgentWire, memory};
 
 type Headers = &'static [(&'static str, &'static str)];
 
 /// The header, and what the event says.
-async fn told(scene: &Scene, path: &str, more: Headers, body: String) -> (Option<String>, Option<Untooled>) {
-    let before = scene.baton.events(0).await.len();
+async fn message(
+    fixture: &AnthropicFixture,
+    path: &str,
+    more: Headers,
+    body: String,
+) -> (Option<String>, Option<Untooled>) {
+    let before = fixture.baton.events(0).await.len();
     let headers = [Anthropic.headers(), more].concat();
-    let heard = scene.baton.post(path, &headers, body.into()).await;
-    let event = scene.baton.events(before + 1).await.pop().unwrap();
+    let response = fixture.baton.post(path, &headers, body.into()).await;
+    let event = fixture.baton.events(before + 1).await.pop().unwrap();
     assert_eq!(event.tooled, event.untooled.is_none(), "{event:?}");
     (
-        heard.header("x-baton-untooled").map(str::to_owned),
+        response.header("x-baton-untooled").map(str::to_owned),
         event.untooled,
     )
 }
 
-async fn is_told(scene: &Scene, path: &str, more: Headers, body: String, why: Untooled) {
-    let found = told(scene, path, more, body.clone()).await;
+async fn is_told(fixture: &AnthropicFixture, path: &str, more: Headers, body: String, why: Untooled) {
+    let found = message(fixture, path, more, body.clone()).await;
     assert_eq!(found, (Some(why.name().to_owned()), Some(why)), "{body}");
 }
 
-async fn scene(change: impl FnOnce(&mut Config)) -> Scene {
+async fn fixture(change: impl FnOnce(&mut Config)) -> AnthropicFixture {
     let replies = (0..40).map(|_| Reply::text("Yes."));
-    Scene::with(replies, memory(), change).await
+    AnthropicFixture::with(replies, memory(), change).await
 }
 
 #[tokio::test]
-async fn every_reason_is_told_and_a_request_with_the_tool_has_none() {
-    let scene = scene(|_| {}).await;
+async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
+    let fixture = fixture(|_| {}).await;
     let path = Anthropic.path();
     let good = Anthropic.body(&history(), true);
-    let found = told(&scene, path, &[], good.to_string()).await;
+    let found = message(&fixture, path, &[], good.to_string()).await;
     assert_eq!(found, (None, None));
     let with = |key: &str, value: Value| {
         // Of a conversation of its own: a decision is kept.
@@ -93,14 +98,14 @@ async fn every_reason_is_told_and_a_request_with_the_tool_has_none() {
         ),
     ];
     for (headers, body, why) in table {
-        is_told(&scene, path, headers, body, why).await;
+        is_told(&fixture, path, headers, body, why).await;
     }
     let chat = json!({"model": "m", "n": 2, "messages": history(), "tools": [{"type": "function",
         "function": {"name": "t", "parameters": {"type": "object"}}}]});
     let responses = json!({"model": "m", "input": "x", "background": true, "tools": [{"type": "function",
         "name": "t", "parameters": {"type": "object"}}]});
     is_told(
-        &scene,
+        &fixture,
         "/v1/chat/completions",
         &[],
         chat.to_string(),
@@ -108,7 +113,7 @@ async fn every_reason_is_told_and_a_request_with_the_tool_has_none() {
     )
     .await;
     is_told(
-        &scene,
+        &fixture,
         "/v1/responses",
         &[],
         responses.to_string(),
@@ -116,21 +121,21 @@ async fn every_reason_is_told_and_a_request_with_the_tool_has_none() {
     )
     .await;
     // What carries no transcript has no tool to miss.
-    let heard = scene.baton.post("/v1/files", &[], "x".into()).await;
-    assert_eq!(heard.header("x-baton-untooled"), None);
+    let response = fixture.baton.post("/v1/files", &[], "x".into()).await;
+    assert_eq!(response.header("x-baton-untooled"), None);
 }
 
 #[tokio::test]
-async fn a_store_that_is_down_and_a_config_that_says_never_are_told() {
-    let never = scene(|config| config.handoff.inject = Inject::Never).await;
+async fn a_store_that_is_down_and_inject_never_are_reported() {
+    let never = fixture(|config| config.handoff.inject = Inject::Never).await;
     let body = Anthropic.body(&history(), true).to_string();
     is_told(&never, Anthropic.path(), &[], body.clone(), Untooled::OffByConfig).await;
-    let store = Flaky::new(memory());
+    let store = FlakyStore::new(memory());
     let replies = [Reply::text("Yes."), Reply::text("Yes.")];
-    let scene = Scene::with(replies, store.clone(), |_| {}).await;
+    let fixture = AnthropicFixture::with(replies, store.clone(), |_| {}).await;
     store.no_writes.store(true, Ordering::SeqCst);
-    is_told(&scene, Anthropic.path(), &[], body.clone(), Untooled::StoreDown).await;
+    is_told(&fixture, Anthropic.path(), &[], body.clone(), Untooled::StoreDown).await;
     store.no_reads.store(true, Ordering::SeqCst);
     let other = Anthropic.body(&[user("another")], true).to_string();
-    is_told(&scene, Anthropic.path(), &[], other, Untooled::StoreDown).await;
+    is_told(&fixture, Anthropic.path(), &[], other, Untooled::StoreDown).await;
 }

@@ -10,8 +10,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::scene::{handoff, history, said};
-use crate::harness::{AgentSide, Baton, Heard, memory};
+use crate::harness::fixture::{handoff, history, said};
+use crate::harness::{AgentWire, Baton, RawResponse, memory};
 
 struct Place {
     script: Queue,
@@ -40,7 +40,7 @@ impl Place {
         }
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Heard {
+    async fn post(&self, path: &str, body: &Value) -> RawResponse {
         let headers = [
             ("authorization", "Bearer agents"),
             ("x-api-key", "agents"),
@@ -59,15 +59,15 @@ fn chat(stream: bool) -> Value {
 }
 
 #[tokio::test]
-async fn a_named_upstream_has_its_folder_its_headers_and_its_key_from_the_environment() {
+async fn a_named_upstream_has_its_path_prefix_its_headers_and_its_key_from_the_environment() {
     let config = "[upstreams.router]\nbase_url = '{url}/api/'\nwire = 'openai_chat'\napi_key = { env = 'THEIR_KEY' }\n\
                   headers = { 'x-team' = { env = 'TEAM' }, 'HTTP-Referer' = 'https://example.com' }";
     let place = Place::new(config, [handoff(), Reply::text("Fresh.")]).await;
-    let heard = place
+    let response = place
         .post("/u/router/v1/chat/completions?a=%2F", &chat(true))
         .await;
-    assert_eq!(heard.status, 200, "{}", heard.text());
-    assert!(heard.text().contains("[[handoff-resume:") && heard.text().contains("Fresh."));
+    assert_eq!(response.status, 200, "{}", response.text());
+    assert!(response.text().contains("[[handoff-resume:") && response.text().contains("Fresh."));
     let legs = place.provider.generations();
     assert_eq!(legs.len(), 2);
     for leg in legs {
@@ -81,20 +81,20 @@ async fn a_named_upstream_has_its_folder_its_headers_and_its_key_from_the_enviro
 }
 
 #[tokio::test]
-async fn a_key_stands_where_the_vendor_looks_for_it() {
+async fn the_key_is_in_the_header_that_the_vendor_expects() {
     let config = "[upstreams.azure]\nbase_url = '{url}'\napi_key = { env = 'THEIR_KEY' }\n\
                   [upstreams.vertex]\nbase_url = '{url}/v1'\napi_key = { env = 'THEIR_KEY' }";
     let place = Place::new(config, [Reply::text("a"), Reply::text("b")]).await;
-    let heard = place
+    let response = place
         .post("/openai/deployments/d/chat/completions", &chat(false))
         .await;
-    assert_eq!(heard.status, 200, "{}", heard.text());
+    assert_eq!(response.status, 200, "{}", response.text());
     let mut claude = Anthropic.body(&history(), false);
     claude.as_object_mut().unwrap().remove("model");
     claude["anthropic_version"] = json!("vertex-2023-10-16");
     let path = "/projects/p/locations/l/publishers/anthropic/models/claude:rawPredict";
-    let heard = place.post(path, &claude).await;
-    assert_eq!(heard.status, 200, "{}", heard.text());
+    let response = place.post(path, &claude).await;
+    assert_eq!(response.status, 200, "{}", response.text());
     let seen = place.provider.generations();
     let keys = |name| seen.iter().map(|s| s.header(name)).collect::<Vec<_>>();
     assert_eq!(keys("api-key"), [Some("from-env"), None]);
@@ -103,7 +103,7 @@ async fn a_key_stands_where_the_vendor_looks_for_it() {
 }
 
 #[tokio::test]
-async fn the_configs_wire_counts_where_the_path_does_not_tell() {
+async fn the_configured_wire_applies_where_the_path_does_not_identify_one() {
     let config = "[upstreams.bricks]\nbase_url = '{url}'\nwire = 'openai_chat'";
     let place = Place::new(config, []).await;
     // The provider knows no such path: what it got is what is looked at.
@@ -118,37 +118,37 @@ async fn the_configs_wire_counts_where_the_path_does_not_tell() {
 }
 
 #[tokio::test]
-async fn each_upstream_has_its_own_patience() {
+async fn each_upstream_has_its_own_timeouts() {
     let config = "[upstreams.quick]\nbase_url = '{url}'\nidle_secs = 1\n[upstreams.slow]\nbase_url = '{url}'";
     let late = || Reply::text("x").head_delay(Duration::from_millis(1600));
     let place = Place::new(config, [late(), late()]).await;
     let begun = Instant::now();
-    let heard = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
+    let response = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
     assert!(begun.elapsed() < Duration::from_millis(1500));
     assert_eq!(
-        (heard.status, heard.header("x-baton-error")),
+        (response.status, response.header("x-baton-error")),
         (504, Some("upstream_silent"))
     );
-    assert_eq!(heard.json()["error"]["code"], "upstream_silent");
-    let heard = place.post("/u/slow/v1/chat/completions", &chat(true)).await;
-    assert_eq!(heard.status, 200, "{}", heard.text());
+    assert_eq!(response.json()["error"]["code"], "upstream_silent");
+    let response = place.post("/u/slow/v1/chat/completions", &chat(true)).await;
+    assert_eq!(response.status, 200, "{}", response.text());
     // Silence in the middle of an answer ends it, and not with a proper end.
     let stall = Fault::Stall {
         events: 2,
         time: None,
     };
     place.script.push(Reply::text("Hello there.").fault(stall));
-    let heard = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
+    let response = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
     assert!(
-        heard.broken && !heard.text().contains("[DONE]"),
+        response.broken && !response.text().contains("[DONE]"),
         "{}",
-        heard.text()
+        response.text()
     );
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_upstream_that_accepts_nobody_is_given_up_in_time() {
+async fn an_upstream_that_accepts_no_connection_times_out() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -165,10 +165,10 @@ async fn an_upstream_that_accepts_nobody_is_given_up_in_time() {
     let config = format!("[upstreams.full]\nbase_url = 'http://{addr}'\nconnect_secs = 0.3");
     let place = Place::new(&config, []).await;
     let begun = Instant::now();
-    let heard = place.post("/u/full/v1/responses", &json!({"input": "x"})).await;
+    let response = place.post("/u/full/v1/responses", &json!({"input": "x"})).await;
     assert!(begun.elapsed() < Duration::from_secs(5));
-    assert_eq!(heard.header("x-baton-error"), Some("upstream_connect_timeout"));
-    assert_eq!(heard.status, 504);
+    assert_eq!(response.header("x-baton-error"), Some("upstream_connect_timeout"));
+    assert_eq!(response.status, 504);
 }
 
 #[tokio::test]
@@ -194,16 +194,16 @@ async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
         ),
     ];
     for (path, at, value) in table {
-        let heard = place.post(path, &json!({})).await;
+        let response = place.post(path, &json!({})).await;
         assert_eq!(
-            (heard.status, heard.header("x-baton-error")),
+            (response.status, response.header("x-baton-error")),
             (404, Some("unknown_upstream")),
             "{path}"
         );
-        assert_eq!(heard.json().pointer(at), Some(&value), "{path}");
+        assert_eq!(response.json().pointer(at), Some(&value), "{path}");
     }
-    let heard = place.post("/u/gone/api/chat", &json!({})).await;
-    assert!(heard.json()["error"].as_str().unwrap().contains("no upstream"));
+    let response = place.post("/u/gone/api/chat", &json!({})).await;
+    assert!(response.json()["error"].as_str().unwrap().contains("no upstream"));
     assert!(place.provider.requests().is_empty());
 }
 
@@ -231,7 +231,7 @@ impl std::io::Write for Log {
 }
 
 #[tokio::test]
-async fn a_signed_body_goes_untouched_and_the_log_says_why_once() {
+async fn a_signed_body_is_relayed_unchanged_and_the_log_says_why_once() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -250,14 +250,14 @@ async fn a_signed_body_goes_untouched_and_the_log_says_why_once() {
     ];
     let body = Bytes::from(format!(" {} ", Anthropic.body(&history(), false)));
     for _ in 0..2 {
-        let heard = place
+        let response = place
             .baton
             .post("/u/mantle/v1/messages", &signed, body.clone())
             .await;
-        let told = Anthropic.hear(&heard.raw, false, false).unwrap();
-        assert_eq!(said(&told), ["Done with that."]);
+        let message = Anthropic.parse(&response.raw, false, false).unwrap();
+        assert_eq!(said(&message), ["Done with that."]);
         assert!(
-            heard.text().contains("session_handoff"),
+            response.text().contains("session_handoff"),
             "the answer is relayed, too"
         );
         let seen = place.provider.requests().pop().unwrap();
@@ -269,8 +269,8 @@ async fn a_signed_body_goes_untouched_and_the_log_says_why_once() {
     for path in ["invoke", "invoke-with-response-stream", "converse-stream"] {
         let path = format!("/model/us.anthropic.claude-v1%3A0/{path}");
         let bearer = [("authorization", "Bearer bedrock-key")];
-        let heard = place.baton.post(&path, &bearer, body.clone()).await;
-        assert_eq!((heard.status, &heard.raw[..]), (200, &body[..]));
+        let response = place.baton.post(&path, &bearer, body.clone()).await;
+        assert_eq!((response.status, &response.raw[..]), (200, &body[..]));
         assert_eq!(place.provider.requests().pop().unwrap().path, path);
     }
     // A body that the signature leaves out is like any other.

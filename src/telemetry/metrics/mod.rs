@@ -113,17 +113,17 @@ impl Metrics {
         r.register("baton_build", "The running version", version);
         r.register(
             "gen_ai_client_token_usage",
-            "Tokens by upstream request; input counts cached ones too",
+            "Tokens of each upstream request; input includes cached tokens",
             self.token_usage.clone(),
         );
         r.register(
             "gen_ai_server_time_to_first_token_seconds",
-            "From the request's last byte to upstream's first",
+            "Time from the last byte of the request to the first byte of upstream's answer",
             self.first_token.clone(),
         );
         r.register(
             "gen_ai_client_operation_duration_seconds",
-            "From the request's first byte to the response's last",
+            "Time from the first byte of the request to the last byte of the response",
             self.duration.clone(),
         );
         r.register(
@@ -131,7 +131,7 @@ impl Metrics {
             "Time in the proxy before the first upstream request",
             self.added.clone(),
         );
-        r.register("baton_open_exchanges", "Exchanges under way", self.open.clone());
+        r.register("baton_open_exchanges", "Exchanges in progress", self.open.clone());
         r.register(
             "baton_exchanges",
             "Exchanges by how they ended",
@@ -144,12 +144,12 @@ impl Metrics {
         );
         r.register(
             "baton_journal_dropped",
-            "Copies that the journal did not take or could not write",
+            "Copies that the journal dropped or could not write",
             self.journal_dropped.clone(),
         );
         r.register(
             "baton_traces_dropped",
-            "Exchanges whose spans were not taken by the queue or the collector",
+            "Exchanges whose spans the queue or the collector did not accept",
             self.traces_dropped.clone(),
         );
         r.register(
@@ -160,17 +160,17 @@ impl Metrics {
         for (name, help, sizes) in [
             (
                 "baton_handoff_prompt_bytes",
-                "Carry-over prompts",
+                "Sizes of carry-over prompts",
                 &self.handoff_prompt,
             ),
             (
                 "baton_handoff_before_bytes",
-                "Upstream requests in which a handoff fired",
+                "Sizes of upstream requests in which a handoff fired",
                 &self.handoff_before,
             ),
             (
                 "baton_handoff_after_bytes",
-                "Upstream requests right behind a handoff",
+                "Sizes of the first upstream requests after a handoff",
                 &self.handoff_after,
             ),
         ] {
@@ -180,7 +180,7 @@ impl Metrics {
             ("baton_legs", "Upstream requests", &self.legs),
             (
                 "baton_leg_retries",
-                "Retries of requests after a handoff",
+                "Retries of upstream requests after a handoff",
                 &self.leg_retries,
             ),
             (
@@ -200,12 +200,12 @@ impl Metrics {
             ),
             (
                 "baton_lost_pairs",
-                "Hidden calls that found their place in a transcript no more, and were left out",
+                "Hidden calls that could not be put back, because their place in the transcript is gone",
                 &self.lost_pairs,
             ),
             (
                 "baton_broken_up",
-                "Sentinel-like model texts broken up",
+                "Sentinel-like texts of the model that were escaped",
                 &self.broken_up,
             ),
             (

@@ -1,9 +1,9 @@
-//! A transcript in the shape that all wires share: what was said, by whom, in order. Borders of messages and blocks are
-//! no part of it.
+//! A transcript in the shape that all wires share: who said what, in order, without the division into messages and
+//! blocks.
 
 use serde_json::Value;
 
-use super::spelling::is_thinking;
+use super::blocks::is_thinking;
 use super::wires::Traits;
 
 /// One thing in a transcript.
@@ -25,7 +25,7 @@ pub enum Item {
     Other(Value),
 }
 
-/// Items as they are compared: neighbouring texts of one side joined, results of one turn in one order, and without
+/// Items in a form that can be compared: consecutive texts of one role joined, results of one turn sorted, and without
 /// what the wire or its agent drops.
 pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
     let mut out: Vec<Item> = Vec::new();
@@ -47,7 +47,7 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
     out
 }
 
-/// The calls of each message behind everything else in it, in one order.
+/// Moves the calls of each message to its end, sorted.
 pub fn calls_last(mut items: Vec<Item>) -> Vec<Item> {
     let others = |i: &Item| matches!(i, Item::User(_) | Item::System(_) | Item::Result { .. });
     let is_call = |i: &Item| matches!(i, Item::Call { .. });
@@ -61,7 +61,7 @@ pub fn calls_last(mut items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// Puts neighbours of this kind into one order.
+/// Sorts consecutive items of this kind.
 pub fn sort_runs(items: &mut [Item], is: impl Fn(&Item) -> bool) {
     let mut at = 0;
     while at < items.len() {
@@ -71,7 +71,7 @@ pub fn sort_runs(items: &mut [Item], is: impl Fn(&Item) -> bool) {
     }
 }
 
-/// What the oracle's messages come to.
+/// The items of the oracle's messages.
 pub fn of_messages(messages: &[Value], traits: &Traits) -> Vec<Item> {
     messages.iter().flat_map(|m| of_message(m, traits)).collect()
 }
@@ -86,7 +86,7 @@ fn of_message(message: &Value, traits: &Traits) -> Vec<Item> {
     items
 }
 
-/// What one block of the oracle's comes to.
+/// The items of one block of the oracle's.
 pub fn of_block(role: &str, block: &Value, traits: &Traits) -> Item {
     let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
     match (block["type"].as_str().unwrap(), role) {
@@ -114,7 +114,7 @@ pub fn of_block(role: &str, block: &Value, traits: &Traits) -> Item {
     }
 }
 
-/// Arguments out of their text: as a value where they are JSON.
+/// Arguments parsed from their text; the text itself where it is not JSON.
 pub fn arguments(text: &Value) -> Value {
     let text = text.as_str().unwrap_or_default();
     serde_json::from_str(text).unwrap_or_else(|_| text.into())

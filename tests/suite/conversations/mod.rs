@@ -1,16 +1,16 @@
-//! Long random conversations through the real proxy, on every wire: the provider never complains, the model sees what it
-//! should, and the agent is always shown one valid message.
+//! Long random conversations through the real proxy, on every wire: no request breaks a rule of the provider, the model
+//! sees what it should, and every answer to the agent is a valid message.
 //!
 //! `BATON_CASES` sets how many conversations are tried, `BATON_SEED` which ones: a number, or `random`.
 
-mod heard;
+mod agent_quirks;
+mod blocks;
+mod conversation;
 mod items;
 mod oracle;
 mod plan;
 mod regressions;
-mod spelling;
-mod talk;
-mod ways;
+mod shown;
 mod wires;
 
 use std::collections::VecDeque;
@@ -21,31 +21,31 @@ use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Stric
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 
-use self::heard::Came;
+use self::conversation::AgentConversation;
 use self::items::Item;
 use self::oracle::{Ended, Outcome};
-use self::plan::{Broken, LegPlan, Plan, Step, TALKS};
-use self::talk::Talk;
-use self::wires::Tongue;
-use crate::harness::{self, Baton, Heard};
-use crate::matrix::sides::Said;
+use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
+use self::shown::Progress;
+use self::wires::WireProfile;
+use crate::harness::{self, Baton, RawResponse};
+use crate::matrix::variants::Answer;
 
-/// Conversations tried on each wire where `BATON_CASES` says nothing.
+/// Conversations on each wire, unless `BATON_CASES` says otherwise.
 const CASES: u32 = 150;
 
-/// Tries of the agent for one turn.
+/// How often the agent tries a turn.
 const TRIES: usize = 16;
 
-/// Legs of one agent request: fewer than the default, so that the end of a chain is met.
+/// Legs of one agent request: fewer than the default, so that chains reach their limit.
 const MAX_CHAIN: u32 = 4;
 
-/// Tries again of a later leg.
+/// Retries of a later leg.
 const RETRIES: u32 = 2;
 
-/// The model: says what the present turn's plan has next, and writes down what it said to what.
+/// The model: replies with the next leg of the current turn's plan, and records request and reply.
 #[derive(Clone)]
-struct Desk {
-    tongue: Tongue,
+struct ScriptedModel {
+    profile: WireProfile,
     script: Arc<Mutex<Script>>,
 }
 
@@ -54,11 +54,11 @@ struct Script {
     legs: VecDeque<LegPlan>,
     log: Vec<(Vec<Item>, Reply)>,
     ids: usize,
-    /// What is asked is only asked for its size.
+    /// The request is only sent to learn its token count.
     measuring: bool,
 }
 
-impl Model for Desk {
+impl Model for ScriptedModel {
     fn reply(&self, seen: &Received) -> Reply {
         let mut script = self.script.lock().unwrap();
         if script.measuring {
@@ -66,7 +66,7 @@ impl Model for Desk {
         }
         let mut ids = script.ids;
         let reply = match script.legs.pop_front() {
-            Some(leg) => leg.reply(&self.tongue, seen.stream(), &mut ids),
+            Some(leg) => leg.reply(&self.profile, seen.stream(), &mut ids),
             None => {
                 ids += 1;
                 Reply::text(format!("All done {ids}."))
@@ -78,10 +78,10 @@ impl Model for Desk {
     }
 }
 
-impl Desk {
-    /// The transcript that upstream has, but for the agent's own opening.
+impl ScriptedModel {
+    /// The transcript that upstream received.
     fn read(&self, seen: &Received) -> Vec<Item> {
-        let items = (self.tongue.read)(&seen.transcript()).into_iter();
+        let items = (self.profile.read)(&seen.transcript()).into_iter();
         items
             .filter(|i| *i != Item::System("You are an agent.".to_owned()))
             .collect()
@@ -94,43 +94,43 @@ impl Desk {
 
 /// One run.
 struct Run {
-    tongue: Tongue,
-    desk: Desk,
+    profile: WireProfile,
+    model: ScriptedModel,
     provider: Strict,
     baton: Option<Baton>,
     dir: PathBuf,
     temp: tempfile::TempDir,
-    talks: Vec<Talk>,
+    conversations: Vec<AgentConversation>,
     counter: usize,
 }
 
 type Checked = Result<(), String>;
 
 impl Run {
-    async fn new(tongue: Tongue, plan: &Plan) -> Self {
-        let desk = Desk {
-            tongue,
+    async fn new(profile: WireProfile, plan: &Plan) -> Self {
+        let model = ScriptedModel {
+            profile,
             script: Arc::default(),
         };
-        let talks: Vec<Talk> = (0..TALKS)
-            .map(|name| Talk::new(tongue, name, plan.opening, plan.ways))
+        let conversations: Vec<AgentConversation> = (0..CONVERSATIONS)
+            .map(|name| AgentConversation::new(profile, name, plan.opening, plan.quirks))
             .collect();
         let mut options = Options::default();
-        if talks.iter().any(|t| t.agent().unordered) {
+        if conversations.iter().any(|t| t.agent().unordered) {
             // Text that the agent moves is another prefix, with and without the proxy; and where the agent names calls
             // by their items' ids, nobody but the provider knows which of them ours stood beside.
             options.ignored = vec![Rule::Binding, Rule::ReasoningPrefix];
         }
-        let provider = Strict::start(desk.clone(), options).await.unwrap();
+        let provider = Strict::start(model.clone(), options).await.unwrap();
         let temp = harness::temp();
         let mut run = Self {
-            tongue,
-            desk,
+            profile,
+            model,
             provider,
             baton: None,
             dir: temp.path().join("0"),
             temp,
-            talks,
+            conversations,
             counter: 0,
         };
         run.restart();
@@ -142,7 +142,7 @@ impl Run {
         let mut config = harness::config(&self.provider.url());
         config.handoff.max_chain = MAX_CHAIN;
         config.handoff.retries = RETRIES;
-        if let Some((name, folder)) = self.tongue.side.place {
+        if let Some((name, folder)) = self.profile.variant.place {
             let mut place = config.upstreams["openai"].clone();
             place.base_url = format!("{}{folder}", self.provider.url());
             config.upstreams.insert(name.to_owned(), place);
@@ -166,17 +166,17 @@ impl Run {
                 broken,
                 restart_when_broken,
             } => {
-                self.desk.script().legs = legs.iter().cloned().collect();
+                self.model.script().legs = legs.iter().cloned().collect();
                 self.turn(*who, *stream, *says, *broken, *restart_when_broken)
                     .await
             }
             Step::Count { who } => self.count(*who).await,
             Step::Fork { who, back } => {
-                self.talks[*who].fork(*back);
+                self.conversations[*who].fork(*back);
                 Ok(())
             }
             Step::Compact { who } => {
-                self.talks[*who].compact(n);
+                self.conversations[*who].compact(n);
                 Ok(())
             }
             Step::Restart => {
@@ -184,8 +184,10 @@ impl Run {
                 Ok(())
             }
             Step::Lose => {
-                if self.talks.iter().all(Talk::stands_alone) {
-                    self.talks.iter_mut().for_each(Talk::forget_dependent);
+                if self.conversations.iter().all(AgentConversation::stands_alone) {
+                    self.conversations
+                        .iter_mut()
+                        .for_each(AgentConversation::forget_dependent);
                     self.dir = self.temp.path().join(n.to_string());
                     self.restart();
                 }
@@ -194,29 +196,29 @@ impl Run {
         }
     }
 
-    /// A turn of the agent: it asks until it is answered, as agents do.
+    /// A turn of the agent: like real agents, it retries until it has an answer.
     async fn turn(&mut self, who: usize, stream: bool, says: u8, broken: Broken, restart: bool) -> Checked {
         let n = self.n();
-        if self.talks[who].may_ask() {
-            self.talks[who].ask(says, n);
+        if self.conversations[who].may_ask() {
+            self.conversations[who].ask(says, n);
         }
         let mut repeat: Option<String> = None;
         let mut doubled = Vec::new();
         for _ in 0..TRIES {
-            let body = self.talks[who].body(stream);
-            let answer = self.exchange(who, &body, stream, repeat.as_deref()).await?;
-            match answer.outcome.ended {
+            let body = self.conversations[who].body(stream);
+            let exchange = self.exchange(who, &body, stream, repeat.as_deref()).await?;
+            match exchange.outcome.ended {
                 Ended::Stop(ref stop) if stop == "pause_turn" => {
-                    self.keep(who, answer, &mut doubled);
+                    self.keep(who, exchange, &mut doubled);
                     repeat = None;
                 }
                 Ended::Stop(_) => {
-                    self.keep(who, answer, &mut doubled);
-                    self.desk.script().legs.clear();
+                    self.keep(who, exchange, &mut doubled);
+                    self.model.script().legs.clear();
                     return Ok(());
                 }
                 Ended::Broken | Ended::Status(_) => {
-                    repeat = self.goes_on(who, answer, broken, &mut doubled);
+                    repeat = self.goes_on(who, exchange, broken, &mut doubled);
                     if restart {
                         self.restart();
                         repeat = None;
@@ -227,124 +229,130 @@ impl Run {
         Err("the agent gives up".to_owned())
     }
 
-    /// The answer becomes part of the history; behind what came of an earlier one, with some agents.
-    fn keep(&mut self, who: usize, answer: Answer, doubled: &mut Vec<Value>) {
-        let repeats = answer.repeated && !doubled.is_empty();
+    /// Appends the answer to the history; with some agents after the part of an earlier answer that arrived.
+    fn keep(&mut self, who: usize, exchange: Exchange, doubled: &mut Vec<Value>) {
+        let repeats = exchange.repeated && !doubled.is_empty();
         let mut messages = match repeats {
             true => std::mem::take(doubled),
             false => Vec::new(),
         };
-        messages.extend(answer.said.keep);
-        self.talks[who].keep(messages, answer.said.calls);
+        messages.extend(exchange.answer.keep);
+        self.conversations[who].keep(messages, exchange.answer.calls);
     }
 
-    /// What an agent does after a broken answer. Returns the prompt behind which a repetition goes on.
+    /// What an agent does after a broken answer. Returns the prompt of the handoff from which a repeated request
+    /// continues.
     fn goes_on(
         &mut self,
         who: usize,
-        answer: Answer,
+        exchange: Exchange,
         broken: Broken,
         doubled: &mut Vec<Value>,
     ) -> Option<String> {
-        let repeat = answer.outcome.repeat.clone();
-        let native = (self.tongue.partial)(&answer.said.keep);
+        let repeat = exchange.outcome.repeat.clone();
+        let native = (self.profile.partial)(&exchange.answer.keep);
         if broken == Broken::Again || native.is_empty() {
             return repeat;
         }
         if broken == Broken::Doubled {
-            if answer.repeated || repeat.is_some() {
+            if exchange.repeated || repeat.is_some() {
                 *doubled = native;
             }
             return repeat;
         }
-        let (mut view, from) = answer.outcome.broken_leg?;
-        let shown = &answer.outcome.shown;
-        if answer.came.whole < from {
+        let (mut view, from) = exchange.outcome.broken_leg?;
+        let shown = &exchange.outcome.shown;
+        if exchange.came.whole < from {
             // What is gone is gone: of a sentinel nothing may have come.
             return repeat;
         }
-        let mut blocks = heard::kept(
+        let mut blocks = shown::kept(
             shown,
-            &answer.outcome.said,
-            &answer.came,
+            &exchange.outcome.answer,
+            &exchange.came,
             from,
-            &self.tongue.traits,
+            &self.profile.traits,
         );
-        let talk = &mut self.talks[who];
-        if talk.ways.trim
+        let conversation = &mut self.conversations[who];
+        if conversation.quirks.trim
             && let Some(last) = blocks.last_mut()
         {
             last["text"] = last["text"].as_str().unwrap().trim_end().into();
         }
         view.say(blocks);
-        let tail = answer.said.text.clone();
-        talk.keep_partial(native, view);
+        let tail = exchange.answer.text.clone();
+        conversation.keep_partial(native, view);
         let n = self.n();
-        let talk = &mut self.talks[who];
+        let conversation = &mut self.conversations[who];
         match broken {
-            Broken::Prefilled if self.tongue.traits.apart => {}
-            Broken::Quoted => talk.say(&format!(
+            Broken::Prefilled if self.profile.traits.apart => {}
+            Broken::Quoted => conversation.say(&format!(
                 "{n} <previous_response_suffix>{tail}</previous_response_suffix>"
             )),
-            _ => talk.say(&format!("{n}: your response above was cut off mid-stream.")),
+            _ => conversation.say(&format!("{n}: your response above was cut off mid-stream.")),
         }
         None
     }
 
-    /// One request of the agent, with all that must hold of it.
+    /// Sends one request of the agent and checks everything about it.
     async fn exchange(
         &mut self,
         who: usize,
         body: &Value,
         stream: bool,
         repeat: Option<&str>,
-    ) -> Result<Answer, String> {
-        self.desk.script().log.clear();
+    ) -> Result<Exchange, String> {
+        self.model.script().log.clear();
         let before = self.provider.requests().len();
-        let pinned = self.talks[who].view.cut.is_some();
-        let heard = self.send(who, (self.tongue.side.path)(stream), body).await;
+        let pinned = self.conversations[who].view.cut.is_some();
+        let response = self.send(who, (self.profile.variant.path)(stream), body).await;
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
-        let log = std::mem::take(&mut self.desk.script().log);
+        let log = std::mem::take(&mut self.model.script().log);
         let limits = (MAX_CHAIN, RETRIES as usize);
-        let agent = self.talks[who].agent();
+        let agent = self.conversations[who].agent();
         let outcome = oracle::replay(
             agent,
-            &mut self.talks[who].view,
+            &mut self.conversations[who].view,
             repeat,
             &log,
-            (stream, heard.broken),
+            (stream, response.broken),
             limits,
         )
-        .map_err(|e| format!("{e}\nheard {} {}", heard.status, heard.text()))?;
+        .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
         for request in &seen {
-            is_the_agents_own(self.tongue.transcript, body, &request.body)?;
+            is_the_agents_own(self.profile.transcript, body, &request.body)?;
         }
-        if pinned != heard.headers.contains_key("x-baton-handoff") {
-            return Err(format!("pinned: {pinned}, headers {:?}", heard.headers));
+        if pinned != response.headers.contains_key("x-baton-handoff") {
+            return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
         }
-        let (said, came) = self.check_heard(&heard, stream, &outcome)?;
+        let (answer, came) = self.check_shown(&response, stream, &outcome)?;
         if matches!(outcome.ended, Ended::Stop(_)) {
-            self.check_usage(&said, &outcome, seen.last().unwrap()).await?;
+            self.check_usage(&answer, &outcome, seen.last().unwrap()).await?;
         }
-        Ok(Answer {
+        Ok(Exchange {
             repeated: repeat.is_some(),
             outcome,
-            said,
+            answer,
             came,
         })
     }
 
-    async fn send(&self, who: usize, path: &str, body: &Value) -> Heard {
-        let mut headers = self.tongue.side.headers.to_vec();
-        headers.extend(self.talks[who].session());
+    async fn send(&self, who: usize, path: &str, body: &Value) -> RawResponse {
+        let mut headers = self.profile.variant.headers.to_vec();
+        headers.extend(self.conversations[who].session());
         let baton = self.baton.as_ref().unwrap();
         baton.post(path, &headers, body.to_string().into()).await
     }
 
-    /// What the agent heard, and how much that is of what it had to.
-    fn check_heard(&self, heard: &Heard, stream: bool, outcome: &Outcome) -> Result<(Said, Came), String> {
-        let text = heard.text();
+    /// The answer that the agent was shown, and how much of the expected one it is.
+    fn check_shown(
+        &self,
+        response: &RawResponse,
+        stream: bool,
+        outcome: &Outcome,
+    ) -> Result<(Answer, Progress), String> {
+        let text = response.text();
         if text.contains("session_handoff") || text.contains("\"hid_") {
             return Err(format!("the hidden call shows: {text}"));
         }
@@ -353,90 +361,93 @@ impl Run {
             _ => 200,
         };
         let silent = outcome.broken_leg.as_ref().is_some_and(|(_, from)| *from == 0);
-        if heard.status == 502 && outcome.ended == Ended::Broken && silent {
+        if response.status == 502 && outcome.ended == Ended::Broken && silent {
             // It broke off before there was anything to show.
             return Ok(Default::default());
         }
-        if heard.status != status {
-            return Err(format!("{} instead of {status}: {text}", heard.status));
+        if response.status != status {
+            return Err(format!("{} instead of {status}: {text}", response.status));
         }
         if status != 200 {
             return Ok(Default::default());
         }
         let broken = outcome.ended == Ended::Broken;
-        let hear = self.tongue.side.hear;
-        let told = if broken {
-            if !heard.broken && hear(&heard.raw, stream).is_ok() {
+        let parse = self.profile.variant.parse;
+        let message = if broken {
+            if !response.broken && parse(&response.raw, stream).is_ok() {
                 return Err(format!("a broken answer looks whole: {text}"));
             }
-            let Some(patched) = (self.tongue.patched)(&heard.raw) else {
+            let Some(patched) = (self.profile.patched)(&response.raw) else {
                 return Ok(Default::default());
             };
-            hear(&patched, stream).map_err(|e| format!("{e}\n{text}"))?
+            parse(&patched, stream).map_err(|e| format!("{e}\n{text}"))?
         } else {
-            hear(&heard.raw, stream).map_err(|e| format!("{e}\n{text}"))?
+            parse(&response.raw, stream).map_err(|e| format!("{e}\n{text}"))?
         };
-        let items = (self.tongue.read)(&told.keep);
-        let came = heard::matches(&outcome.shown, items, &self.tongue.traits, broken)
+        let items = (self.profile.read)(&message.keep);
+        let came = shown::matches(&outcome.shown, items, &self.profile.traits, broken)
             .map_err(|e| format!("{e}\n{text}"))?;
         match &outcome.ended {
-            Ended::Stop(stop) if told.stop != *stop || heard.broken => {
-                Err(format!("ended in {:?}, not {stop}: {text}", told.stop))
+            Ended::Stop(stop) if message.stop != *stop || response.broken => {
+                Err(format!("ended in {:?}, not {stop}: {text}", message.stop))
             }
-            _ => Ok((told, came)),
+            _ => Ok((message, came)),
         }
     }
 
-    /// Input side of the last leg, output of all.
-    async fn check_usage(&self, said: &Said, outcome: &Outcome, last: &Received) -> Checked {
-        if said.output != outcome.output as u64 {
-            return Err(format!("{} tokens put out, told {}", outcome.output, said.output));
+    /// Checks the usage: input of the last leg, output of all legs.
+    async fn check_usage(&self, answer: &Answer, outcome: &Outcome, last: &Received) -> Checked {
+        if answer.output != outcome.output as u64 {
+            return Err(format!(
+                "{} tokens put out, told {}",
+                outcome.output, answer.output
+            ));
         }
         if outcome.lost {
             return Ok(());
         }
-        self.desk.script().measuring = true;
+        self.model.script().measuring = true;
         let url = format!("{}{}", self.provider.url(), last.path);
-        let heard = harness::post(&url, self.tongue.side.headers, last.raw.clone()).await;
-        self.desk.script().measuring = false;
-        let measured = (self.tongue.side.hear)(&heard.raw, last.stream())
-            .map_err(|e| format!("{e}: {}", heard.text()))?;
-        if said.input != measured.input {
+        let response = harness::post(&url, self.profile.variant.headers, last.raw.clone()).await;
+        self.model.script().measuring = false;
+        let measured = (self.profile.variant.parse)(&response.raw, last.stream())
+            .map_err(|e| format!("{e}: {}", response.text()))?;
+        if answer.input != measured.input {
             return Err(format!(
                 "the last leg has {}, told {}",
-                measured.input, said.input
+                measured.input, answer.input
             ));
         }
         Ok(())
     }
 
-    /// A token count sees what the turn would see.
+    /// Checks that a token count sees what the turn would see.
     async fn count(&mut self, who: usize) -> Checked {
-        let Some(count) = self.tongue.side.count else {
+        let Some(count) = self.profile.variant.count else {
             return Ok(());
         };
-        let mut talk = self.talks[who].clone();
-        if talk.may_ask() {
-            talk.ask(0, self.n());
+        let mut conversation = self.conversations[who].clone();
+        if conversation.may_ask() {
+            conversation.ask(0, self.n());
         }
-        let (path, body, _) = count(&talk.sent());
-        let heard = self.send(who, path, &body).await;
+        let (path, body, _) = count(&conversation.sent());
+        let response = self.send(who, path, &body).await;
         self.no_complaints()?;
         let requests = self.provider.requests();
         let seen = requests.last().unwrap();
-        let wanted = talk.agent().wanted(&talk.view);
+        let wanted = conversation.agent().wanted(&conversation.view);
         let mut counted = seen.body.clone();
         for wrapper in ["generateContentRequest", "request"] {
             if let Some(inside) = counted.get(wrapper) {
                 counted = inside.clone();
             }
         }
-        let messages = counted[self.tongue.transcript]
+        let messages = counted[self.profile.transcript]
             .as_array()
             .cloned()
             .unwrap_or_default();
-        let sent = talk.agent().plain((self.tongue.read)(&messages));
-        if heard.status != 200 || seen.endpoint != Endpoint::CountTokens || sent != wanted {
+        let sent = conversation.agent().plain((self.profile.read)(&messages));
+        if response.status != 200 || seen.endpoint != Endpoint::CountTokens || sent != wanted {
             return Err(format!(
                 "counted\n{}\nwanted\n{}",
                 items::lines(&sent),
@@ -458,16 +469,16 @@ impl Run {
     }
 }
 
-/// One exchange, and what the agent has of it.
-struct Answer {
+/// One exchange: what it should be, and what the agent was shown.
+struct Exchange {
     outcome: Outcome,
-    said: Said,
-    came: Came,
-    /// It answered a repeated request.
+    answer: Answer,
+    came: Progress,
+    /// Whether it answered a repeated request.
     repeated: bool,
 }
 
-/// Everything but the transcript is the agent's own, with the tool at the end of the list.
+/// Everything except the transcript is unchanged, but for the tool at the end of the list.
 fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Checked {
     let mut bare = sent.clone();
     bare[transcript] = agent[transcript].clone();
@@ -484,13 +495,13 @@ fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Checked {
     Ok(())
 }
 
-fn run(tongue: Tongue, plan: &Plan) -> Checked {
+fn run(profile: WireProfile, plan: &Plan) -> Checked {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut run = Run::new(tongue, plan).await;
+        let mut run = Run::new(profile, plan).await;
         for (at, step) in plan.steps.iter().enumerate() {
             run.step(step).await.map_err(|e| format!("step {at}: {e}"))?;
         }
@@ -498,7 +509,7 @@ fn run(tongue: Tongue, plan: &Plan) -> Checked {
     })
 }
 
-fn whatever_happens_the_model_sees_what_it_should(tongue: Tongue) {
+fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile) {
     let cases = std::env::var("BATON_CASES").ok().and_then(|c| c.parse().ok());
     let mut config = Cases::with_cases(cases.unwrap_or(CASES));
     config.failure_persistence = None;
@@ -509,13 +520,13 @@ fn whatever_happens_the_model_sees_what_it_should(tongue: Tongue) {
     };
     config.max_shrink_iters = 400;
     let checked = TestRunner::new(config).run(&plan::plan(), |mut plan| {
-        plan.ways.no_ids &= tongue.traits.drops_ids;
-        if plan.ways.no_ids && tongue.traits.drops_call_ids {
+        plan.quirks.no_ids &= profile.traits.drops_ids;
+        if plan.quirks.no_ids && profile.traits.drops_call_ids {
             plan.all_different();
         }
         // Not yet: a reference to an item that the proxy put in for an empty answer (`msg_note_0`) reaches upstream.
-        plan.ways.references = false;
-        run(tongue, &plan).map_err(TestCaseError::fail)
+        plan.quirks.references = false;
+        run(profile, &plan).map_err(TestCaseError::fail)
     });
     if let Err(error) = checked {
         match error {
@@ -526,10 +537,10 @@ fn whatever_happens_the_model_sees_what_it_should(tongue: Tongue) {
 }
 
 macro_rules! conversations {
-    ($($name:ident = $tongue:ident;)*) => {
+    ($($name:ident = $profile:ident;)*) => {
         $(#[test]
         fn $name() {
-            whatever_happens_the_model_sees_what_it_should(wires::$tongue);
+            whatever_happens_the_model_sees_what_it_should(wires::$profile);
         })*
     };
 }

@@ -1,25 +1,25 @@
-//! What must come out, computed from the script alone: a second, slow reading of the design that never looks at a
-//! sentinel. A message is a role and a list of blocks here, whatever the wire.
+//! The expected result of an exchange, computed from the script alone: a second, slow implementation of the design that
+//! never looks at a sentinel. A message is a role and a list of blocks here, whatever the wire.
 
 use baton_proxy::record::Answer;
 use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
+use super::blocks::{block, is_hidden, is_thinking, result, scrub, scrubbed, tokens};
 use super::items::{self, Item};
-use super::spelling::{block, is_hidden, is_thinking, result, scrub, scrubbed, tokens};
-use super::wires::Tongue;
+use super::wires::WireProfile;
 
-/// Shown where a turn would otherwise be one that the API refuses.
+/// Shown where the API would otherwise refuse the turn.
 const FILLER: &str = "(The session goes on.)";
 
-/// What a conversation opens with, and what of it survives a cut.
+/// How a conversation opens, and what of that survives a cut.
 #[derive(Debug, Clone, Default)]
 pub struct Opening {
     /// All of it, as the agent sends it.
     pub messages: Vec<Value>,
-    /// Messages of nothing but preamble.
+    /// Messages that are only preamble.
     pub before: Vec<Value>,
-    /// Preamble blocks in front of the carry-over prompt.
+    /// Preamble blocks before the carry-over prompt.
     pub blocks: Vec<Value>,
     /// System messages from before the model first spoke.
     pub behind: Vec<Value>,
@@ -33,30 +33,30 @@ pub struct View {
     pub opening: Opening,
     /// The carry-over prompt it is cut at.
     pub cut: Option<String>,
-    /// Everything behind the opening or the cut.
+    /// Everything after the opening or the cut.
     pub later: Vec<Value>,
-    /// The prompt of a handoff that waits for the turn's end.
+    /// The prompt of a handoff that fires at the end of the turn.
     pub pending: Option<String>,
     /// Results of hidden calls, due in the next user message.
     owed: Vec<Value>,
-    /// Whether hidden pairs stand in it.
+    /// Whether it contains hidden pairs.
     pub paired: bool,
 }
 
-/// Whom the oracle speaks of.
+/// The agent and its wire, as far as the oracle must know them.
 #[derive(Clone, Copy)]
 pub struct Agent {
-    pub tongue: Tongue,
+    pub profile: WireProfile,
     /// Whether thinking is sent back.
     pub thoughts: bool,
-    /// Whether calls stand in their message in an order that the agent made, or that the provider alone knows.
+    /// Whether the agent or the provider reorders the calls of a message.
     pub unordered: bool,
 }
 
 impl Agent {
-    /// Items as they are compared.
+    /// Items in a form that can be compared.
     pub fn plain(&self, items: Vec<Item>) -> Vec<Item> {
-        let traits = &self.tongue.traits;
+        let traits = &self.profile.traits;
         let plain = items::plain(items, traits, self.thoughts);
         match self.unordered {
             // Texts that calls stood between are neighbours then.
@@ -65,9 +65,9 @@ impl Agent {
         }
     }
 
-    /// What upstream must get.
+    /// The items that upstream must receive.
     pub fn wanted(&self, view: &View) -> Vec<Item> {
-        self.plain(items::of_messages(&view.messages(), &self.tongue.traits))
+        self.plain(items::of_messages(&view.messages(), &self.profile.traits))
     }
 }
 
@@ -79,7 +79,7 @@ pub enum Shown {
     Aside,
 }
 
-/// How an exchange must have ended.
+/// How an exchange must end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ended {
     Stop(String),
@@ -87,20 +87,20 @@ pub enum Ended {
     Status(u16),
 }
 
-/// What an exchange must have come to.
+/// What an exchange must result in.
 #[derive(Debug)]
 pub struct Outcome {
     pub shown: Vec<Shown>,
     pub ended: Ended,
-    /// The prompt behind which a repetition goes on.
+    /// The prompt of the handoff from which a repeated request continues.
     pub repeat: Option<String>,
-    /// Tokens put out by the legs that were answered.
+    /// Output tokens of the legs that were answered.
     pub output: usize,
     pub lost: bool,
-    /// Of a broken answer: the model's view of its last leg, and which of `shown` that leg begins with.
+    /// For a broken answer: the model's view in its last leg, and the index in `shown` at which that leg begins.
     pub broken_leg: Option<(View, usize)>,
     /// What the model said in that leg.
-    pub said: Vec<Value>,
+    pub answer: Vec<Value>,
 }
 
 impl View {
@@ -111,7 +111,7 @@ impl View {
         }
     }
 
-    /// The messages that upstream must get.
+    /// The messages that upstream must receive.
     pub fn messages(&self) -> Vec<Value> {
         let mut out = match &self.cut {
             None => self.opening.messages.clone(),
@@ -128,7 +128,7 @@ impl View {
         out
     }
 
-    /// A message of the user's, with the results of hidden calls in front.
+    /// A user message, with the results of hidden calls before it.
     pub fn user(&mut self, blocks: &[Value]) {
         let mut content = std::mem::take(&mut self.owed);
         content.extend(blocks.iter().cloned());
@@ -149,19 +149,19 @@ impl View {
         };
     }
 
-    /// What counts for "nothing to hand off".
+    /// How much content there is, for the "nothing to hand off" rule.
     fn content(&self, parts: bool) -> usize {
         let opening = if self.cut.is_none() {
             self.opening.counted
         } else {
             0
         };
-        let said = self.later.iter().filter(|m| m["role"] != "system");
+        let answer = self.later.iter().filter(|m| m["role"] != "system");
         let size = |m: &Value| match parts {
             true => m["content"].as_array().map_or(1, Vec::len),
             false => 1,
         };
-        opening + said.map(size).sum::<usize>()
+        opening + answer.map(size).sum::<usize>()
     }
 }
 
@@ -169,7 +169,7 @@ impl View {
 pub struct Exchange {
     agent: Agent,
     view: View,
-    /// Which of `shown` the present leg begins with.
+    /// The index in `shown` at which the current leg begins.
     leg_from: usize,
     content: usize,
     legs: u32,
@@ -181,8 +181,8 @@ pub struct Exchange {
     answered: usize,
 }
 
-/// Replays an exchange. `repeat`: it repeats a request that broke off behind this prompt's sentinel. `broke`: the answer,
-/// streamed or not, was broken off.
+/// Replays an exchange. `repeat`: it repeats a request whose answer broke off after the sentinel of this prompt.
+/// `broke`: the connection broke in the middle of the answer, streamed or not.
 pub fn replay(
     agent: Agent,
     view: &mut View,
@@ -193,7 +193,7 @@ pub fn replay(
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
         agent,
-        content: view.content(agent.tongue.traits.counts_parts),
+        content: view.content(agent.profile.traits.counts_parts),
         view: view.clone(),
         leg_from: 0,
         legs: 1,
@@ -238,7 +238,7 @@ pub fn replay(
                 x.show(&visible);
                 let broken = x.broken(Ended::Broken);
                 Some(Outcome {
-                    said: visible,
+                    answer: visible,
                     ..broken
                 })
             }
@@ -282,7 +282,7 @@ impl Exchange {
             output: self.output,
             lost,
             broken_leg: None,
-            said: Vec::new(),
+            answer: Vec::new(),
         }
     }
 
@@ -295,13 +295,13 @@ impl Exchange {
     }
 
     fn word(&self, stop: &Stop, calls: bool) -> String {
-        (self.agent.tongue.word)(stop, calls).to_owned()
+        (self.agent.profile.word)(stop, calls).to_owned()
     }
 
-    /// The next leg could not be had.
+    /// The next leg failed for good.
     fn lost(&mut self) -> Outcome {
         let stop = match self.sentinel {
-            Some(_) => self.agent.tongue.lost.to_owned(),
+            Some(_) => self.agent.profile.lost.to_owned(),
             None => self.word(&Stop::Natural, false),
         };
         self.outcome(Ended::Stop(stop), true)
@@ -353,27 +353,27 @@ impl Exchange {
         None
     }
 
-    /// The call is dropped. What is left must be a message that may be sent back.
+    /// The call is dropped. The rest must be a message that can be sent back.
     fn without_call(&mut self, mut visible: Vec<Value>, stop: &str) -> Option<Outcome> {
         if self.unfit(&visible) {
             visible.push(json!({"type": "text", "text": FILLER}));
         }
         self.show(&visible);
-        if self.agent.tongue.traits.thought_is_content {
+        if self.agent.profile.traits.thought_is_content {
             // What it was for is gone.
-            let said = visible
+            let answer = visible
                 .iter()
                 .rposition(|b| !is_thinking(b))
                 .map_or(0, |at| at + 1);
-            visible.truncate(said);
+            visible.truncate(answer);
         }
         self.view.say(visible);
         self.end(stop)
     }
 
-    /// Whether an answer of no more than this would be refused when it comes back.
+    /// Whether the API would refuse this answer when it is sent back.
     fn unfit(&self, visible: &[Value]) -> bool {
-        let traits = self.agent.tongue.traits;
+        let traits = self.agent.profile.traits;
         match visible.last() {
             None => self.shown.is_empty(),
             Some(last) if traits.blocks => is_thinking(last),
@@ -382,7 +382,7 @@ impl Exchange {
         }
     }
 
-    /// A turn that was cut off: calls of ours are dropped but for those in front of one of the agent's, which are answered.
+    /// A truncated turn: our calls are dropped, except those before one of the agent's, which are answered.
     fn cut_off(&mut self, reply: &Reply, visible: Vec<Value>, stop: &str) -> Option<Outcome> {
         let theirs = |p: &Part| block(p)["type"] == "tool_use" && !is_hidden(p);
         let last = reply.parts.iter().rposition(theirs).unwrap_or_default();
@@ -391,9 +391,9 @@ impl Exchange {
             return self.without_call(visible, stop);
         }
         self.show(&visible);
-        let said = reply.parts.iter().enumerate();
-        let said = said.filter(|(at, p)| *at < last || !is_hidden(p));
-        self.view.say(said.map(|(_, p)| block(p)).collect());
+        let answer = reply.parts.iter().enumerate();
+        let answer = answer.filter(|(at, p)| *at < last || !is_hidden(p));
+        self.view.say(answer.map(|(_, p)| block(p)).collect());
         self.view.paired = true;
         let answers = answered.into_iter().map(|call| result(call, Answer::CutOff));
         self.view.owed.extend(answers);
@@ -413,7 +413,7 @@ impl Exchange {
         self.end(&stop)
     }
 
-    /// The last good call fires; where all are refused the first is answered, and the others never were.
+    /// The last valid call fires; where all are refused, the first is answered and the others are dropped.
     fn alone(&mut self, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
         let ended = &self.word(&Stop::Natural, false);
         if self.legs >= self.max_chain {

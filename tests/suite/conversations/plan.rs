@@ -1,14 +1,14 @@
-//! What may happen in a conversation, drawn at random.
+//! Random plans of conversations: what the model, the agent and the network do.
 
 use baton_proxy::strict::{Arguments, CallStyle, Fault, Part, Reply, Stop};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::ways::{Ways, ways};
-use super::wires::Tongue;
+use super::agent_quirks::{AgentQuirks, quirks};
+use super::wires::WireProfile;
 
-/// Conversations of one run: two with the same opening, a parent and its subagent.
-pub const TALKS: usize = 4;
+/// The conversations of one run: two with the same opening, a parent and its subagent.
+pub const CONVERSATIONS: usize = 4;
 
 /// Carry-over prompts as a model might write them.
 pub const PROMPTS: [&str; 8] = [
@@ -114,7 +114,7 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub opening: u8,
-    pub ways: Ways,
+    pub quirks: AgentQuirks,
     pub steps: Vec<Step>,
 }
 
@@ -200,7 +200,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 pub fn plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(step(), 4..24);
-    (0u8..5, ways(), steps).prop_map(|(opening, ways, steps)| Plan { opening, ways, steps })
+    (0u8..5, quirks(), steps).prop_map(|(opening, quirks, steps)| Plan {
+        opening,
+        quirks,
+        steps,
+    })
 }
 
 impl Plan {
@@ -219,11 +223,11 @@ impl Plan {
 impl LegPlan {
     /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
     /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not.
-    pub fn reply(&self, tongue: &Tongue, streamed: bool, id: &mut usize) -> Reply {
-        let traits = tongue.traits;
+    pub fn reply(&self, profile: &WireProfile, streamed: bool, id: &mut usize) -> Reply {
+        let traits = profile.traits;
         let mut reply = Reply::new().deltas(self.delta).reasoning();
         reply.delivery.call_style = STYLES[*id % STYLES.len()];
-        let end = self.end_on(tongue);
+        let end = self.end_on(profile);
         let mut text_before = false;
         let mut called = false;
         for piece in &self.pieces {
@@ -267,12 +271,12 @@ impl LegPlan {
                 json!({"type": "server_tool_use", "id": format!("srvtoolu_{id}"), "name": "web_search", "input": input}),
             ));
         }
-        self.sent(reply.stop(end), tongue, streamed)
+        self.sent(reply.stop(end), profile, streamed)
     }
 
     /// How the reply ends, in what this wire has.
-    fn end_on(&self, tongue: &Tongue) -> Stop {
-        let has = |stop: &Stop| (tongue.word)(stop, false) != (tongue.word)(&Stop::Natural, false);
+    fn end_on(&self, profile: &WireProfile) -> Stop {
+        let has = |stop: &Stop| (profile.word)(stop, false) != (profile.word)(&Stop::Natural, false);
         let wanted = match self.end {
             End::Natural => Stop::Natural,
             End::MaxTokens => Stop::MaxTokens,
@@ -283,14 +287,14 @@ impl LegPlan {
         if has(&wanted) { wanted } else { Stop::Natural }
     }
 
-    fn sent(&self, reply: Reply, tongue: &Tongue, streamed: bool) -> Reply {
+    fn sent(&self, reply: Reply, profile: &WireProfile, streamed: bool) -> Reply {
         let reply = match self.chunks {
             0 => reply,
             1 => reply.in_bytes(7),
             2 => reply.whole(),
             _ => reply.in_bytes(1),
         };
-        let events = (tongue.events)(&reply);
+        let events = (profile.events)(&reply);
         match self.trouble {
             None => reply,
             Some(Trouble::Status(status)) => Reply::status(status, "busy").retry_after(0),

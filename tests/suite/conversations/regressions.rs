@@ -1,8 +1,8 @@
-//! Conversations that once went wrong, kept.
+//! Regression tests: conversations that once failed.
 
+use super::agent_quirks::AgentQuirks;
 use super::plan::{Broken, End, LegPlan, Piece, Plan, Step, Trouble};
 use super::run;
-use super::ways::Ways;
 use super::wires::TONGUES;
 
 fn leg(pieces: &[Piece], end: End) -> LegPlan {
@@ -35,17 +35,17 @@ fn plain(who: usize) -> Step {
 }
 
 fn holds(steps: Vec<Step>) {
-    holds_with(Ways::default(), steps);
+    holds_with(AgentQuirks::default(), steps);
 }
 
-fn holds_with(ways: Ways, steps: Vec<Step>) {
+fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
     let plan = Plan {
         opening: 1,
-        ways,
+        quirks,
         steps,
     };
-    for tongue in TONGUES {
-        run(tongue, &plan).unwrap_or_else(|e| panic!("{} {e}", tongue.transcript));
+    for profile in TONGUES {
+        run(profile, &plan).unwrap_or_else(|e| panic!("{} {e}", profile.transcript));
     }
 }
 
@@ -65,7 +65,7 @@ fn a_dropped_call_leaves_no_message_that_is_empty_or_ends_in_thinking() {
 }
 
 #[test]
-fn text_behind_a_refused_call_stands_before_it_ever_after() {
+fn text_after_a_refused_call_keeps_its_place() {
     for stream in [true, false] {
         let again = leg(&[Piece::Think, Piece::Text(2)], End::Natural);
         let legs = vec![
@@ -77,7 +77,7 @@ fn text_behind_a_refused_call_stands_before_it_ever_after() {
 }
 
 #[test]
-fn pairs_are_found_again_when_a_conversation_of_the_same_opening_hands_over() {
+fn pairs_are_found_after_a_conversation_with_the_same_opening_hands_over() {
     let pair = turn(
         0,
         true,
@@ -107,10 +107,10 @@ fn pairs_are_found_again_when_a_conversation_of_the_same_opening_hands_over() {
 }
 
 #[test]
-fn a_hidden_call_in_front_of_text_that_was_glued_to_the_sentinel_has_its_place() {
-    let glue = Ways {
+fn a_hidden_call_before_text_that_was_joined_to_the_sentinel_keeps_its_place() {
+    let glue = AgentQuirks {
         glue: true,
-        ..Ways::default()
+        ..AgentQuirks::default()
     };
     for stream in [true, false] {
         let mixed = leg(&[Piece::Good(1), Piece::Text(0), Piece::Call], End::Natural);
@@ -122,36 +122,36 @@ fn a_hidden_call_in_front_of_text_that_was_glued_to_the_sentinel_has_its_place()
 /// The handoff of one conversation takes the other one's pair off their common list, and what the pair stands beside has
 /// lost its id.
 #[test]
-fn pairs_are_found_without_ids_where_two_conversations_open_alike() {
+fn pairs_are_found_without_ids_in_conversations_with_the_same_opening() {
     let pair = turn(1, false, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
     let says = turn(0, true, vec![leg(&[Piece::Text(0)], End::Natural)]);
     let fires = turn(0, true, vec![leg(&[Piece::Good(0)], End::Natural)]);
-    let ways = Ways {
+    let quirks = AgentQuirks {
         no_ids: true,
-        ..Ways::default()
+        ..AgentQuirks::default()
     };
-    holds_with(ways, vec![pair, says, fires, plain(1), plain(1)]);
+    holds_with(quirks, vec![pair, says, fires, plain(1), plain(1)]);
 }
 
 /// An agent that writes `tool_calls` in front of `content`: the calls stand behind the sentinel all the same.
 #[test]
-fn a_pair_in_the_cut_message_is_found_where_calls_are_written_in_front_of_the_text() {
+fn a_pair_in_the_cut_message_is_found_where_calls_precede_the_text() {
     let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
     let fires = leg(&[Piece::Think, Piece::Good(0)], End::Natural);
-    let ways = Ways {
+    let quirks = AgentQuirks {
         no_thoughts: true,
-        ..Ways::default()
+        ..AgentQuirks::default()
     };
     for stream in [true, false] {
         let legs = vec![fires.clone(), mixed.clone()];
-        holds_with(ways, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
+        holds_with(quirks, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
     }
 }
 
 /// Reasoning is bound to the call behind it, and Gemini's signature stands on the first call: a call of ours in front of
 /// the agent's own stays where the turn was cut off, and does nothing.
 #[test]
-fn a_call_in_front_of_the_agents_own_stays_in_a_turn_that_was_cut_off() {
+fn a_hidden_call_before_the_agents_own_stays_in_a_truncated_turn() {
     for stream in [true, false] {
         for hidden in [&[Piece::Good(0)][..], &[Piece::Broken, Piece::Good(0)]] {
             let pieces = [&[Piece::Think], hidden, &[Piece::Call, Piece::Good(1)]].concat();
@@ -163,7 +163,7 @@ fn a_call_in_front_of_the_agents_own_stays_in_a_turn_that_was_cut_off() {
 
 /// Agents that keep an answer as one text join its items, with nothing between (goose).
 #[test]
-fn a_mark_over_two_texts_of_an_answer_is_broken_up() {
+fn a_mark_split_over_two_texts_is_escaped() {
     for stream in [true, false] {
         let halves = [Piece::Text(5), Piece::Think, Piece::Text(6)];
         let quoting = turn(0, stream, vec![leg(&halves, End::Natural)]);
@@ -177,7 +177,7 @@ fn a_mark_over_two_texts_of_an_answer_is_broken_up() {
 /// An error of ours in place of an answer that failed before its first byte names the handoff, as every answer to a pinned
 /// request does.
 #[test]
-fn an_answer_that_fails_at_once_names_the_handoff_that_it_was_pinned_to() {
+fn an_answer_that_fails_at_once_names_the_active_handoff() {
     let says = leg(&[Piece::Text(0)], End::Natural);
     let fires = vec![leg(&[Piece::Good(0)], End::Natural), says.clone()];
     let cut = LegPlan {
@@ -199,14 +199,14 @@ fn two_dropped_calls_are_two_items() {
 
 /// Upstream's own call is named by its item's id alone: ours come one after the other, each with its result.
 #[test]
-fn two_calls_beside_one_that_is_named_by_its_id() {
+fn two_hidden_calls_beside_one_that_is_sent_by_reference() {
     let three = [Piece::Call, Piece::Good(0), Piece::Good(1)];
     let pair = turn(0, false, vec![leg(&three, End::Natural)]);
-    let ways = Ways {
+    let quirks = AgentQuirks {
         references: true,
-        ..Ways::default()
+        ..AgentQuirks::default()
     };
-    holds_with(ways, vec![pair, plain(0), plain(0)]);
+    holds_with(quirks, vec![pair, plain(0), plain(0)]);
 }
 
 /// Two conversations that open alike make the same call, each by an id of its own: the pair beside the one is none of the
@@ -220,14 +220,14 @@ fn a_pair_stays_with_its_own_call_where_another_is_alike() {
 
 /// Behind a handoff, each part in a content of its own: the text between the sentinel and the call is the new leg's.
 #[test]
-fn a_hidden_call_in_front_of_text_keeps_its_place_where_each_part_stands_alone() {
-    let ways = Ways {
+fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
+    let quirks = AgentQuirks {
         chunks: true,
-        ..Ways::default()
+        ..AgentQuirks::default()
     };
     for stream in [true, false] {
         let mixed = leg(&[Piece::Good(0), Piece::Text(0), Piece::Call], End::Natural);
         let legs = vec![leg(&[Piece::Good(0)], End::Natural), mixed];
-        holds_with(ways, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
+        holds_with(quirks, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with transcripts: found again, quoted, summed up, resent.
+//! Failures of transcripts: found again, quoted, summarised, sent again.
 
 use std::time::Duration;
 
@@ -7,51 +7,54 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{AnthropicFixture, assistant, handoff, history, said, texts, then, user};
 use crate::harness::quirks::{Quirks, applied};
-use crate::harness::scene::{Scene, assistant, handoff, history, said, texts, then, user};
-use crate::harness::{AgentSide, Baton, config, memory};
+use crate::harness::{AgentWire, Baton, config, memory};
 
 use super::carry;
 
 #[tokio::test]
-async fn row_22_two_proxies_in_a_row_leave_the_handoff_to_the_first() {
-    let inner = Scene::new([handoff(), Reply::text("Fresh."), Reply::text("Next.")]).await;
+async fn two_proxies_in_a_row_leave_the_handoff_to_the_first() {
+    let inner = AnthropicFixture::new([handoff(), Reply::text("Fresh."), Reply::text("Next.")]).await;
     let outer = Baton::start(config(&format!("http://{}", inner.baton.addr)), memory());
     let ask = async |history: &[Value]| {
-        let heard = outer.turn(&Anthropic, &Anthropic.body(history, true)).await;
-        Anthropic.hear(&heard.raw, true, heard.broken).unwrap()
+        let response = outer.turn(&Anthropic, &Anthropic.body(history, true)).await;
+        Anthropic.parse(&response.raw, true, response.broken).unwrap()
     };
-    let told = ask(&history()).await;
-    assert_eq!(said(&told).len(), 3);
-    assert!(said(&told)[1].contains("\n\n[[handoff-resume:"));
-    ask(&then(&history(), &told, "More.")).await;
+    let message = ask(&history()).await;
+    assert_eq!(said(&message).len(), 3);
+    assert!(said(&message)[1].contains("\n\n[[handoff-resume:"));
+    ask(&then(&history(), &message, "More.")).await;
     let seen = inner.last();
     assert_eq!(
         texts(seen.messages()),
         [carry().as_str(), "a: Fresh.", "u: More."]
     );
     assert_eq!(seen.tool_names(), ["read_file", "run", "session_handoff"]);
-    inner.at_peace();
+    inner.assert_clean();
 }
 
 #[tokio::test]
-async fn row_4_a_tool_of_the_agents_own_with_our_name_is_its_own() {
-    let scene = Scene::new([]).await;
+async fn a_tool_of_the_agents_own_with_our_name_is_its_own() {
+    let fixture = AnthropicFixture::new([]).await;
     for stream in [true, false] {
-        scene.script.push(handoff());
+        fixture.script.push(handoff());
         let mut body = Anthropic.body(&history(), stream);
         body["tools"][0]["name"] = "session_handoff".into();
-        let heard = scene.baton.turn(&Anthropic, &body).await;
-        let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
-        assert_eq!(scene.last().body, body);
-        assert_eq!((told.content.len(), told.stop.as_deref()), (2, Some("tool_use")));
-        assert_eq!(told.content[1]["name"], "session_handoff");
+        let response = fixture.baton.turn(&Anthropic, &body).await;
+        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+        assert_eq!(fixture.last().body, body);
+        assert_eq!(
+            (message.content.len(), message.stop.as_deref()),
+            (2, Some("tool_use"))
+        );
+        assert_eq!(message.content[1]["name"], "session_handoff");
     }
 }
 
 #[tokio::test]
-async fn row_26_a_sentinel_summed_away_unpins_and_is_noted() {
-    let scene = Scene::new([
+async fn a_sentinel_lost_in_a_summary_unpins_and_is_counted() {
+    let fixture = AnthropicFixture::new([
         handoff(),
         Reply::text("Fresh."),
         Reply::text("a"),
@@ -61,18 +64,18 @@ async fn row_26_a_sentinel_summed_away_unpins_and_is_noted() {
     let session = [Anthropic.headers(), &[("x-claude-code-session-id", "s")]].concat();
     let post = async |history: &[Value]| {
         let body = Anthropic.body(history, true).to_string();
-        scene.baton.post(Anthropic.path(), &session, body.into()).await
+        fixture.baton.post(Anthropic.path(), &session, body.into()).await
     };
-    let heard = post(&history()).await;
-    let told = Anthropic.hear(&heard.raw, true, false).unwrap();
-    post(&then(&history(), &told, "More.")).await;
+    let response = post(&history()).await;
+    let message = Anthropic.parse(&response.raw, true, false).unwrap();
+    post(&then(&history(), &message, "More.")).await;
     post(&[user("Summary of what went before.")]).await;
     assert_eq!(
-        texts(scene.last().messages()),
+        texts(fixture.last().messages()),
         ["u: Summary of what went before."]
     );
-    assert!(scene.last().offers_handoff());
-    let events = scene.baton.events(3).await;
+    assert!(fixture.last().offers_handoff());
+    let events = fixture.baton.events(3).await;
     assert_eq!(
         events.iter().map(|e| e.unpinned).collect::<Vec<_>>(),
         [false, false, true]
@@ -82,27 +85,27 @@ async fn row_26_a_sentinel_summed_away_unpins_and_is_noted() {
 /// Two conversations that open alike and name no session share what is known of them: the one that never had a handoff
 /// has lost none.
 #[tokio::test]
-async fn row_26_another_conversation_of_the_same_opening_has_lost_nothing() {
-    let scene = Scene::new([handoff(), Reply::text("Fresh.")]).await;
-    let with = scene.turn(&history()).await;
+async fn another_conversation_with_the_same_opening_is_not_counted() {
+    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
+    let with = fixture.turn(&history()).await;
     let mut without = history();
     without[1]["content"] = "Where is it?".into();
     for _ in 0..2 {
-        scene.script.push(Reply::text("a"));
-        scene.script.push(Reply::text("b"));
-        scene.turn(&then(&history(), &with, "More.")).await;
-        scene.turn(&without).await;
-        assert_eq!(scene.last().messages().len(), 3);
+        fixture.script.push(Reply::text("a"));
+        fixture.script.push(Reply::text("b"));
+        fixture.turn(&then(&history(), &with, "More.")).await;
+        fixture.turn(&without).await;
+        assert_eq!(fixture.last().messages().len(), 3);
     }
-    let events = scene.baton.events(5).await;
+    let events = fixture.baton.events(5).await;
     let pinned: Vec<_> = events.iter().map(|e| (e.pinned.is_some(), e.unpinned)).collect();
     let (cut, whole) = ((true, false), (false, false));
     assert_eq!(pinned, [whole, cut, whole, cut, whole]);
 }
 
 #[tokio::test]
-async fn row_28_betas_go_on_and_our_own_headers_stay_here() {
-    let scene = Scene::new([Reply::text("a"), handoff(), Reply::text("b")]).await;
+async fn beta_headers_are_passed_on_and_our_own_headers_are_not() {
+    let fixture = AnthropicFixture::new([Reply::text("a"), handoff(), Reply::text("b")]).await;
     let own = [
         ("anthropic-beta", "a-2025-01-01, b,c"),
         ("x-baton-handoff", "off"),
@@ -110,11 +113,11 @@ async fn row_28_betas_go_on_and_our_own_headers_stay_here() {
     ];
     let headers = [Anthropic.headers(), &own].concat();
     let body = Anthropic.body(&history(), true).to_string();
-    scene
+    fixture
         .baton
         .post(Anthropic.path(), &headers, body.clone().into())
         .await;
-    let seen = scene.last();
+    let seen = fixture.last();
     assert!(!seen.offers_handoff(), "off for this request");
     assert_eq!(seen.raw, body.as_bytes());
     assert_eq!(
@@ -122,8 +125,8 @@ async fn row_28_betas_go_on_and_our_own_headers_stay_here() {
         (Some("a-2025-01-01, b,c"), None)
     );
     let headers = [Anthropic.headers(), &own[..1]].concat();
-    scene.baton.post(Anthropic.path(), &headers, body.into()).await;
-    let seen = scene.last();
+    fixture.baton.post(Anthropic.path(), &headers, body.into()).await;
+    let seen = fixture.last();
     assert_eq!(texts(seen.messages()), [carry()]);
     assert_eq!(
         (seen.header("anthropic-beta"), seen.header("x-api-key")),
@@ -132,10 +135,10 @@ async fn row_28_betas_go_on_and_our_own_headers_stay_here() {
 }
 
 #[tokio::test]
-async fn row_32_a_quoted_sentinel_cuts_nothing() {
-    let scene = Scene::new([handoff(), Reply::text("Fresh.")]).await;
-    let told = scene.turn(&history()).await;
-    let sentinel = said(&told)[1].to_owned();
+async fn a_quoted_sentinel_cuts_nothing() {
+    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
+    let message = fixture.turn(&history()).await;
+    let sentinel = said(&message)[1].to_owned();
     // Another conversation reads the first one's session file, and its model repeats what it read.
     let quoting = Reply::text(format!("The file says:{sentinel}That is all.")).deltas(3);
     let read = json!({"type": "tool_result", "tool_use_id": "c", "content": sentinel});
@@ -146,15 +149,15 @@ async fn row_32_a_quoted_sentinel_cuts_nothing() {
         json!({"role": "user", "content": [read]}),
     ];
     for stream in [true, false] {
-        scene.script.push(quoting.clone());
-        scene.script.push(Reply::text("ok"));
-        let heard = scene
+        fixture.script.push(quoting.clone());
+        fixture.script.push(Reply::text("ok"));
+        let response = fixture
             .baton
             .turn(&Anthropic, &Anthropic.body(&reading, stream))
             .await;
-        let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
-        assert_eq!(heard.header("x-baton-handoff"), None);
-        let next = then(&reading, &told, &format!("Sure?{sentinel}"));
+        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+        assert_eq!(response.header("x-baton-handoff"), None);
+        let next = then(&reading, &message, &format!("Sure?{sentinel}"));
         let glued = applied(
             Quirks {
                 glue: true,
@@ -164,8 +167,8 @@ async fn row_32_a_quoted_sentinel_cuts_nothing() {
             },
             &next,
         );
-        scene.turn(&glued).await;
-        let sent = texts(scene.last().messages());
+        fixture.turn(&glued).await;
+        let sent = texts(fixture.last().messages());
         assert_eq!(sent.len(), 5);
         assert_eq!(
             sent[3],
@@ -173,66 +176,66 @@ async fn row_32_a_quoted_sentinel_cuts_nothing() {
             "given back whole"
         );
     }
-    scene.at_peace();
+    fixture.assert_clean();
 }
 
 #[tokio::test]
-async fn row_33_the_agents_own_summary_covers_the_current_task_only() {
-    let scene = Scene::new([handoff(), Reply::text("Fresh."), Reply::text("<summary>")]).await;
-    let told = scene.turn(&history()).await;
-    let mut body = Anthropic.body(&then(&history(), &told, "Sum up."), false);
+async fn the_agents_own_summary_covers_the_current_task_only() {
+    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh."), Reply::text("<summary>")]).await;
+    let message = fixture.turn(&history()).await;
+    let mut body = Anthropic.body(&then(&history(), &message, "Sum up."), false);
     body.as_object_mut().unwrap().remove("tools");
     let headers = [
         Anthropic.headers(),
         &[("x-claude-code-request-class", "compaction")],
     ]
     .concat();
-    scene
+    fixture
         .baton
         .post(Anthropic.path(), &headers, body.to_string().into())
         .await;
     assert_eq!(
-        texts(scene.last().messages()),
+        texts(fixture.last().messages()),
         [carry().as_str(), "a: Fresh.", "u: Sum up."]
     );
-    let counted = scene
+    let counted = fixture
         .baton
         .post("/v1/messages/count_tokens", &headers, body.to_string().into())
         .await;
     assert_eq!(
-        (scene.last().endpoint, scene.last().messages().len()),
+        (fixture.last().endpoint, fixture.last().messages().len()),
         (Endpoint::CountTokens, 3)
     );
     assert!(counted.json()["input_tokens"].as_u64().unwrap() < 100);
 }
 
 #[tokio::test]
-async fn row_34_an_impatient_client_gets_two_whole_answers() {
+async fn an_impatient_client_gets_two_whole_answers() {
     let slow = Reply::text("Fresh.").fault(Fault::Stall {
         events: 3,
         time: Some(Duration::from_millis(500)),
     });
-    let scene = Scene::new([handoff(), slow, Reply::text("Fresh again.")]).await;
+    let fixture = AnthropicFixture::new([handoff(), slow, Reply::text("Fresh again.")]).await;
     let body = Anthropic.body(&history(), true);
-    let (first, second) = tokio::join!(scene.baton.turn(&Anthropic, &body), async {
+    let (first, second) = tokio::join!(fixture.baton.turn(&Anthropic, &body), async {
         tokio::time::sleep(Duration::from_millis(250)).await;
-        scene.baton.turn(&Anthropic, &body).await
+        fixture.baton.turn(&Anthropic, &body).await
     });
-    let first = Anthropic.hear(&first.raw, true, first.broken).unwrap();
-    let second = Anthropic.hear(&second.raw, true, second.broken).unwrap();
+    let first = Anthropic.parse(&first.raw, true, first.broken).unwrap();
+    let second = Anthropic.parse(&second.raw, true, second.broken).unwrap();
     assert_eq!((said(&first)[2], said(&second)[1]), ("Fresh.", "Fresh again."));
     assert_eq!(said(&first)[1], said(&second)[0], "one handoff");
-    for told in [first, second] {
-        scene.script.push(Reply::text("ok"));
-        scene.turn(&then(&history(), &told, "More.")).await;
-        assert_eq!(texts(scene.last().messages())[0], carry());
+    for message in [first, second] {
+        fixture.script.push(Reply::text("ok"));
+        fixture.turn(&then(&history(), &message, "More.")).await;
+        assert_eq!(texts(fixture.last().messages())[0], carry());
     }
-    scene.at_peace();
+    fixture.assert_clean();
 }
 
 #[tokio::test]
-async fn row_35_the_prompt_holds_anything() {
-    let scene = Scene::new([]).await;
+async fn a_prompt_may_contain_anything() {
+    let fixture = AnthropicFixture::new([]).await;
     let long = "é漢🦀\\\"\n".repeat(25_000);
     let odd = "x\u{2028}\u{2029}\u{85}</system>]]\n```\n[[/handoff-resume:x]]\n\u{0}end";
     let kept = odd.replace("resume:", "resume\\:");
@@ -249,100 +252,108 @@ async fn row_35_the_prompt_holds_anything() {
             if !stream && arguments.contains("ud800") {
                 continue; // The provider's own JSON would hold no such thing.
             }
-            scene.script.push(
+            fixture.script.push(
                 Reply::text("Done.")
                     .raw_call("session_handoff", arguments.clone())
                     .deltas(999),
             );
-            scene.script.push(Reply::text("Fresh."));
-            let heard = scene
+            fixture.script.push(Reply::text("Fresh."));
+            let response = fixture
                 .baton
                 .turn(&Anthropic, &Anthropic.body(&history(), stream))
                 .await;
-            let told = Anthropic.hear(&heard.raw, stream, heard.broken).unwrap();
+            let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
             let carry = format!("u: {wanted}");
-            assert_eq!(texts(scene.last().messages()), std::slice::from_ref(&carry));
+            assert_eq!(texts(fixture.last().messages()), std::slice::from_ref(&carry));
             // Recovered from the transcript alone, whatever it holds.
-            let baton = Baton::start(config(&scene.provider.url()), memory());
-            scene.script.push(Reply::text("ok"));
-            let next = then(&history(), &told, "More.");
+            let baton = Baton::start(config(&fixture.provider.url()), memory());
+            fixture.script.push(Reply::text("ok"));
+            let next = then(&history(), &message, "More.");
             baton.turn(&Anthropic, &Anthropic.body(&next, stream)).await;
-            assert_eq!(texts(scene.last().messages()), [&carry, "a: Fresh.", "u: More."]);
+            assert_eq!(
+                texts(fixture.last().messages()),
+                [&carry, "a: Fresh.", "u: More."]
+            );
         }
     }
-    scene.at_peace();
+    fixture.assert_clean();
 }
 
 #[tokio::test]
 async fn a_call_put_before_the_sentinel_by_the_agent_stays_legal() {
-    let scene = Scene::new([
+    let fixture = AnthropicFixture::new([
         handoff(),
         Reply::new()
             .call_as("c1", "run", json!({"path": "x"}))
             .say("Running."),
     ])
     .await;
-    let told = scene.turn(&history()).await;
+    let message = fixture.turn(&history()).await;
     let result =
         json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]});
     let quirks = Quirks {
         text_first: true,
         ..Quirks::default()
     };
-    scene.script.push(Reply::text("ok"));
-    scene
+    fixture.script.push(Reply::text("ok"));
+    fixture
         .turn(&applied(
             quirks,
-            &[&history()[..], &[assistant(&told.content), result]].concat(),
+            &[&history()[..], &[assistant(&message.content), result]].concat(),
         ))
         .await;
     assert_eq!(
-        texts(scene.last().messages()),
+        texts(fixture.last().messages()),
         [carry().as_str(), "a: Running.|tool_use", "u: tool_result"]
     );
-    scene.at_peace();
+    fixture.assert_clean();
 }
 
 #[tokio::test]
-async fn a_history_that_ends_with_the_broken_answer_goes_on_behind_the_cut() {
-    let scene = Scene::new([handoff(), Reply::text("Fresh.").fault(Fault::CutAfterEvents(2))]).await;
-    let heard = scene.ask(&history()).await;
-    let told = Anthropic.hear(&heard.raw, true, heard.broken).unwrap();
-    scene.script.push(Reply::text("Fresh."));
-    scene
-        .turn(&[&history()[..], &[assistant(&told.content)]].concat())
+async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
+    let fixture =
+        AnthropicFixture::new([handoff(), Reply::text("Fresh.").fault(Fault::CutAfterEvents(2))]).await;
+    let response = fixture.ask(&history()).await;
+    let message = Anthropic.parse(&response.raw, true, response.broken).unwrap();
+    fixture.script.push(Reply::text("Fresh."));
+    fixture
+        .turn(&[&history()[..], &[assistant(&message.content)]].concat())
         .await;
-    assert_eq!(texts(scene.last().messages()), [carry()]);
+    assert_eq!(texts(fixture.last().messages()), [carry()]);
     // Quoted in what a person says: it is no sentinel there, unless it opens the text.
-    scene.script.push(Reply::text("ok"));
+    fixture.script.push(Reply::text("ok"));
     let quote = format!(
         "<previous_response_suffix>{}</previous_response_suffix>",
-        said(&told)[1]
+        said(&message)[1]
     );
-    scene.turn(&[user("new"), user(&quote)]).await;
-    assert_eq!(scene.last().messages().len(), 2);
-    scene.script.push(Reply::text("ok"));
-    scene
-        .turn(&[user(&format!("{}\nGo on with that.", said(&told)[1].trim()))])
+    fixture.turn(&[user("new"), user(&quote)]).await;
+    assert_eq!(fixture.last().messages().len(), 2);
+    fixture.script.push(Reply::text("ok"));
+    fixture
+        .turn(&[user(&format!("{}\nGo on with that.", said(&message)[1].trim()))])
         .await;
     assert_eq!(
-        texts(scene.last().messages()).last().unwrap(),
+        texts(fixture.last().messages()).last().unwrap(),
         "u: Go on with that."
     );
-    scene.at_peace();
+    fixture.assert_clean();
 }
 
 #[tokio::test]
-async fn in_stop_mode_the_next_message_goes_on_from_there() {
+async fn in_stop_mode_the_next_message_continues_behind_the_cut() {
     let stop = |c: &mut baton_proxy::config::Config| c.handoff.mode = baton_proxy::config::Mode::Stop;
-    let scene = Scene::with([handoff()], memory(), stop).await;
-    let told = scene.turn(&history()).await;
-    assert_eq!((said(&told).len(), told.stop.as_deref()), (2, Some("end_turn")));
-    assert!(
-        told.usage["input_tokens"].as_u64().unwrap() > 0 && told.usage["output_tokens"].as_u64().unwrap() > 0
+    let fixture = AnthropicFixture::with([handoff()], memory(), stop).await;
+    let message = fixture.turn(&history()).await;
+    assert_eq!(
+        (said(&message).len(), message.stop.as_deref()),
+        (2, Some("end_turn"))
     );
-    scene.script.push(Reply::text("ok"));
-    scene.turn(&then(&history(), &told, "More.")).await;
-    assert_eq!(texts(scene.last().messages()), [carry().as_str(), "u: More."]);
-    scene.at_peace();
+    assert!(
+        message.usage["input_tokens"].as_u64().unwrap() > 0
+            && message.usage["output_tokens"].as_u64().unwrap() > 0
+    );
+    fixture.script.push(Reply::text("ok"));
+    fixture.turn(&then(&history(), &message, "More.")).await;
+    assert_eq!(texts(fixture.last().messages()), [carry().as_str(), "u: More."]);
+    fixture.assert_clean();
 }

@@ -1,14 +1,14 @@
-//! An agent on Anthropic Messages, and an accumulator that takes nothing but one correct message.
+//! An agent on Anthropic Messages, and a parser that accepts only a correct message.
 
 use serde_json::{Value, json};
 
-use super::{AgentSide, Told};
+use super::{AgentWire, Message};
 
 /// The agent. Its requests think, stream and have two tools.
 #[derive(Debug, Clone, Copy)]
 pub struct Anthropic;
 
-impl AgentSide for Anthropic {
+impl AgentWire for Anthropic {
     fn path(&self) -> &'static str {
         "/v1/messages?beta=true"
     }
@@ -27,7 +27,7 @@ impl AgentSide for Anthropic {
         })
     }
 
-    fn hear(&self, raw: &[u8], stream: bool, broken: bool) -> Result<Told, String> {
+    fn parse(&self, raw: &[u8], stream: bool, broken: bool) -> Result<Message, String> {
         if !stream {
             let whole: Value = serde_json::from_slice(raw).map_err(|e| e.to_string())?;
             return Ok(whole_message(whole));
@@ -43,7 +43,7 @@ impl AgentSide for Anthropic {
         if !rest.is_empty() && !broken {
             return Err(format!("an event is not complete: {rest:?}"));
         }
-        Ok(ear.told)
+        Ok(ear.message)
     }
 }
 
@@ -56,8 +56,8 @@ pub fn tools() -> Value {
     ])
 }
 
-fn whole_message(whole: Value) -> Told {
-    Told {
+fn whole_message(whole: Value) -> Message {
+    Message {
         content: whole["content"].as_array().cloned().unwrap_or_default(),
         stop: whole["stop_reason"].as_str().map(str::to_owned),
         usage: whole["usage"].clone(),
@@ -71,7 +71,7 @@ fn whole_message(whole: Value) -> Told {
 /// Reads a stream event by event.
 #[derive(Default)]
 struct Ear {
-    told: Told,
+    message: Message,
     begun: bool,
     open: Option<(Value, String)>,
     closing: bool,
@@ -95,7 +95,7 @@ impl Ear {
         if name != Some(kind.as_str()) {
             return Err(format!("event {name:?} is a {kind:?}"));
         }
-        if self.told.ended || self.told.error.is_some() {
+        if self.message.ended || self.message.error.is_some() {
             return Err(format!("{kind} behind the end"));
         }
         if !self.begun && kind != "message_start" && kind != "error" {
@@ -109,8 +109,8 @@ impl Ear {
             "message_start" if self.begun => Err("a second message_start".to_owned()),
             "message_start" => {
                 self.begun = true;
-                self.told.usage = data["message"]["usage"].clone();
-                self.told.id = data["message"]["id"].as_str().unwrap_or_default().to_owned();
+                self.message.usage = data["message"]["usage"].clone();
+                self.message.id = data["message"]["id"].as_str().unwrap_or_default().to_owned();
                 Ok(())
             }
             "content_block_start" => self.start(data),
@@ -119,15 +119,15 @@ impl Ear {
             "message_delta" => self.message_delta(data),
             "message_stop" if !self.closing => Err("message_stop without message_delta".to_owned()),
             "message_stop" => {
-                self.told.ended = true;
+                self.message.ended = true;
                 Ok(())
             }
             "ping" => {
-                self.told.pings += 1;
+                self.message.pings += 1;
                 Ok(())
             }
             "error" => {
-                self.told.error = Some(data["error"].clone());
+                self.message.error = Some(data["error"].clone());
                 Ok(())
             }
             _ => Err(format!("unknown event {kind}")),
@@ -135,7 +135,7 @@ impl Ear {
     }
 
     fn here(&self, data: &Value) -> Result<(), String> {
-        let wanted = self.told.content.len();
+        let wanted = self.message.content.len();
         if data["index"] != json!(wanted) || self.closing {
             return Err(format!("index {} where {wanted} is next", data["index"]));
         }
@@ -181,7 +181,7 @@ impl Ear {
         if !input.is_empty() {
             block["input"] = serde_json::from_str(&input).map_err(|e| format!("{e}: {input}"))?;
         }
-        self.told.content.push(block);
+        self.message.content.push(block);
         Ok(())
     }
 
@@ -190,10 +190,10 @@ impl Ear {
             return Err("message_delta in the wrong place".to_owned());
         }
         self.closing = true;
-        self.told.stop = data["delta"]["stop_reason"].as_str().map(str::to_owned);
+        self.message.stop = data["delta"]["stop_reason"].as_str().map(str::to_owned);
         for (key, value) in data["usage"].as_object().ok_or("no usage")? {
             if !value.is_null() {
-                self.told.usage[key.as_str()] = value.clone();
+                self.message.usage[key.as_str()] = value.clone();
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! The real proxy in front of the strict provider, and a small agent that talks to it over a socket.
 
 pub mod anthropic;
+pub mod fixture;
 pub mod program;
 pub mod quirks;
-pub mod scene;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,30 +32,29 @@ use tokio::task::JoinHandle;
 /// The key of the seals in every test.
 pub const KEY: &[u8] = b"suite-test-key";
 
-/// How an agent speaks a wire: what it sends, and how it reads what comes back. A further wire is a further
-/// implementation.
-pub trait AgentSide {
+/// How an agent uses a wire: its requests, and how it parses responses.
+pub trait AgentWire {
     /// The path of a turn.
     fn path(&self) -> &'static str;
     /// The headers that go with every request.
     fn headers(&self) -> &'static [(&'static str, &'static str)];
     /// The body of a turn.
     fn body(&self, history: &[Value], stream: bool) -> Value;
-    /// Reads a response as strictly as the strictest SDK. `broken`: the connection did not end well, so that
-    /// the end may be missing.
-    fn hear(&self, raw: &[u8], stream: bool, broken: bool) -> Result<Told, String>;
+    /// Parses a response as strictly as the strictest SDK. `broken`: the connection was cut, so that the end may be
+    /// missing.
+    fn parse(&self, raw: &[u8], stream: bool, broken: bool) -> Result<Message, String>;
 }
 
-/// A response as an agent takes it in.
+/// A response as an agent parsed it.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct Message {
     /// The complete parts, in order.
     pub content: Vec<Value>,
     /// Why it stopped.
     pub stop: Option<String>,
-    /// The usage as an SDK has it in the end.
+    /// The usage as an SDK reports it at the end.
     pub usage: Value,
-    /// Whether its own last event was seen.
+    /// Whether its last event arrived.
     pub ended: bool,
     /// An error event.
     pub error: Option<Value>,
@@ -65,16 +64,16 @@ pub struct Told {
     pub id: String,
 }
 
-/// What came back.
+/// A response as it arrived.
 #[derive(Debug)]
-pub struct Heard {
+pub struct RawResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub raw: Vec<u8>,
     pub broken: bool,
 }
 
-impl Heard {
+impl RawResponse {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.raw).into_owned()
     }
@@ -88,14 +87,14 @@ impl Heard {
     }
 }
 
-/// The default config with every upstream at `url`, and pauses that suit a test.
+/// The default config with every upstream at `url`, and delays that suit a test.
 pub fn config(url: &str) -> Config {
     let mut config = Config::default_for_tests();
     for upstream in config.upstreams.values_mut() {
         url.clone_into(&mut upstream.base_url);
     }
     config.server.drain = Duration::ZERO;
-    // Every request is put by in a file while its answer streams.
+    // Every request is spilled to disk while its answer streams.
     config.limits.shelf_bytes = 0;
     config.state_dir = memory_dir();
     config
@@ -114,7 +113,7 @@ pub fn memory() -> SharedStore {
     Arc::new(MemoryStore::default())
 }
 
-/// A folder in memory where there is such a thing: what these tests are about is not the disk.
+/// A temporary folder, in memory where the system has such a thing: these tests do not test the disk.
 pub fn temp() -> tempfile::TempDir {
     tempfile::tempdir_in(memory_dir()).unwrap()
 }
@@ -123,7 +122,7 @@ pub fn sqlite(dir: &Path) -> SharedStore {
     Arc::new(SqliteStore::open(dir).unwrap())
 }
 
-/// The proxy, listening. Dropped, it is gone with all its connections.
+/// A listening proxy. It stops, with all its connections, when it is dropped.
 pub struct Baton {
     pub addr: SocketAddr,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
@@ -161,7 +160,7 @@ impl Baton {
         }
     }
 
-    /// The events so far, once there are `count`.
+    /// The events so far; waits until there are `count`.
     pub async fn events(&self, count: usize) -> Vec<ExchangeEvent> {
         for _ in 0..300 {
             let events = self.events.lock().unwrap().clone();
@@ -173,7 +172,7 @@ impl Baton {
         panic!("{count} events: {:?}", self.events.lock().unwrap());
     }
 
-    /// Sends a request, and returns its head with the body still to come.
+    /// Sends a request and returns the response as soon as its head has arrived.
     pub async fn open(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> http::Response<Incoming> {
         open(
             &self.client,
@@ -184,14 +183,14 @@ impl Baton {
         .await
     }
 
-    /// Sends a request and reads the answer to its end, or as far as it comes.
-    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> Heard {
+    /// Sends a request and reads the response to its end, or until the connection breaks.
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: Bytes) -> RawResponse {
         read(self.open(path, headers, body).await).await
     }
 
     /// One turn of an agent.
-    pub async fn turn(&self, side: &impl AgentSide, body: &Value) -> Heard {
-        self.post(side.path(), side.headers(), body.to_string().into())
+    pub async fn turn(&self, variant: &impl AgentWire, body: &Value) -> RawResponse {
+        self.post(variant.path(), variant.headers(), body.to_string().into())
             .await
     }
 }
@@ -225,15 +224,15 @@ pub async fn open(
         .unwrap()
 }
 
-/// Sends a request to any server and reads the answer.
-pub async fn post(url: &str, headers: &[(&str, &str)], body: Bytes) -> Heard {
+/// Sends a request to any server and reads the response.
+pub async fn post(url: &str, headers: &[(&str, &str)], body: Bytes) -> RawResponse {
     read(open(&client(), url, headers, body).await).await
 }
 
-/// Reads a response to its end, or as far as it comes.
-pub async fn read(response: http::Response<Incoming>) -> Heard {
+/// Reads a response to its end, or until the connection breaks.
+pub async fn read(response: http::Response<Incoming>) -> RawResponse {
     let (parts, mut body) = response.into_parts();
-    let mut heard = Heard {
+    let mut reply = RawResponse {
         status: parts.status.as_u16(),
         headers: parts.headers,
         raw: Vec::new(),
@@ -241,17 +240,17 @@ pub async fn read(response: http::Response<Incoming>) -> Heard {
     };
     while let Some(frame) = body.frame().await {
         match frame {
-            Ok(frame) => heard.raw.extend(frame.into_data().unwrap_or_default()),
+            Ok(frame) => reply.raw.extend(frame.into_data().unwrap_or_default()),
             Err(_) => {
-                heard.broken = true;
+                reply.broken = true;
                 break;
             }
         }
     }
-    heard
+    reply
 }
 
-/// Reads a response until `mark` has come; the rest stays unread. Returns what came, and the body.
+/// Reads a response until it contains `mark`. Returns what was read, and the body.
 pub async fn read_until(response: http::Response<Incoming>, mark: &str) -> (Vec<u8>, Incoming) {
     let mut body = response.into_body();
     let mut raw = Vec::new();

@@ -1,4 +1,4 @@
-//! The real program, as a process of its own.
+//! The real program in a process of its own.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,38 +6,38 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use baton_proxy::strict::Strict;
 
-use super::{Heard, read};
+use super::{RawResponse, read};
 
-/// The program, serving. Dropped, it is killed.
+/// A running `baton serve`. It is killed when it is dropped.
 pub struct Program {
     pub child: Child,
     /// Where agents connect, with the scheme.
     pub data: String,
     /// Where the admin listener is, with the scheme.
     pub admin: String,
-    /// Open as long as the program: it says more than two lines.
+    /// Kept open while the program runs, since it prints more than two lines.
     pub said: BufReader<ChildStdout>,
 }
 
 impl Program {
-    /// Starts `baton serve` as it is.
+    /// Starts `baton serve`.
     pub fn start(config: &Path, state: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         Self::of(serve(&mut command, config, state, "error"))
     }
 
-    /// The same, with the log as people see it on its standard error.
+    /// The same, with the text log on its standard error.
     pub fn start_logging(config: &Path, state: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         Self::of(serve(&mut command, config, state, "info").stderr(Stdio::piped()))
     }
 
-    /// Starts it where no file may grow beyond so many blocks of 512 bytes (1,024 in some shells): what a full disk
-    /// does to it.
+    /// Starts it with a limit on the size of each file, in blocks of 512 bytes (1,024 in some shells), to simulate a
+    /// full disk.
     #[cfg(unix)]
     pub fn start_on_a_small_disk(config: &Path, state: &Path, blocks: u32) -> Self {
         let mut command = Command::new("sh");
-        // Without the trap a write over the limit ends the process.
+        // Without the trap, a write over the limit kills the process.
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_baton")]);
         Self::of(serve(&mut command, config, state, "error"))
@@ -60,8 +60,8 @@ impl Program {
         }
     }
 
-    /// Asks the admin listener.
-    pub async fn admin(&self, path: &str) -> Heard {
+    /// Sends a GET request to the admin listener.
+    pub async fn admin(&self, path: &str) -> RawResponse {
         let uri = format!("{}{path}", self.admin).parse().unwrap();
         read(super::client().get(uri).await.unwrap()).await
     }
@@ -82,7 +82,7 @@ impl Drop for Program {
     }
 }
 
-/// A config file that sends everything to this provider, with more lines behind.
+/// A config file with this provider as upstream, and further lines.
 pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
     let file = dir.join("baton.toml");
     let text = format!(

@@ -1,26 +1,26 @@
-//! What agents do to a history before they send it again (CLIENTS.md, sections 0 and 2). None of it changes what
-//! the model said, and so none of it may change what the model sees.
+//! How agents change a history before they send it again. None of these changes what the model said, so none may
+//! change what the model sees.
 
 use serde_json::{Value, json};
 
-/// Which of them an agent has.
+/// The changes that an agent makes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quirks {
-    /// Neighbouring text blocks of the model become one.
+    /// Joins consecutive text blocks of the model.
     pub glue: bool,
-    /// Blanks at the end of the model's texts go.
+    /// Trims the end of the model's texts.
     pub trim: bool,
-    /// Text blocks of nothing but white space go.
+    /// Drops text blocks that are only white space.
     pub no_blank: bool,
-    /// A lone text block becomes a string.
+    /// Turns a single text block into a string.
     pub strings: bool,
-    /// The last block of the history carries the cache mark.
+    /// Puts a cache breakpoint on the last block of the history.
     pub cache: bool,
-    /// Text goes in front of calls.
+    /// Moves text before calls.
     pub text_first: bool,
 }
 
-/// The history as this agent sends it.
+/// The history as an agent with these quirks sends it.
 pub fn applied(quirks: Quirks, history: &[Value]) -> Vec<Value> {
     let mut out: Vec<Value> = history
         .iter()

@@ -9,10 +9,10 @@ use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::json;
 
-use super::sides::{ANTHROPIC, CHAT, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, Side};
-use super::stage::{Stage, carry, fresh, handoff, handoff_beside, sketch};
+use super::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
+use super::variants::{ANTHROPIC, CHAT, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, Variant};
+use crate::harness::fixture::FlakyStore;
 use crate::harness::memory;
-use crate::harness::scene::Flaky;
 
 /// A script for both ways.
 struct Case {
@@ -47,7 +47,7 @@ impl Case {
 
 /// What a run came to: each turn as the agent saw it, what upstream was sent, and what was noted.
 #[derive(Debug, PartialEq)]
-struct Came {
+struct Progress {
     turns: Vec<(String, Vec<String>, String, u64)>,
     sent: Vec<Vec<String>>,
     noted: Vec<String>,
@@ -128,54 +128,54 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-async fn run(side: Side, case: &Case, stream: bool) -> Came {
-    let store = Flaky::new(memory());
-    let stage = Stage::with(side, case.replies.clone(), store.clone(), case.config).await;
+async fn run(variant: Variant, case: &Case, stream: bool) -> Progress {
+    let store = FlakyStore::new(memory());
+    let fixture = Fixture::with(variant, case.replies.clone(), store.clone(), case.config).await;
     let marks = Regex::new(r"\[\[(/?handoff-\w+):[^\]]+\]\]").unwrap();
-    let mut history = stage.history();
+    let mut history = fixture.history();
     let mut turns = Vec::new();
-    while stage.script.left() > 0 {
+    while fixture.script.left() > 0 {
         store
             .no_writes
             .store(turns.len() >= case.no_writes_from, Ordering::SeqCst);
-        let said = stage.ask(&history, stream).await;
-        let text = marks.replace_all(&said.text, "[[$1]]").into_owned();
-        let names = said.calls.iter().map(|(_, name)| name.clone()).collect();
-        history = match said.calls.is_empty() {
-            true => stage.then(&history, &said, "More."),
-            false => stage.ran(&history, &said),
+        let answer = fixture.ask(&history, stream).await;
+        let text = marks.replace_all(&answer.text, "[[$1]]").into_owned();
+        let names = answer.calls.iter().map(|(_, name)| name.clone()).collect();
+        history = match answer.calls.is_empty() {
+            true => fixture.then(&history, &answer, "More."),
+            false => fixture.ran(&history, &answer),
         };
-        turns.push((text, names, said.stop, said.output));
+        turns.push((text, names, answer.stop, answer.output));
     }
-    stage.at_peace();
-    let events = stage.baton.events(turns.len()).await;
+    fixture.assert_clean();
+    let events = fixture.baton.events(turns.len()).await;
     let noted = events.iter().map(|e| {
         let shown = (e.fired.len(), e.refused_calls, e.retries);
         format!("{shown:?} {:?} pinned: {}", e.outcome, e.pinned.is_some())
     });
-    Came {
+    Progress {
         turns,
-        sent: stage
+        sent: fixture
             .provider
             .generations()
             .iter()
-            .map(|leg| sketch(leg))
+            .map(|leg| outline(leg))
             .collect(),
         noted: noted.collect(),
     }
 }
 
-async fn agree(side: Side) {
+async fn agree(variant: Variant) {
     for case in cases() {
-        let (streamed, whole) = (run(side, &case, true).await, run(side, &case, false).await);
+        let (streamed, whole) = (run(variant, &case, true).await, run(variant, &case, false).await);
         assert_eq!(streamed, whole, "{}", case.name);
         if case.name.contains("lost") {
             let (text, _, stop, _) = &streamed.turns[0];
             let handed_over = text.contains("[[handoff-resume]]");
-            let pauses = side.stops[0] == "end_turn" && handed_over;
+            let pauses = variant.stops[0] == "end_turn" && handed_over;
             assert_eq!(
                 stop,
-                if pauses { "pause_turn" } else { side.stops[0] },
+                if pauses { "pause_turn" } else { variant.stops[0] },
                 "{}",
                 case.name
             );
@@ -191,10 +191,10 @@ async fn agree(side: Side) {
 }
 
 macro_rules! wires {
-    ($($name:ident = $side:ident;)*) => {
+    ($($name:ident = $variant:ident;)*) => {
         $(#[tokio::test]
         async fn $name() {
-            agree($side).await;
+            agree($variant).await;
         })*
     };
 }

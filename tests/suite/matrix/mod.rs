@@ -1,29 +1,29 @@
 //! Wire × feature, one test for each cell: `matrix::WIRE::FEATURE`. The real proxy, the strict provider, and an
-//! agent that takes nothing but one correct answer. Vendors' variants of a wire are columns like the others.
+//! agent that accepts only a correct answer. Vendors' variants of a wire are columns like the others.
 //!
-//! A wire is a row of `sides`, a feature a function in `cells`. `openai_chat` and `ollama` have no counting: their
-//! APIs have no such call.
+//! A variant is a row of the table in `variants`, a feature is a function in `features`. `openai_chat` and `ollama` have
+//! no token counts: their APIs have no such call.
 
 mod both_ways;
-mod cells;
-pub mod ears;
-pub mod sides;
-pub mod stage;
+mod features;
+pub mod fixture;
+pub mod parse;
+pub mod variants;
 
 macro_rules! cell {
-    ($side:ident: $($feature:ident)*) => {
+    ($variant:ident: $($feature:ident)*) => {
         $(#[tokio::test]
         async fn $feature() {
-            super::cells::$feature(super::sides::$side).await;
+            super::features::$feature(super::variants::$variant).await;
         })*
     };
 }
 
 macro_rules! matrix {
-    ($($name:ident = $side:ident, $($counting:ident)?;)*) => {
+    ($($name:ident = $variant:ident, $($counting:ident)?;)*) => {
         $(mod $name {
-            cell!($side: stream non_stream mixed_batch refused_call two_refused_calls call_over_the_bound
-                broken_up_text $($counting)? chain_of_five stop_mode keep_alive repeat_after_a_broken_stream
+            cell!($variant: stream non_stream mixed_batch refused_call two_refused_calls call_over_the_size_limit
+                escaped_text $($counting)? chain_of_five stop_mode keep_alive repeat_after_a_broken_stream
                 restart_in_the_middle);
         })*
     };

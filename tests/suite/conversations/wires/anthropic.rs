@@ -3,16 +3,16 @@
 use baton_proxy::strict::{Part, Stop};
 use serde_json::{Value, json};
 
-use super::{Tongue, Traits, list, pieces, string, sum, whole_events};
+use super::{Traits, WireProfile, list, pieces, string, sum, whole_events};
+use crate::conversations::agent_quirks::AgentQuirks;
 use crate::conversations::items::Item;
-use crate::conversations::ways::Ways;
-use crate::harness::AgentSide;
+use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::quirks::{self, Quirks};
-use crate::matrix::sides;
+use crate::matrix::variants;
 
-pub const ANTHROPIC: Tongue = Tongue {
-    side: sides::ANTHROPIC,
+pub const ANTHROPIC: WireProfile = WireProfile {
+    variant: variants::ANTHROPIC,
     user: |texts| {
         let block = |text: &String| json!({"type": "text", "text": text});
         json!({"role": "user", "content": texts.iter().map(block).collect::<Vec<_>>()})
@@ -94,9 +94,9 @@ fn item(role: &str, block: &Value) -> Item {
     }
 }
 
-fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
+fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     let mut history = history.to_vec();
-    if ways.no_thoughts {
+    if quirks.no_thoughts {
         for message in history.iter_mut().filter(|m| m["role"] == "assistant") {
             if let Some(blocks) = message["content"].as_array_mut() {
                 blocks.retain(|b| b["type"] != "thinking" && b["type"] != "redacted_thinking");
@@ -105,19 +105,19 @@ fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
         history.retain(|m| m["content"].as_array().is_none_or(|b| !b.is_empty()));
     }
     let quirks = Quirks {
-        glue: ways.glue,
-        trim: ways.trim,
-        no_blank: ways.no_blank,
-        strings: ways.strings,
-        cache: ways.cache,
-        text_first: ways.text_first,
+        glue: quirks.glue,
+        trim: quirks.trim,
+        no_blank: quirks.no_blank,
+        strings: quirks.strings,
+        cache: quirks.cache,
+        text_first: quirks.text_first,
     };
     quirks::applied(quirks, &history)
 }
 
 /// Complete blocks count, and nothing else.
 fn patched(raw: &[u8]) -> Option<Vec<u8>> {
-    let told = Anthropic.hear(whole_events(raw)?.as_bytes(), true, true).ok()?;
+    let message = Anthropic.parse(whole_events(raw)?.as_bytes(), true, true).ok()?;
     let mut out = String::new();
     let mut event = |kind: &str, mut data: Value| {
         data["type"] = kind.into();
@@ -125,9 +125,9 @@ fn patched(raw: &[u8]) -> Option<Vec<u8>> {
     };
     event(
         "message_start",
-        json!({"message": {"id": told.id, "usage": told.usage}}),
+        json!({"message": {"id": message.id, "usage": message.usage}}),
     );
-    for (index, block) in told.content.iter().enumerate() {
+    for (index, block) in message.content.iter().enumerate() {
         event(
             "content_block_start",
             json!({"index": index, "content_block": block}),

@@ -3,13 +3,13 @@
 use baton_proxy::strict::{CallStyle, Part, Reply, Stop};
 use serde_json::{Value, json};
 
-use super::{Tongue, Traits, data, list, pieces, string, sum, whole_events};
+use super::{Traits, WireProfile, data, list, pieces, string, sum, whole_events};
+use crate::conversations::agent_quirks::AgentQuirks;
 use crate::conversations::items::{Item, arguments};
-use crate::conversations::ways::Ways;
-use crate::matrix::sides;
+use crate::matrix::variants;
 
-pub const CHAT: Tongue = Tongue {
-    side: sides::CHAT,
+pub const CHAT: WireProfile = WireProfile {
+    variant: variants::CHAT,
     user: |texts| match texts {
         [only] => json!({"role": "user", "content": only}),
         _ => {
@@ -79,20 +79,20 @@ pub(super) fn read(messages: &[Value]) -> Vec<Item> {
     out
 }
 
-fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
+fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     let assistant = |m: &Value| {
         let mut m = m.clone();
         if let Some(text) = m["content"].as_str().map(str::to_owned) {
-            let text = if ways.trim { text.trim_end() } else { &text };
+            let text = if quirks.trim { text.trim_end() } else { &text };
             let calls = !list(&m["tool_calls"]).is_empty();
             m["content"] = match text {
-                _ if ways.no_blank && calls && text.trim().is_empty() => Value::Null,
+                _ if quirks.no_blank && calls && text.trim().is_empty() => Value::Null,
                 "" => "".into(),
-                _ if ways.strings => json!([{"type": "text", "text": text}]),
+                _ if quirks.strings => json!([{"type": "text", "text": text}]),
                 _ => text.into(),
             };
         }
-        if ways.no_thoughts {
+        if quirks.no_thoughts {
             m.as_object_mut().unwrap().remove("reasoning_content");
         }
         m

@@ -3,13 +3,13 @@
 use baton_proxy::strict::{Part, Reply, Stop};
 use serde_json::{Value, json};
 
-use super::{Tongue, Traits, data, list, pieces, string, sum, whole_events};
+use super::{Traits, WireProfile, data, list, pieces, string, sum, whole_events};
+use crate::conversations::agent_quirks::AgentQuirks;
 use crate::conversations::items::Item;
-use crate::conversations::ways::Ways;
-use crate::matrix::sides;
+use crate::matrix::variants;
 
-pub const GEMINI: Tongue = Tongue {
-    side: sides::GEMINI,
+pub const GEMINI: WireProfile = WireProfile {
+    variant: variants::GEMINI,
     user: |texts| {
         let part = |text: &String| json!({"text": text});
         json!({"role": "user", "parts": texts.iter().map(part).collect::<Vec<_>>()})
@@ -58,8 +58,11 @@ fn read(contents: &[Value]) -> Vec<Item> {
                     arguments: call["args"].clone(),
                 });
             } else if let Some(result) = part.get("functionResponse") {
-                let said = &result["response"];
-                let text = said.get("output").or_else(|| said.get("error")).unwrap_or(said);
+                let answer = &result["response"];
+                let text = answer
+                    .get("output")
+                    .or_else(|| answer.get("error"))
+                    .unwrap_or(answer);
                 out.push(Item::Result {
                     id: string(&result["id"]),
                     text: string(text),
@@ -74,11 +77,11 @@ fn read(contents: &[Value]) -> Vec<Item> {
     out
 }
 
-fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
+fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     let mut out = Vec::new();
     for content in history {
         let mut content = content.clone();
-        if ways.no_ids {
+        if quirks.no_ids {
             for part in content["parts"].as_array_mut().unwrap() {
                 for key in ["functionCall", "functionResponse"] {
                     if let Some(call) = part.get_mut(key) {
@@ -92,16 +95,16 @@ fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
             continue;
         }
         let mut parts = list(&content["parts"]);
-        if ways.text_first {
+        if quirks.text_first {
             parts.sort_by_key(|p| p.get("functionCall").is_some());
         }
-        if ways.glue {
-            parts = glued(parts, ways);
+        if quirks.glue {
+            parts = glued(parts, quirks);
         }
         if parts.is_empty() {
             continue;
         }
-        match ways.chunks {
+        match quirks.chunks {
             true => out.extend(parts.into_iter().map(|p| json!({"role": "model", "parts": [p]}))),
             false => {
                 content["parts"] = parts.into();
@@ -113,11 +116,11 @@ fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
 }
 
 /// Neighbouring texts become one; what is left of thinking without a text goes with it.
-fn glued(parts: Vec<Value>, ways: Ways) -> Vec<Value> {
+fn glued(parts: Vec<Value>, quirks: AgentQuirks) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in parts {
         let bare = |p: &Value| p.get("text").is_some() && p.get("thoughtSignature").is_none();
-        if ways.no_thoughts && part["text"] == "" {
+        if quirks.no_thoughts && part["text"] == "" {
             continue;
         }
         match out.last_mut() {
@@ -127,7 +130,7 @@ fn glued(parts: Vec<Value>, ways: Ways) -> Vec<Value> {
             _ => out.push(part),
         }
     }
-    if ways.trim {
+    if quirks.trim {
         for part in out.iter_mut().filter(|p| p.get("text").is_some()) {
             part["text"] = string(&part["text"]).trim_end().into();
         }
@@ -147,8 +150,8 @@ fn partial(keep: &[Value]) -> Vec<Value> {
     let parts = list(&keep.first().cloned().unwrap_or_default()["parts"]).into_iter();
     let mut parts: Vec<Value> = parts.take_while(|p| p.get("functionCall").is_none()).collect();
     parts.retain(|p| p["text"] != "");
-    let said: String = parts.iter().map(|p| string(&p["text"])).collect();
-    match said.trim().is_empty() {
+    let answer: String = parts.iter().map(|p| string(&p["text"])).collect();
+    match answer.trim().is_empty() {
         true => Vec::new(),
         false => vec![json!({"role": "model", "parts": parts})],
     }
@@ -157,7 +160,7 @@ fn partial(keep: &[Value]) -> Vec<Value> {
 fn events(reply: &Reply) -> usize {
     let thinks = |part: &Part| matches!(part, Part::Thinking(_) | Part::Redacted);
     let calls = |part: &Part| matches!(part, Part::Call { .. });
-    let said = sum(reply, |part| match part {
+    let answer = sum(reply, |part| match part {
         Part::Thinking(text) | Part::Text(text) => pieces(reply, text),
         _ => 0,
     });
@@ -168,5 +171,5 @@ fn events(reply: &Reply) -> usize {
         before = calls(part);
     }
     let signed = runs == 0 && reply.parts.iter().any(thinks);
-    (said + runs + usize::from(signed)).max(1) - 1
+    (answer + runs + usize::from(signed)).max(1) - 1
 }

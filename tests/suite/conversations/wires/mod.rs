@@ -1,6 +1,5 @@
-//! How each wire is spoken in a conversation: a row of one table. Requests and answers are those of the matrix; what
-//! is added here is how a transcript is read back, and what the wire's agents do to theirs (CLIENTS.md, sections 0,
-//! 3 and 7).
+//! A table of wires. Requests and answers are those of `matrix::variants`; added here are how a transcript is parsed, and
+//! how the wire's agents change theirs.
 
 mod anthropic;
 mod chat;
@@ -11,9 +10,9 @@ mod responses;
 use baton_proxy::strict::{Part, Reply, Stop};
 use serde_json::Value;
 
+use super::agent_quirks::AgentQuirks;
 use super::items::Item;
-use super::ways::Ways;
-use crate::matrix::sides::Side;
+use crate::matrix::variants::Variant;
 
 pub use self::anthropic::ANTHROPIC;
 pub use self::chat::CHAT;
@@ -23,62 +22,62 @@ pub use self::responses::RESPONSES;
 
 /// One wire.
 #[derive(Clone, Copy)]
-pub struct Tongue {
-    pub side: Side,
+pub struct WireProfile {
+    pub variant: Variant,
     /// A user message of these texts.
     pub user: fn(&[String]) -> Value,
-    /// A system message between others, where the wire has such a thing.
+    /// A system message between others, where the wire has them.
     pub system: Option<fn(&str) -> Value>,
     /// A transcript, item by item.
     pub read: fn(&[Value]) -> Vec<Item>,
-    /// The history as an agent of these ways sends it.
-    pub alter: fn(Ways, &[Value]) -> Vec<Value>,
-    /// What came of a broken stream, ended as an agent ends it that keeps what it has.
+    /// The history as an agent with these quirks sends it.
+    pub alter: fn(AgentQuirks, &[Value]) -> Vec<Value>,
+    /// What arrived of a broken stream, completed as an agent does that keeps it.
     pub patched: fn(&[u8]) -> Option<Vec<u8>>,
-    /// What of that an agent can send back: complete, and without calls that nobody answers.
+    /// The part of that which an agent can send back: complete, and without unanswered calls.
     pub partial: fn(&[Value]) -> Vec<Value>,
-    /// How many events stand before those that end a stream.
+    /// How many events there are before those that end a stream.
     pub events: fn(&Reply) -> usize,
-    /// The word for how a reply ended.
+    /// The stop reason of a reply.
     pub word: fn(&Stop, bool) -> &'static str,
-    /// The word behind a sentinel that no further leg could be had for.
+    /// The stop reason after a sentinel whose next leg failed for good.
     pub lost: &'static str,
-    /// The member of a request that holds its transcript.
+    /// The field of a request that holds its transcript.
     pub transcript: &'static str,
     pub traits: Traits,
 }
 
-/// What differs in the eyes of the oracle.
+/// What the oracle must know of a wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
-    /// Thinking is a part of its own, and comes back.
+    /// Thinking is a part of its own, and agents send it back.
     pub thoughts: bool,
-    /// A message is its text first, then its calls, whatever the order they came in.
+    /// A message has its text first, then its calls, in whatever order they arrived.
     pub text_first: bool,
-    /// Calls are known by ids that agents echo.
+    /// Calls have ids that agents send back.
     pub ids: bool,
-    /// Broken arguments go back as they are, and not as an empty object.
+    /// Invalid arguments are sent back unchanged, not as an empty object.
     pub raw_arguments: bool,
-    /// A message of nothing but thinking cannot stand.
+    /// A message with only thinking is not valid.
     pub thought_is_content: bool,
-    /// Texts that stand apart are never joined by an agent.
+    /// Agents never join separate texts.
     pub apart: bool,
-    /// A transcript counts by its parts, and not by its messages.
+    /// The length of a transcript is counted in parts, not in messages.
     pub counts_parts: bool,
-    /// What is streamed around a sentinel.
+    /// The blank lines around a sentinel.
     pub gap: &'static str,
-    /// Agents that do not send ids back are among those that are tried.
+    /// Agents that drop ids are tested.
     pub drops_ids: bool,
-    /// The ids that they drop are those of calls: what is alike but for them is then the same call.
+    /// The dropped ids are those of calls: calls that differ only in their ids are then the same.
     pub drops_call_ids: bool,
-    /// Blocks that are the wire's own: hidden thinking, a server's tools.
+    /// Blocks that only this wire has: hidden thinking, server tools.
     pub blocks: bool,
-    /// A preamble comes in one string with the first thing said.
+    /// A preamble is in the same string as the first user text.
     pub one_string: bool,
 }
 
 /// Every wire.
-pub const TONGUES: [Tongue; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+pub const TONGUES: [WireProfile; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 /// How many pieces a text is streamed in.
 fn pieces(reply: &Reply, text: &str) -> usize {
@@ -98,7 +97,7 @@ fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The last place behind a whole event.
+/// The last position after a complete event.
 fn whole_events(raw: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(raw).replace("\r\n", "\n");
     let end = text.rfind("\n\n")? + 2;

@@ -3,12 +3,12 @@
 use baton_proxy::strict::{Part, Stop};
 use serde_json::{Value, json};
 
-use super::{Tongue, Traits, chat, pieces, string, sum};
-use crate::conversations::ways::Ways;
-use crate::matrix::sides;
+use super::{Traits, WireProfile, chat, pieces, string, sum};
+use crate::conversations::agent_quirks::AgentQuirks;
+use crate::matrix::variants;
 
-pub const OLLAMA: Tongue = Tongue {
-    side: sides::OLLAMA,
+pub const OLLAMA: WireProfile = WireProfile {
+    variant: variants::OLLAMA,
     user: |texts| json!({"role": "user", "content": texts.concat()}),
     system: Some(|text| json!({"role": "system", "content": text})),
     read: chat::read,
@@ -42,13 +42,13 @@ pub const OLLAMA: Tongue = Tongue {
     },
 };
 
-fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
+fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     let assistant = |m: &Value| {
         let mut m = m.clone();
-        if ways.trim {
+        if quirks.trim {
             m["content"] = string(&m["content"]).trim_end().into();
         }
-        if ways.no_thoughts {
+        if quirks.no_thoughts {
             m.as_object_mut().unwrap().remove("thinking");
         }
         m

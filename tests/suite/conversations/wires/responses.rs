@@ -3,13 +3,13 @@
 use baton_proxy::strict::{Part, Stop};
 use serde_json::{Value, json};
 
-use super::{Tongue, Traits, data, list, pieces, string, sum, whole_events};
+use super::{Traits, WireProfile, data, list, pieces, string, sum, whole_events};
+use crate::conversations::agent_quirks::AgentQuirks;
 use crate::conversations::items::{Item, arguments};
-use crate::conversations::ways::Ways;
-use crate::matrix::sides;
+use crate::matrix::variants;
 
-pub const RESPONSES: Tongue = Tongue {
-    side: sides::RESPONSES,
+pub const RESPONSES: WireProfile = WireProfile {
+    variant: variants::RESPONSES,
     user: |texts| {
         let part = |text: &String| json!({"type": "input_text", "text": text});
         json!({"type": "message", "role": "user", "content": texts.iter().map(part).collect::<Vec<_>>()})
@@ -81,15 +81,15 @@ fn read(items: &[Value]) -> Vec<Item> {
     out
 }
 
-fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
+fn alter(quirks: AgentQuirks, history: &[Value]) -> Vec<Value> {
     let mut out = history.to_vec();
-    if ways.no_thoughts {
+    if quirks.no_thoughts {
         out.retain(|item| item["type"] != "reasoning");
     }
     for item in &mut out {
         let produced =
             item["role"] == "assistant" || item["type"] == "function_call" || item["type"] == "reasoning";
-        if ways.references && produced && item.get("id").is_some() {
+        if quirks.references && produced && item.get("id").is_some() {
             *item = json!({"type": "item_reference", "id": item["id"]});
             continue;
         }
@@ -97,18 +97,18 @@ fn alter(ways: Ways, history: &[Value]) -> Vec<Value> {
             continue;
         }
         // An id without its reasoning is refused.
-        if ways.no_ids || ways.no_thoughts {
+        if quirks.no_ids || quirks.no_thoughts {
             item.as_object_mut().unwrap().remove("id");
         }
         if item["role"] != "assistant" {
             continue;
         }
         for part in item["content"].as_array_mut().into_iter().flatten() {
-            if ways.trim {
+            if quirks.trim {
                 part["text"] = string(&part["text"]).trim_end().into();
             }
         }
-        if let (true, [only]) = (ways.strings, &list(&item["content"])[..]) {
+        if let (true, [only]) = (quirks.strings, &list(&item["content"])[..]) {
             item["content"] = only["text"].clone();
         }
     }

@@ -1,20 +1,20 @@
-//! How an agent speaks each wire, and each vendor's variant of one: rows of one table.
+//! A table of wires and of vendors' variants: how an agent builds requests and parses answers on each.
 
 use baton_proxy::strict::{CallStyle, Reply};
 use serde_json::{Value, json};
 
-use super::ears;
+use super::parse;
 
-/// What an agent took in of one answer.
+/// An answer as an agent parsed it.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
-    /// What it keeps of it in its history.
+pub struct Answer {
+    /// The messages that it adds to its history.
     pub keep: Vec<Value>,
     /// All text, joined.
     pub text: String,
     /// Its calls.
     pub calls: Vec<Call>,
-    /// Why it stopped, in the wire's word.
+    /// The stop reason, in the wire's words.
     pub stop: String,
     /// Input tokens, cached ones included.
     pub input: u64,
@@ -25,26 +25,26 @@ pub struct Said {
 /// A call: its id and the tool's name.
 pub type Call = (String, String);
 
-/// A count: its path, its body, and where the number stands in the answer.
+/// A token count: the path, the body, and the JSON pointer of the number in the response.
 pub type Count = (&'static str, Value, &'static str);
 
-/// One row.
+/// One variant.
 #[derive(Clone, Copy)]
-pub struct Side {
-    /// The upstream's name, where it is not the wire's own, and what its base URL has behind the host.
+pub struct Variant {
+    /// The name of the upstream and the path of its base URL, where it is not the wire's default upstream.
     pub place: Option<(&'static str, &'static str)>,
     pub path: fn(bool) -> &'static str,
     pub headers: &'static [(&'static str, &'static str)],
     /// A message of this role, `user` or `assistant`.
     pub message: fn(&str, &str) -> Value,
-    /// The results of calls, each the same text.
+    /// The results of calls, all with the same text.
     pub results: fn(&[Call], &str) -> Vec<Value>,
     pub body: fn(&[Value], bool) -> Value,
-    /// Reads an answer as strictly as the strictest SDK; the error says what is wrong with it.
-    pub hear: fn(&[u8], bool) -> Result<Said, String>,
-    /// How the provider spells its replies.
+    /// Parses an answer as strictly as the strictest SDK; the error says what is wrong with it.
+    pub parse: fn(&[u8], bool) -> Result<Answer, String>,
+    /// Sets the style of the provider's replies.
     pub style: fn(Reply) -> Reply,
-    /// The words of an answer that ended by itself, and of one behind which the sentinel stands last.
+    /// The stop reasons of an ordinary answer, and of one that ends with the sentinel.
     pub stops: [&'static str; 2],
     pub count: Option<fn(&[Value]) -> Count>,
     /// The model that a request is for.
@@ -63,7 +63,7 @@ fn without(mut body: Value, keys: &[&str]) -> Value {
     body
 }
 
-pub const ANTHROPIC: Side = Side {
+pub const ANTHROPIC: Variant = Variant {
     place: None,
     path: |_| "/v1/messages?beta=true",
     headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-agent")],
@@ -80,7 +80,7 @@ pub const ANTHROPIC: Side = Side {
             "messages": history,
         })
     },
-    hear: ears::anthropic,
+    parse: parse::anthropic,
     style: |reply| reply,
     stops: ["end_turn", "end_turn"],
     count: Some(|history| {
@@ -90,7 +90,7 @@ pub const ANTHROPIC: Side = Side {
     model: "claude-strict-1",
 };
 
-pub const CHAT: Side = Side {
+pub const CHAT: Variant = Variant {
     place: None,
     path: |_| "/v1/chat/completions",
     headers: &[("authorization", "Bearer sk-agent")],
@@ -112,14 +112,14 @@ pub const CHAT: Side = Side {
         }
         body
     },
-    hear: ears::chat,
+    parse: parse::chat,
     style: |reply| reply,
     stops: ["stop", "stop"],
     count: None,
     model: "gpt-strict-1",
 };
 
-pub const RESPONSES: Side = Side {
+pub const RESPONSES: Variant = Variant {
     place: None,
     path: |_| "/v1/responses",
     headers: &[("authorization", "Bearer sk-agent")],
@@ -143,7 +143,7 @@ pub const RESPONSES: Side = Side {
             "input": history,
         })
     },
-    hear: ears::responses,
+    parse: parse::responses,
     style: |reply| reply,
     stops: ["completed", "completed"],
     count: Some(|history| {
@@ -153,7 +153,7 @@ pub const RESPONSES: Side = Side {
     model: "gpt-strict-1",
 };
 
-pub const GEMINI: Side = Side {
+pub const GEMINI: Variant = Variant {
     place: None,
     path: |stream| match stream {
         true => "/v1beta/models/gemini-strict-3:streamGenerateContent?alt=sse",
@@ -178,7 +178,7 @@ pub const GEMINI: Side = Side {
             "contents": history,
         })
     },
-    hear: ears::gemini,
+    parse: parse::gemini,
     style: |reply| reply,
     stops: ["STOP", "STOP"],
     count: Some(|history| {
@@ -190,7 +190,7 @@ pub const GEMINI: Side = Side {
     model: "gemini-strict-3",
 };
 
-pub const OLLAMA: Side = Side {
+pub const OLLAMA: Variant = Variant {
     place: Some(("ollama", "")),
     path: |_| "/api/chat",
     headers: &[],
@@ -206,7 +206,7 @@ pub const OLLAMA: Side = Side {
             "think": true,
         })
     },
-    hear: ears::ollama,
+    parse: parse::ollama,
     style: |reply| reply,
     stops: ["stop", "stop"],
     count: None,
@@ -214,7 +214,7 @@ pub const OLLAMA: Side = Side {
 };
 
 /// Azure's older paths: the model is the deployment's name.
-pub const AZURE: Side = Side {
+pub const AZURE: Variant = Variant {
     place: Some(("azure", "")),
     path: |_| "/openai/deployments/strict/chat/completions?api-version=2024-10-21",
     headers: &[("api-key", "agent")],
@@ -224,7 +224,7 @@ pub const AZURE: Side = Side {
 };
 
 /// Azure's newer paths, here by the upstream's base URL.
-pub const AZURE_RESPONSES: Side = Side {
+pub const AZURE_RESPONSES: Variant = Variant {
     place: Some(("mine", "/openai")),
     path: |_| "/u/mine/v1/responses?api-version=preview",
     headers: &[("api-key", "agent")],
@@ -236,7 +236,7 @@ pub const AZURE_RESPONSES: Side = Side {
 };
 
 /// OpenRouter: a path in the base URL, reasoning in the answer, and a name split over two deltas.
-pub const OPENROUTER: Side = Side {
+pub const OPENROUTER: Variant = Variant {
     place: Some(("openrouter", "/api")),
     path: |_| "/u/openrouter/v1/chat/completions",
     style: |reply| reply.reasoning().call_style(CallStyle::SplitName),
@@ -244,7 +244,7 @@ pub const OPENROUTER: Side = Side {
 };
 
 /// vLLM: a whole call in one chunk.
-pub const VLLM: Side = Side {
+pub const VLLM: Variant = Variant {
     place: Some(("local", "")),
     path: |_| "/u/local/v1/chat/completions",
     style: |reply| reply.reasoning().call_style(CallStyle::OneChunk),
@@ -252,7 +252,7 @@ pub const VLLM: Side = Side {
 };
 
 /// Claude on Vertex: model and stream in the path, the version in the body.
-pub const VERTEX: Side = Side {
+pub const VERTEX: Variant = Variant {
     place: Some(("vertex", "/v1")),
     path: |stream| match stream {
         true => "/projects/p/locations/l/publishers/anthropic/models/claude-strict-1@1:streamRawPredict",
@@ -274,8 +274,8 @@ pub const VERTEX: Side = Side {
     ..ANTHROPIC
 };
 
-/// Claude on Foundry: the Messages API in a folder.
-pub const FOUNDRY: Side = Side {
+/// Claude on Foundry: the Messages API under a path prefix.
+pub const FOUNDRY: Variant = Variant {
     place: Some(("foundry", "/anthropic")),
     path: |_| "/u/foundry/v1/messages",
     count: Some(|history| {
@@ -286,7 +286,7 @@ pub const FOUNDRY: Side = Side {
 };
 
 /// Gemini on Vertex.
-pub const VERTEX_GEMINI: Side = Side {
+pub const VERTEX_GEMINI: Variant = Variant {
     place: Some(("vertex", "")),
     path: |stream| match stream {
         true => {
@@ -300,18 +300,18 @@ pub const VERTEX_GEMINI: Side = Side {
 };
 
 /// Gemini without `alt=sse`: one JSON array.
-pub const GEMINI_ARRAY: Side = Side {
+pub const GEMINI_ARRAY: Variant = Variant {
     path: |stream| match stream {
         true => "/v1beta/models/gemini-strict-3:streamGenerateContent",
         false => "/v1beta/models/gemini-strict-3:generateContent",
     },
-    hear: ears::gemini_array,
+    parse: parse::gemini_array,
     count: None,
     ..GEMINI
 };
 
-/// gemini-cli with a Google login: the same one level down.
-pub const CODE_ASSIST: Side = Side {
+/// gemini-cli with a Google login: the request is wrapped in an envelope.
+pub const CODE_ASSIST: Variant = Variant {
     place: Some(("codeassist", "")),
     path: |stream| match stream {
         true => "/v1internal:streamGenerateContent?alt=sse",

@@ -1,4 +1,4 @@
-//! A provider with a script, the proxy before it, and an agent that says one thing at a time.
+//! The proxy in front of a scripted provider, for an agent on Anthropic Messages; and a store that fails on demand.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,18 +12,18 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::anthropic::Anthropic;
-use super::{AgentSide, Baton, Heard, Told, config, memory};
+use super::{AgentWire, Baton, Message, RawResponse, config, memory};
 
 /// The carry-over prompt of [`handoff`].
 pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
 
-pub struct Scene {
+pub struct AnthropicFixture {
     pub script: Queue,
     pub provider: Strict,
     pub baton: Baton,
 }
 
-impl Scene {
+impl AnthropicFixture {
     pub async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self::with(replies, memory(), |_| {}).await
     }
@@ -44,27 +44,32 @@ impl Scene {
         }
     }
 
-    /// A streamed turn that must be answered well.
-    pub async fn turn(&self, history: &[Value]) -> Told {
-        let heard = self.ask(history).await;
-        assert_eq!((heard.status, heard.broken), (200, false), "{}", heard.text());
-        let told = Anthropic.hear(&heard.raw, true, false);
-        let told = told.unwrap_or_else(|e| panic!("{e}\n{}", heard.text()));
-        assert!(told.ended, "{}", heard.text());
-        told
+    /// Sends a streamed turn; panics unless the answer is complete.
+    pub async fn turn(&self, history: &[Value]) -> Message {
+        let response = self.ask(history).await;
+        assert_eq!(
+            (response.status, response.broken),
+            (200, false),
+            "{}",
+            response.text()
+        );
+        let message = Anthropic.parse(&response.raw, true, false);
+        let message = message.unwrap_or_else(|e| panic!("{e}\n{}", response.text()));
+        assert!(message.ended, "{}", response.text());
+        message
     }
 
-    /// A streamed turn.
-    pub async fn ask(&self, history: &[Value]) -> Heard {
+    /// Sends a streamed turn.
+    pub async fn ask(&self, history: &[Value]) -> RawResponse {
         self.baton.turn(&Anthropic, &Anthropic.body(history, true)).await
     }
 
-    /// The last request that upstream got.
+    /// The last request that upstream received.
     pub fn last(&self) -> Arc<Received> {
         self.provider.requests().last().unwrap().clone()
     }
 
-    pub fn at_peace(&self) {
+    pub fn assert_clean(&self) {
         assert_eq!(self.provider.complaints(), []);
     }
 }
@@ -86,12 +91,12 @@ pub fn history() -> Vec<Value> {
     ]
 }
 
-/// `history` with what was told behind it, and the next thing said.
-pub fn then(history: &[Value], told: &Told, next: &str) -> Vec<Value> {
-    [history, &[assistant(&told.content), user(next)]].concat()
+/// `history`, then an answer and the next user message.
+pub fn then(history: &[Value], message: &Message, next: &str) -> Vec<Value> {
+    [history, &[assistant(&message.content), user(next)]].concat()
 }
 
-/// A reply that hands over.
+/// A reply that calls the handoff.
 pub fn handoff() -> Reply {
     handoff_to(PROMPT)
 }
@@ -100,7 +105,7 @@ pub fn handoff_to(prompt: &str) -> Reply {
     Reply::text("Done with that.").call("session_handoff", json!({"prompt": prompt, "reason": "done"}))
 }
 
-/// The texts of a request's messages, in order, with their roles' first letters.
+/// The texts of a request's messages, in order, each with the first letter of its role.
 pub fn texts(messages: &[Value]) -> Vec<String> {
     let text = |m: &Value| match &m["content"] {
         Value::String(text) => text.clone(),
@@ -121,22 +126,26 @@ pub fn texts(messages: &[Value]) -> Vec<String> {
 }
 
 /// The text blocks of an answer.
-pub fn said(told: &Told) -> Vec<&str> {
-    told.content.iter().filter_map(|b| b["text"].as_str()).collect()
+pub fn said(message: &Message) -> Vec<&str> {
+    message
+        .content
+        .iter()
+        .filter_map(|b| b["text"].as_str())
+        .collect()
 }
 
-/// A store that can be switched off, or made to wait.
-pub struct Flaky {
+/// A store whose reads and writes can be made to fail, or to wait.
+pub struct FlakyStore {
     pub inner: SharedStore,
     pub no_reads: AtomicBool,
     pub no_writes: AtomicBool,
     held: Mutex<Option<Held>>,
 }
 
-/// Told when a look-up has read, and what it waits for then.
+/// Sent when a lookup has read; received before it answers.
 type Held = (oneshot::Sender<()>, oneshot::Receiver<()>);
 
-impl Flaky {
+impl FlakyStore {
     pub fn new(inner: SharedStore) -> Arc<Self> {
         Arc::new(Self {
             inner,
@@ -146,7 +155,7 @@ impl Flaky {
         })
     }
 
-    /// The next look-up of pairs beside calls tells `reached` when it has read, and answers after `go_on`.
+    /// The next lookup of pairs beside calls sends on `reached` when it has read, and answers after `go_on`.
     pub fn hold_look_up(&self, reached: oneshot::Sender<()>, go_on: oneshot::Receiver<()>) {
         *self.held.lock().unwrap() = Some((reached, go_on));
     }
@@ -168,7 +177,7 @@ fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: Answer<'a, T>) -> Answer<'
     answer
 }
 
-impl Store for Flaky {
+impl Store for FlakyStore {
     fn kind(&self) -> &'static str {
         "memory"
     }

@@ -7,11 +7,11 @@ use baton_proxy::strict::{Options, Queue, Reply, Strict};
 use serde_json::Value;
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{handoff, history};
 use crate::harness::program::{Program, config_for};
-use crate::harness::scene::{handoff, history};
-use crate::harness::{AgentSide, Heard, post, temp};
+use crate::harness::{AgentWire, RawResponse, post, temp};
 
-async fn ask(program: &Program, history: &[Value]) -> Heard {
+async fn ask(program: &Program, history: &[Value]) -> RawResponse {
     let url = format!("{}{}", program.data, Anthropic.path());
     let body = Anthropic.body(history, true).to_string();
     post(&url, Anthropic.headers(), body.into()).await
@@ -21,11 +21,11 @@ async fn ask(program: &Program, history: &[Value]) -> Heard {
 async fn becomes(program: &Program, status: u16) -> String {
     let began = Instant::now();
     loop {
-        let heard = program.admin("/readyz").await;
-        if heard.status == status {
-            return heard.text();
+        let response = program.admin("/readyz").await;
+        if response.status == status {
+            return response.text();
         }
-        assert!(began.elapsed() < Duration::from_secs(20), "{}", heard.text());
+        assert!(began.elapsed() < Duration::from_secs(20), "{}", response.text());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -41,9 +41,9 @@ async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() 
     assert!(provider.requests()[0].offers_handoff());
     becomes(&program, 200).await;
     std::fs::remove_dir_all(&state).unwrap();
-    let heard = ask(&program, &history()).await;
-    assert!(heard.text().contains("message_stop"), "{}", heard.text());
-    assert!(!heard.text().contains("handoff-resume"), "{}", heard.text());
+    let response = ask(&program, &history()).await;
+    assert!(response.text().contains("message_stop"), "{}", response.text());
+    assert!(!response.text().contains("handoff-resume"), "{}", response.text());
     assert_eq!(script.left(), 1, "no leg behind a handoff that is none");
     assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
     assert_eq!(program.admin("/healthz").await.status, 200);
@@ -63,10 +63,10 @@ async fn a_full_disk_keeps_no_handoff_and_is_not_ready() {
     becomes(&program, 200).await;
     let mut lost = None;
     for _ in 0..200 {
-        let heard = ask(&program, &history()).await;
-        assert!(heard.text().contains("message_stop"), "{}", heard.text());
-        if !heard.text().contains("handoff-resume") {
-            lost = Some(heard);
+        let response = ask(&program, &history()).await;
+        assert!(response.text().contains("message_stop"), "{}", response.text());
+        if !response.text().contains("handoff-resume") {
+            lost = Some(response);
             break;
         }
     }

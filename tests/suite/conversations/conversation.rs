@@ -1,12 +1,12 @@
-//! One agent's conversation: its own history beside what the model must be seeing of it.
+//! One agent's conversation: its own history, and what the model should see of it.
 
 use serde_json::{Value, json};
 
+use super::agent_quirks::AgentQuirks;
 use super::items::Item;
 use super::oracle::{Agent, Opening, View};
-use super::ways::Ways;
-use super::wires::Tongue;
-use crate::matrix::sides::Call;
+use super::wires::WireProfile;
+use crate::matrix::variants::Call;
 
 /// A point to which a person may rewind.
 #[derive(Debug, Clone)]
@@ -17,12 +17,12 @@ struct Snapshot {
 
 /// A conversation.
 #[derive(Clone)]
-pub struct Talk {
+pub struct AgentConversation {
     pub name: usize,
     pub history: Vec<Value>,
     pub view: View,
-    pub ways: Ways,
-    tongue: Tongue,
+    pub quirks: AgentQuirks,
+    profile: WireProfile,
     snapshots: Vec<Snapshot>,
     /// Calls that the agent has to answer.
     calls: Vec<Call>,
@@ -39,20 +39,20 @@ fn message(role: &str, blocks: &[Value]) -> Value {
     json!({"role": role, "content": blocks})
 }
 
-/// Which opening stands in for `kind` on wires that have no such thing.
-fn kind_on(tongue: &Tongue, kind: u8) -> u8 {
-    let lists = tongue.transcript != "messages";
+/// The opening that replaces `kind` on wires that do not have it.
+fn kind_on(profile: &WireProfile, kind: u8) -> u8 {
+    let lists = profile.transcript != "messages";
     match kind {
-        3 if tongue.system.is_none() => 1,
+        3 if profile.system.is_none() => 1,
         4 if lists => 1,
-        1 if tongue.traits.one_string => 4,
-        3 if tongue.traits.one_string => 5,
+        1 if profile.traits.one_string => 4,
+        3 if profile.traits.one_string => 5,
         kind => kind,
     }
 }
 
-/// The ways in which agents open: plain, with a preamble in blocks, in a message of its own, with a system
-/// message behind, inside one string, the last two together.
+/// How agents open a conversation: without a preamble, with one in blocks, in a message of its own, with a system
+/// message after it, inside one string, and the last two together.
 pub fn opening(kind: u8) -> Opening {
     let harness = text("<system-reminder>CLAUDE.md says: be brief.</system-reminder>");
     let ask = text("Mend the importer.");
@@ -89,26 +89,26 @@ pub fn opening(kind: u8) -> Opening {
     out
 }
 
-impl Talk {
-    pub fn new(tongue: Tongue, name: usize, kind: u8, ways: Ways) -> Self {
-        let kind = kind_on(&tongue, kind);
+impl AgentConversation {
+    pub fn new(profile: WireProfile, name: usize, kind: u8, quirks: AgentQuirks) -> Self {
+        let kind = kind_on(&profile, kind);
         let opening = opening(kind);
         // In a string the preamble is found as text; in blocks it must fill its block.
-        let strings = ways.strings || kind == 4 && tongue.traits.blocks;
-        let text_first = ways.text_first && !tongue.traits.text_first && !tongue.traits.apart;
-        let references = ways.references && tongue.traits.apart;
-        let ways = Ways {
+        let strings = quirks.strings || kind == 4 && profile.traits.blocks;
+        let text_first = quirks.text_first && !profile.traits.text_first && !profile.traits.apart;
+        let references = quirks.references && profile.traits.apart;
+        let quirks = AgentQuirks {
             strings,
             text_first,
             references,
-            ..ways
+            ..quirks
         };
         Self {
             name,
             history: Vec::new(),
             view: View::new(opening.clone()),
-            ways,
-            tongue,
+            quirks,
+            profile,
             snapshots: Vec::new(),
             calls: Vec::new(),
             opening,
@@ -119,15 +119,15 @@ impl Talk {
     /// Who speaks.
     pub fn agent(&self) -> Agent {
         Agent {
-            tongue: self.tongue,
-            thoughts: !self.ways.no_thoughts,
-            unordered: self.ways.text_first || self.ways.references,
+            profile: self.profile,
+            thoughts: !self.quirks.no_thoughts,
+            unordered: self.quirks.text_first || self.quirks.references,
         }
     }
 
     /// Headers by which the conversation is told apart, where the agent sends any.
     pub fn session(&self) -> Vec<(&'static str, &'static str)> {
-        match (self.name, self.tongue.traits.blocks) {
+        match (self.name, self.profile.traits.blocks) {
             (2, true) => vec![("x-claude-code-session-id", "s1")],
             (3, true) => vec![
                 ("x-claude-code-session-id", "s1"),
@@ -147,9 +147,9 @@ impl Talk {
     fn native(&self, message: &Value) -> Value {
         let blocks = message["content"].as_array().unwrap().iter();
         let texts: Vec<String> = blocks.map(|b| b["text"].as_str().unwrap().to_owned()).collect();
-        match (message["role"].as_str(), self.tongue.system) {
+        match (message["role"].as_str(), self.profile.system) {
             (Some("system"), Some(system)) => system(&texts.concat()),
-            _ => (self.tongue.user)(&texts),
+            _ => (self.profile.user)(&texts),
         }
     }
 
@@ -164,15 +164,15 @@ impl Talk {
             return self.open(&self.opening.clone());
         }
         let calls = std::mem::take(&mut self.calls);
-        let said = match says {
+        let answer = match says {
             2 => format!("See {n}:\n{}", self.quoted()),
             3 => format!("<system-reminder>later</system-reminder> {n}"),
             _ => format!("Go on, {n}."),
         };
         if calls.is_empty() {
-            self.say(&said);
+            self.say(&answer);
         } else {
-            self.answer(&calls, (says == 1).then_some(&said));
+            self.answer(&calls, (says == 1).then_some(&answer));
         }
         if says == 4 {
             self.note(n);
@@ -180,29 +180,30 @@ impl Talk {
     }
 
     /// What a person says.
-    pub fn say(&mut self, said: &str) {
+    pub fn say(&mut self, answer: &str) {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
             view: self.view.clone(),
         });
         self.calls.clear();
-        self.history.push((self.tongue.user)(&[said.to_owned()]));
-        self.view.user(&[text(said)]);
+        self.history.push((self.profile.user)(&[answer.to_owned()]));
+        self.view.user(&[text(answer)]);
         self.asked = true;
     }
 
     /// The results of calls, and what a person says with them.
-    fn answer(&mut self, calls: &[Call], said: Option<&String>) {
+    fn answer(&mut self, calls: &[Call], answer: Option<&String>) {
         let read = format!(
             "It says\n[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n{}",
             self.quoted()
         );
         let result = |(id, _): &Call| json!({"type": "tool_result", "tool_use_id": id, "content": read});
         let mut blocks: Vec<Value> = calls.iter().map(result).collect();
-        self.history.extend((self.tongue.side.results)(calls, &read));
-        if let Some(said) = said {
-            self.history.push((self.tongue.user)(std::slice::from_ref(said)));
-            blocks.push(text(said));
+        self.history.extend((self.profile.variant.results)(calls, &read));
+        if let Some(answer) = answer {
+            self.history
+                .push((self.profile.user)(std::slice::from_ref(answer)));
+            blocks.push(text(answer));
         }
         self.view.user(&blocks);
         self.asked = true;
@@ -210,7 +211,7 @@ impl Talk {
 
     /// The last assistant text in the history, which may be a sentinel: files and logs quote it.
     fn quoted(&self) -> String {
-        let items = (self.tongue.read)(&self.history);
+        let items = (self.profile.read)(&self.history);
         let found = items.into_iter().rev().find_map(|item| match item {
             Item::Model(text) if text.contains("[[handoff-resume:") => Some(text),
             _ => None,
@@ -220,13 +221,13 @@ impl Talk {
 
     /// The history as it is sent.
     pub fn sent(&self) -> Vec<Value> {
-        (self.tongue.alter)(self.ways, &self.history)
+        (self.profile.alter)(self.quirks, &self.history)
     }
 
     /// A request.
     pub fn body(&self, stream: bool) -> Value {
-        let mut body = (self.tongue.side.body)(&self.sent(), stream);
-        if self.ways.references {
+        let mut body = (self.profile.variant.body)(&self.sent(), stream);
+        if self.quirks.references {
             body["store"] = true.into();
         }
         body
@@ -247,7 +248,7 @@ impl Talk {
 
     /// A system message of this turn; gone with the next cut.
     fn note(&mut self, n: usize) {
-        let Some(system) = self.tongue.system else { return };
+        let Some(system) = self.profile.system else { return };
         let note = format!("{n} tokens left");
         self.history.push(system(&note));
         self.view.later.push(message("system", &[text(note)]));
@@ -284,11 +285,11 @@ impl Talk {
 
     /// Whether the conversation can do without the store: everything it needs stands in the transcript.
     pub fn stands_alone(&self) -> bool {
-        !self.begun() || !self.ways.references && stands_alone(&self.view)
+        !self.begun() || !self.quirks.references && stands_alone(&self.view)
     }
 
     pub fn forget_dependent(&mut self) {
-        let references = self.ways.references;
+        let references = self.quirks.references;
         self.snapshots.retain(|s| !references && stands_alone(&s.view));
     }
 

@@ -1,4 +1,4 @@
-//! The oracle's blocks, made of what the script says.
+//! The oracle's blocks, made from the script.
 
 use baton_proxy::record::Answer;
 use baton_proxy::strict::{Arguments, Part, Reply};
@@ -36,7 +36,7 @@ pub fn result(call: &Part, answer: Answer) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": answer.text()})
 }
 
-/// Blocks as they are shown. What looks like a sentinel is broken up over all texts of a message.
+/// Blocks as the agent is shown them. Sentinel-like text is escaped across all texts of a message.
 pub fn scrubbed(blocks: &[Value]) -> Vec<Value> {
     let mut before = String::new();
     let mut out = Vec::new();
@@ -52,7 +52,7 @@ pub fn scrubbed(blocks: &[Value]) -> Vec<Value> {
     out
 }
 
-/// One backslash before the colon of whatever looks like a sentinel.
+/// Escapes sentinel-like text: one backslash before the colon.
 pub fn scrub(text: &str) -> String {
     let mut out = text.to_owned();
     for word in [

@@ -1,4 +1,4 @@
-//! What the agent was shown, held against what it should have been.
+//! Compares what the agent was shown with what it should have been shown.
 
 use serde_json::{Value, json};
 
@@ -6,22 +6,22 @@ use super::items::{Item, lines, of_block, plain};
 use super::oracle::Shown;
 use super::wires::Traits;
 
-/// How much of an answer came.
+/// How much of an answer arrived.
 #[derive(Debug, Default)]
-pub struct Came {
-    /// How much of what had to be shown came whole.
+pub struct Progress {
+    /// How many of the expected things arrived completely.
     pub whole: usize,
-    /// The beginning of a text behind that.
+    /// The beginning of the next text.
     pub partial: String,
 }
 
-/// One thing that the agent should see: neighbouring texts are one.
+/// One thing that the agent should be shown; consecutive texts are one.
 enum Want<'a> {
     Text(Vec<(usize, &'a Shown)>),
     Item(usize, Item),
 }
 
-/// What stands behind a sentinel of this prompt. The one place of these tests that knows what a sentinel looks like.
+/// The rest of `text` after a sentinel with this prompt. Only this function of these tests knows the sentinel's form.
 fn behind_sentinel<'a>(text: &'a str, prompt: &str, gap: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(gap)?.strip_prefix("[[handoff-resume:")?;
     let (id, rest) = rest.split_at_checked(36)?;
@@ -39,7 +39,7 @@ fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     rest.strip_prefix("]]")?.strip_prefix(gap)
 }
 
-/// What stands behind one thing shown; `None` where it does not stand there.
+/// The rest after one thing that should be shown; `None` where it is not there.
 fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
     match shown {
         Shown::Block(block) => text.strip_prefix(block["text"].as_str()?),
@@ -78,15 +78,15 @@ fn wants<'a>(shown: &'a [Shown], traits: &Traits, broken: bool) -> Vec<Want<'a>>
     out
 }
 
-/// Whether what came is what had to be shown; of a broken answer, its beginning.
-pub fn matches(shown: &[Shown], came: Vec<Item>, traits: &Traits, broken: bool) -> Result<Came, String> {
+/// Checks that what arrived is what should be shown, or its beginning where the answer broke off.
+pub fn matches(shown: &[Shown], came: Vec<Item>, traits: &Traits, broken: bool) -> Result<Progress, String> {
     alone(shown, &came, traits)?;
     // A call in an answer of which not all came is nobody's.
     let is_call = |item: &Item| matches!(item, Item::Call { .. });
     let came = came.into_iter().filter(|item| !(broken && is_call(item)));
     let came = plain(came.collect(), traits, true);
     let wrong = |why: &str| Err(format!("{why}\nshown\n{}\nwanted {shown:#?}", lines(&came)));
-    let mut out = Came::default();
+    let mut out = Progress::default();
     let mut came_on = came.iter();
     for want in wants(shown, traits, broken) {
         let Some(item) = came_on.next() else {
@@ -133,7 +133,7 @@ fn begins(piece: &Shown, text: &str) -> bool {
     }
 }
 
-/// A sentinel stands in a block of its own, where the wire has such a thing.
+/// A sentinel is in a block of its own, where the wire has blocks.
 fn alone(shown: &[Shown], came: &[Item], traits: &Traits) -> Result<(), String> {
     if traits.text_first {
         return Ok(());
@@ -149,8 +149,14 @@ fn alone(shown: &[Shown], came: &[Item], traits: &Traits) -> Result<(), String> 
     Ok(())
 }
 
-/// What the model said of a broken leg, as far as an agent keeps it: blocks of the oracle's.
-pub fn kept(said: &[Shown], original: &[Value], came: &Came, from: usize, traits: &Traits) -> Vec<Value> {
+/// The blocks of a broken leg that an agent keeps.
+pub fn kept(
+    answer: &[Shown],
+    original: &[Value],
+    came: &Progress,
+    from: usize,
+    traits: &Traits,
+) -> Vec<Value> {
     let mut blocks = Vec::new();
     for (i, block) in original.iter().enumerate() {
         let whole = from + i < came.whole;
@@ -158,7 +164,7 @@ pub fn kept(said: &[Shown], original: &[Value], came: &Came, from: usize, traits
             ("tool_use", _) if traits.text_first => {}
             ("text", true) => blocks.push(block.clone()),
             ("text", false) => {
-                let shown = match &said[from + i] {
+                let shown = match &answer[from + i] {
                     Shown::Block(b) => b["text"].as_str().unwrap(),
                     _ => unreachable!(),
                 };

@@ -45,7 +45,7 @@ fn compare_with(baseline: &str, figures: &str) -> (bool, String) {
 }
 
 #[test]
-fn what_stays_or_shrinks_passes() {
+fn an_equal_or_lower_count_passes() {
     let (passed, said) = compare("1029\tone\n1.25\ttwo, ÷ hyper\n");
     assert!(passed, "{said}");
     assert!(
@@ -55,7 +55,7 @@ fn what_stays_or_shrinks_passes() {
 }
 
 #[test]
-fn what_grows_fails() {
+fn a_higher_count_fails() {
     for figures in [
         "1031\tone\n2.50\ttwo, ÷ hyper\n",
         "1000\tone\n2.58\ttwo, ÷ hyper\n",
@@ -66,7 +66,7 @@ fn what_grows_fails() {
 }
 
 #[test]
-fn what_is_not_counted_fails() {
+fn a_missing_count_fails() {
     for (figures, why) in [
         ("1000\tone\n", "MISSING"),
         ("", "MISSING"),
@@ -79,7 +79,7 @@ fn what_is_not_counted_fails() {
 }
 
 #[test]
-fn another_compiler_has_more_room_but_not_any() {
+fn another_compiler_has_a_wider_tolerance() {
     let [_, processor] = here();
     let baseline = format!("# rustc 1.0.0 {processor}\n{WRITTEN}");
     let grown = |by: &str| compare_with(&baseline, &format!("{by}\tone\n2.50\ttwo, ÷ hyper\n")).0;
@@ -87,7 +87,7 @@ fn another_compiler_has_more_room_but_not_any() {
 }
 
 #[test]
-fn another_processor_has_nothing_to_compare_with() {
+fn another_processor_has_no_baseline() {
     let [compiler, processor] = here();
     for other in ["pdp11".to_owned(), format!("{processor}+more")] {
         let baseline = format!("# rustc {compiler} {other}\n{WRITTEN}");
@@ -97,7 +97,7 @@ fn another_processor_has_nothing_to_compare_with() {
 }
 
 #[test]
-fn what_is_written_down_agrees_with_itself() {
+fn the_baseline_is_consistent() {
     for file in ["instructions.txt", "whole.txt"] {
         let path = format!("{}/benches/{file}", env!("CARGO_MANIFEST_DIR"));
         // The ratios of whole requests are written down by command.

@@ -1,13 +1,12 @@
-//! Accumulators that take nothing but one correct answer, as the strictest SDK of each wire does (WIRE.md,
-//! section 1).
+//! Parsers that accept only a correct answer, as the strictest SDK of each wire does.
 
 use serde_json::{Value, json};
 
-use super::sides::Said;
-use crate::harness::AgentSide;
+use super::variants::Answer;
+use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
 
-type Heard = Result<Said, String>;
+type RawResponse = Result<Answer, String>;
 
 fn parsed(raw: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(raw).map_err(|e| format!("{e}: {}", String::from_utf8_lossy(raw)))
@@ -29,39 +28,40 @@ fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String>
     if holds { Ok(()) } else { Err(otherwise()) }
 }
 
-pub fn anthropic(raw: &[u8], stream: bool) -> Heard {
-    let told = Anthropic.hear(raw, stream, false)?;
-    ensure(told.ended && told.error.is_none(), || {
-        format!("it did not end well: {told:?}")
+pub fn anthropic(raw: &[u8], stream: bool) -> RawResponse {
+    let message = Anthropic.parse(raw, stream, false)?;
+    ensure(message.ended && message.error.is_none(), || {
+        format!("it did not end well: {message:?}")
     })?;
     let of = |kind: &str| {
-        told.content
+        message
+            .content
             .iter()
             .filter(|b| b["type"] == kind)
             .cloned()
             .collect::<Vec<_>>()
     };
-    Ok(Said {
+    Ok(Answer {
         text: of("text").iter().map(|b| text(&b["text"])).collect(),
         calls: of("tool_use")
             .iter()
             .map(|b| (text(&b["id"]), text(&b["name"])))
             .collect(),
-        stop: told.stop.unwrap_or_default(),
+        stop: message.stop.unwrap_or_default(),
         input: sum(
-            &told.usage,
+            &message.usage,
             &[
                 "input_tokens",
                 "cache_read_input_tokens",
                 "cache_creation_input_tokens",
             ],
         ),
-        output: sum(&told.usage, &["output_tokens"]),
-        keep: vec![json!({"role": "assistant", "content": told.content})],
+        output: sum(&message.usage, &["output_tokens"]),
+        keep: vec![json!({"role": "assistant", "content": message.content})],
     })
 }
 
-/// The data of each event; comments are let through, anything else is not.
+/// The data of each event; comments are allowed, anything else is an error.
 fn events(raw: &[u8], names: bool) -> Result<Vec<String>, String> {
     let all = String::from_utf8(raw.to_vec()).map_err(|e| e.to_string())?;
     let (all, mut out) = (all.replace("\r\n", "\n"), Vec::new());
@@ -86,7 +86,7 @@ fn events(raw: &[u8], names: bool) -> Result<Vec<String>, String> {
     Ok(out)
 }
 
-pub fn chat(raw: &[u8], stream: bool) -> Heard {
+pub fn chat(raw: &[u8], stream: bool) -> RawResponse {
     if !stream {
         let whole = parsed(raw)?;
         let choice = &whole["choices"][0];
@@ -117,7 +117,7 @@ pub fn chat(raw: &[u8], stream: bool) -> Heard {
     chat_said(&message, &stop, &usage)
 }
 
-/// What the Python SDK does: strings are joined, whatever they are; calls are found by their index.
+/// Like the Python SDK: all strings are concatenated, and calls are found by their index.
 fn add(message: &mut Value, delta: &Value) -> Result<(), String> {
     for (key, value) in delta.as_object().into_iter().flatten() {
         match value {
@@ -148,7 +148,7 @@ fn add(message: &mut Value, delta: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn chat_said(message: &Value, stop: &Value, usage: &Value) -> Heard {
+fn chat_said(message: &Value, stop: &Value, usage: &Value) -> RawResponse {
     ensure(message["role"] == "assistant", || format!("role: {message}"))?;
     let mut keep = message.clone();
     let calls = list(&message["tool_calls"]);
@@ -158,7 +158,7 @@ fn chat_said(message: &Value, stop: &Value, usage: &Value) -> Heard {
     if keep.get("content").is_none() {
         keep["content"] = Value::Null;
     }
-    Ok(Said {
+    Ok(Answer {
         text: text(&message["content"]),
         calls: calls
             .iter()
@@ -171,7 +171,7 @@ fn chat_said(message: &Value, stop: &Value, usage: &Value) -> Heard {
     })
 }
 
-pub fn responses(raw: &[u8], stream: bool) -> Heard {
+pub fn responses(raw: &[u8], stream: bool) -> RawResponse {
     if !stream {
         return responses_said(&parsed(raw)?);
     }
@@ -214,11 +214,11 @@ pub fn responses(raw: &[u8], stream: bool) -> Heard {
     responses_said(&end)
 }
 
-fn responses_said(response: &Value) -> Heard {
+fn responses_said(response: &Value) -> RawResponse {
     let output = list(&response["output"]);
     let of = |kind: &'static str| output.iter().filter(move |item| item["type"] == kind);
     let texts = of("message").flat_map(|item| list(&item["content"]));
-    Ok(Said {
+    Ok(Answer {
         text: texts.map(|part| text(&part["text"])).collect(),
         calls: of("function_call")
             .map(|c| (text(&c["call_id"]), text(&c["name"])))
@@ -230,12 +230,12 @@ fn responses_said(response: &Value) -> Heard {
     })
 }
 
-pub fn gemini(raw: &[u8], stream: bool) -> Heard {
+pub fn gemini(raw: &[u8], stream: bool) -> RawResponse {
     if !stream {
         return chunks(&[parsed(raw)?]);
     }
     let all = std::str::from_utf8(raw).map_err(|e| e.to_string())?;
-    // No comment, no event name, no `[DONE]`: the Python SDK throws at each of them.
+    // No comments, event names or `[DONE]`: the Python SDK raises an error for each of them.
     for line in all.lines().filter(|l| !l.is_empty()) {
         ensure(line.starts_with("data: {"), || {
             format!("what is this line? {line:?}")
@@ -246,16 +246,16 @@ pub fn gemini(raw: &[u8], stream: bool) -> Heard {
     chunks(&all?)
 }
 
-pub fn gemini_array(raw: &[u8], stream: bool) -> Heard {
+pub fn gemini_array(raw: &[u8], stream: bool) -> RawResponse {
     match stream {
         true => chunks(&list(&parsed(raw)?)),
         false => gemini(raw, false),
     }
 }
 
-fn chunks(all: &[Value]) -> Heard {
+fn chunks(all: &[Value]) -> RawResponse {
     let all: Vec<&Value> = all.iter().map(|c| c.get("response").unwrap_or(c)).collect();
-    let (mut said, mut parts) = (Said::default(), Vec::new());
+    let (mut answer, mut parts) = (Answer::default(), Vec::new());
     let last = all.last().ok_or("an empty stream")?;
     for chunk in &all {
         let candidate = &chunk["candidates"][0];
@@ -271,20 +271,20 @@ fn chunks(all: &[Value]) -> Heard {
         parts.extend(here);
     }
     parts.retain(|p| p["thought"] != true && (p["text"] != "" || p.get("thoughtSignature").is_some()));
-    said.text = parts.iter().map(|p| text(&p["text"])).collect();
+    answer.text = parts.iter().map(|p| text(&p["text"])).collect();
     let calls = parts.iter().filter_map(|p| p.get("functionCall"));
-    said.calls = calls.map(|c| (text(&c["id"]), text(&c["name"]))).collect();
-    said.stop = text(&last["candidates"][0]["finishReason"]);
-    said.input = sum(&last["usageMetadata"], &["promptTokenCount"]);
-    said.output = sum(
+    answer.calls = calls.map(|c| (text(&c["id"]), text(&c["name"]))).collect();
+    answer.stop = text(&last["candidates"][0]["finishReason"]);
+    answer.input = sum(&last["usageMetadata"], &["promptTokenCount"]);
+    answer.output = sum(
         &last["usageMetadata"],
         &["candidatesTokenCount", "thoughtsTokenCount"],
     );
-    said.keep = vec![json!({"role": "model", "parts": parts})];
-    Ok(said)
+    answer.keep = vec![json!({"role": "model", "parts": parts})];
+    Ok(answer)
 }
 
-pub fn ollama(raw: &[u8], stream: bool) -> Heard {
+pub fn ollama(raw: &[u8], stream: bool) -> RawResponse {
     let all = std::str::from_utf8(raw).map_err(|e| e.to_string())?;
     let lines: Vec<&str> = match stream {
         true => all.strip_suffix('\n').ok_or("a torn line")?.split('\n').collect(),
@@ -294,21 +294,21 @@ pub fn ollama(raw: &[u8], stream: bool) -> Heard {
     for line in lines {
         ensure(last["done"] != true, || "a line behind the end".to_owned())?;
         last = parsed(line.as_bytes())?;
-        let told = &last["message"];
+        let parsed = &last["message"];
         for key in ["content", "thinking"] {
-            let all = text(&message[key]) + &text(&told[key]);
+            let all = text(&message[key]) + &text(&parsed[key]);
             if !all.is_empty() {
                 message[key] = all.into();
             }
         }
-        let calls = [list(&message["tool_calls"]), list(&told["tool_calls"])].concat();
+        let calls = [list(&message["tool_calls"]), list(&parsed["tool_calls"])].concat();
         if !calls.is_empty() {
             message["tool_calls"] = calls.into();
         }
     }
     ensure(last["done"] == true, || "no end".to_owned())?;
     let calls = list(&message["tool_calls"]);
-    Ok(Said {
+    Ok(Answer {
         text: text(&message["content"]),
         calls: calls
             .iter()

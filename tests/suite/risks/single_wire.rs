@@ -1,30 +1,30 @@
-//! What one wire alone has.
+//! Risks that only one wire has.
 
 use baton_proxy::strict::{Part, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
-use crate::matrix::sides::{ANTHROPIC, CHAT, GEMINI, RESPONSES, Side};
-use crate::matrix::stage::{Stage, carry, fresh, handoff, handoff_beside};
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside};
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, RESPONSES, Variant};
 
-/// A framework that groups thinking puts leg 2's in front of the sentinel. It is lost then, and stays lost.
+/// A framework that groups thinking moves leg 2's thinking before the sentinel. It is cut then, on every later request.
 #[tokio::test]
 async fn anthropic_thinking_moved_in_front_of_the_sentinel() {
-    let stage = Stage::new(ANTHROPIC, [handoff(), fresh()]).await;
-    let mut said = stage.ask(&stage.history(), true).await;
-    let blocks = said.keep[0]["content"].as_array_mut().unwrap();
+    let fixture = Fixture::new(ANTHROPIC, [handoff(), fresh()]).await;
+    let mut answer = fixture.ask(&fixture.history(), true).await;
+    let blocks = answer.keep[0]["content"].as_array_mut().unwrap();
     blocks.sort_by_key(|b| b["type"] != "thinking");
     assert_eq!(blocks[1]["type"], "thinking");
-    let mut history = stage.then(&stage.history(), &said, "More.");
+    let mut history = fixture.then(&fixture.history(), &answer, "More.");
     for turn in 0..3 {
         let reply = Reply::new().thinking("Hm.").say(format!("Turn {turn}."));
-        stage.push(reply);
-        let said = stage.ask(&history, true).await;
-        assert_eq!(stage.sent()[..2], [carry().as_str(), "a: Fresh."]);
-        history = stage.then(&history, &said, "More.");
+        fixture.push(reply);
+        let answer = fixture.ask(&history, true).await;
+        assert_eq!(fixture.sent()[..2], [carry().as_str(), "a: Fresh."]);
+        history = fixture.then(&history, &answer, "More.");
     }
-    stage.at_peace();
+    fixture.assert_clean();
 }
 
 fn marked(history: &[Value], stream: bool) -> Value {
@@ -42,17 +42,17 @@ fn marked(history: &[Value], stream: bool) -> Value {
 /// Four breakpoints are the limit, and the agent may use all of them.
 #[tokio::test]
 async fn anthropic_cache_marks_are_the_agents_own() {
-    let side = Side {
+    let variant = Variant {
         body: marked,
         ..ANTHROPIC
     };
-    let stage = Stage::new(side, [handoff(), fresh(), Reply::text("Next.")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    stage
-        .ask(&stage.then(&stage.history(), &said, "More."), true)
+    let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("Next.")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    fixture
+        .ask(&fixture.then(&fixture.history(), &answer, "More."), true)
         .await;
     let marks = |raw: &[u8]| String::from_utf8_lossy(raw).matches("cache_control").count();
-    let sent: Vec<usize> = stage
+    let sent: Vec<usize> = fixture
         .provider
         .generations()
         .iter()
@@ -60,20 +60,20 @@ async fn anthropic_cache_marks_are_the_agents_own() {
         .collect();
     // Those on messages that were cut are gone with them.
     assert_eq!(sent, [4, 2, 3]);
-    stage.at_peace();
+    fixture.assert_clean();
 }
 
 /// System messages of a turn go with it; what changes the tools stays, in order, behind the carry-over prompt.
 #[tokio::test]
 async fn anthropic_tool_changes_before_the_cut() {
     let change = |kind: &str| json!({"role": "system", "content": [{"type": kind, "tool_name": "read_file"}, {"type": "text", "text": kind}]});
-    let stage = Stage::new(ANTHROPIC, [handoff(), fresh()]).await;
-    let mut history = stage.history();
+    let fixture = Fixture::new(ANTHROPIC, [handoff(), fresh()]).await;
+    let mut history = fixture.history();
     history.insert(3, change("tool_removal"));
-    history.extend([(ANTHROPIC.message)("assistant", "So."), stage.user("Go on.")]);
+    history.extend([(ANTHROPIC.message)("assistant", "So."), fixture.user("Go on.")]);
     history.push(change("tool_addition"));
-    stage.send(&history, true).await;
-    let last = stage.provider.requests().pop().unwrap();
+    fixture.send(&history, true).await;
+    let last = fixture.provider.requests().pop().unwrap();
     let sent = last.messages();
     assert_eq!(sent[0]["content"].as_str(), carry().strip_prefix("u: "));
     let kinds: Vec<&Value> = sent[1..].iter().map(|m| &m["content"][0]["type"]).collect();
@@ -89,20 +89,20 @@ async fn compaction_on_either_side_of_the_cut() {
         (ANTHROPIC, json!({"role": "assistant", "content": [block]})),
         (RESPONSES, item),
     ];
-    for (side, compacted) in table {
-        let stage = Stage::new(side, [handoff(), fresh()]).await;
-        let said = stage.ask(&stage.history(), true).await;
-        let behind = stage.then(&stage.history(), &said, "More.");
+    for (variant, compacted) in table {
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let answer = fixture.ask(&fixture.history(), true).await;
+        let behind = fixture.then(&fixture.history(), &answer, "More.");
         let has = || {
-            let last = stage.provider.requests().pop().unwrap();
+            let last = fixture.provider.requests().pop().unwrap();
             String::from_utf8_lossy(&last.raw).contains("\"compaction\"")
         };
-        stage
+        fixture
             .send(&[std::slice::from_ref(&compacted), &behind].concat(), true)
             .await;
         assert!(!has());
-        stage
-            .send(&[&behind[..], &[compacted, stage.user("Go.")]].concat(), true)
+        fixture
+            .send(&[&behind[..], &[compacted, fixture.user("Go.")]].concat(), true)
             .await;
         assert!(has());
     }
@@ -110,32 +110,32 @@ async fn compaction_on_either_side_of_the_cut() {
 
 /// Ids of an earlier answer that only diagnose: as they are.
 #[tokio::test]
-async fn ids_that_only_diagnose_are_left_alone() {
+async fn diagnostic_ids_are_left_unchanged() {
     fn with_id(history: &[Value], stream: bool) -> Value {
         let mut body = (ANTHROPIC.body)(history, stream);
         body["diagnostics"] = json!({"previous_message_id": "msg_of_leg_1"});
         body
     }
-    let side = Side {
+    let variant = Variant {
         body: with_id,
         ..ANTHROPIC
     };
-    let stage = Stage::new(side, [handoff(), fresh(), Reply::text("ok")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    stage
-        .ask(&stage.then(&stage.history(), &said, "More."), true)
+    let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    fixture
+        .ask(&fixture.then(&fixture.history(), &answer, "More."), true)
         .await;
-    let last = stage.provider.generations().pop().unwrap();
+    let last = fixture.provider.generations().pop().unwrap();
     assert_eq!(last.body["diagnostics"]["previous_message_id"], "msg_of_leg_1");
 }
 
 #[tokio::test]
-async fn chat_content_is_null_where_a_leg_called_without_a_word() {
+async fn chat_content_is_null_where_a_leg_has_calls_but_no_text() {
     let mute = Reply::new().call("read_file", json!({"path": "x"}));
-    let stage = Stage::new(CHAT, [handoff(), mute, Reply::text("ok")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    stage.ask(&stage.ran(&stage.history(), &said), true).await;
-    let last = stage.provider.generations().pop().unwrap();
+    let fixture = Fixture::new(CHAT, [handoff(), mute, Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    fixture.ask(&fixture.ran(&fixture.history(), &answer), true).await;
+    let last = fixture.provider.generations().pop().unwrap();
     assert_eq!(last.messages()[2]["content"], Value::Null);
     assert_eq!(
         last.messages()[2]["tool_calls"][0]["function"]["name"],
@@ -147,61 +147,61 @@ async fn chat_content_is_null_where_a_leg_called_without_a_word() {
 #[tokio::test]
 async fn gemini_signature_that_went_with_a_lost_pair() {
     let both = handoff_beside(Reply::new().thinking("Both.")).call("read_file", json!({"path": "x"}));
-    let mut stage = Stage::new(GEMINI, [both, Reply::text("ok")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    let ran = stage.ran(&stage.history(), &said);
+    let mut fixture = Fixture::new(GEMINI, [both, Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    let ran = fixture.ran(&fixture.history(), &answer);
     assert!(!ran[3].to_string().contains("thoughtSignature"), "{}", ran[3]);
-    stage.restart(memory());
-    stage.ask(&ran, true).await;
-    let last = stage.provider.generations().pop().unwrap();
+    fixture.restart(memory());
+    fixture.ask(&ran, true).await;
+    let last = fixture.provider.generations().pop().unwrap();
     let sent = String::from_utf8_lossy(&last.raw).into_owned();
     assert!(sent.contains("skip_thought_signature_validator"), "{sent}");
-    stage.at_peace();
+    fixture.assert_clean();
 }
 
 /// A count of contents alone is one of the contents that will be sent.
 #[tokio::test]
-async fn gemini_counts_of_bare_contents() {
-    let stage = Stage::new(GEMINI, [handoff(), fresh(), Reply::text("ok")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    let behind = stage.then(&stage.history(), &said, "More.");
+async fn gemini_token_counts_of_contents_only() {
+    let fixture = Fixture::new(GEMINI, [handoff(), fresh(), Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    let behind = fixture.then(&fixture.history(), &answer, "More.");
     let path = "/v1beta/models/gemini-strict-3:countTokens";
     let body = json!({"contents": behind}).to_string();
-    let heard = stage.baton.post(path, GEMINI.headers, body.into()).await;
-    assert_eq!(heard.status, 200, "{}", heard.text());
-    let counted = stage.provider.requests().pop().unwrap();
-    stage.ask(&behind, true).await;
-    let real = stage.provider.generations().pop().unwrap();
+    let response = fixture.baton.post(path, GEMINI.headers, body.into()).await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    let counted = fixture.provider.requests().pop().unwrap();
+    fixture.ask(&behind, true).await;
+    let real = fixture.provider.generations().pop().unwrap();
     assert_eq!(counted.body["contents"], real.body["contents"]);
     assert_eq!(counted.body.get("tools"), None);
-    stage.at_peace();
+    fixture.assert_clean();
 }
 
-/// `/responses/compact`: cut, without the tool, and its answer as it is (FAILURES 17).
+/// `/responses/compact`: cut, without the tool, and its answer relayed unchanged.
 #[tokio::test]
 async fn responses_compact_is_cut_and_relayed() {
-    let stage = Stage::new(RESPONSES, [handoff(), fresh(), Reply::text("ok")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    let behind = stage.then(&stage.history(), &said, "More.");
+    let fixture = Fixture::new(RESPONSES, [handoff(), fresh(), Reply::text("ok")]).await;
+    let said = fixture.ask(&fixture.history(), true).await;
+    let behind = fixture.then(&fixture.history(), &said, "More.");
     let body = json!({"model": "gpt-strict-1", "instructions": "You are an agent.", "input": behind});
     let path = "/v1/responses/compact";
-    let heard = stage
+    let response = fixture
         .baton
         .post(path, RESPONSES.headers, body.to_string().into())
         .await;
-    assert_eq!(heard.status, 200, "{}", heard.text());
-    let seen = stage.provider.requests().pop().unwrap();
+    assert_eq!(response.status, 200, "{}", response.text());
+    let seen = fixture.provider.requests().pop().unwrap();
     assert!(!seen.offers_handoff() && !String::from_utf8_lossy(&seen.raw).contains("handoff-resume"));
-    let answer = heard.json();
+    let answer = response.json();
     let output = answer["output"].as_array().unwrap();
     let compacted = output.iter().filter(|i| i["type"] == "compaction").count();
     assert_eq!((output.len(), compacted), (3, 1), "{output:?}");
     // The sentinel is gone, and with it the cut. (What the provider says of encrypted reasoning is the agent's
     // affair: it asked for a compaction without its tools.)
-    stage
-        .ask(&[output, &[stage.user("Go.")][..]].concat(), true)
+    fixture
+        .ask(&[output, &[fixture.user("Go.")][..]].concat(), true)
         .await;
-    let last = stage.provider.generations().pop().unwrap();
+    let last = fixture.provider.generations().pop().unwrap();
     assert_eq!(last.messages().len(), 4);
 }
 
@@ -216,12 +216,12 @@ async fn anthropic_server_tools_on_either_side_of_the_cut() {
         Reply::new().part(Part::Block(call)).part(Part::Block(found))
     };
     let one = handoff_beside(search(1).say("Found."));
-    let stage = Stage::new(ANTHROPIC, [one, search(2).say("Fresh."), Reply::text("ok")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    stage
-        .ask(&stage.then(&stage.history(), &said, "More."), true)
+    let fixture = Fixture::new(ANTHROPIC, [one, search(2).say("Fresh."), Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    fixture
+        .ask(&fixture.then(&fixture.history(), &answer, "More."), true)
         .await;
-    let last = stage.provider.generations().pop().unwrap();
+    let last = fixture.provider.generations().pop().unwrap();
     let sent = String::from_utf8_lossy(&last.raw).into_owned();
     assert_eq!(
         (
@@ -230,5 +230,5 @@ async fn anthropic_server_tools_on_either_side_of_the_cut() {
         ),
         (0, 2)
     );
-    stage.at_peace();
+    fixture.assert_clean();
 }

@@ -7,22 +7,22 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
-use crate::matrix::sides::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
-use crate::matrix::stage::{Stage, fresh, handoff, handoff_beside};
+use crate::matrix::fixture::{Fixture, fresh, handoff, handoff_beside};
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
 
 /// A response that failed behind its first words is the agent's to ask for again, not ours.
 #[tokio::test]
-async fn a_failed_response_is_not_sent_again() {
+async fn a_failed_response_is_not_retried() {
     let failed = Reply::text("Some words.").stop(Stop::Word("failed".into()));
-    let stage = Stage::new(RESPONSES, [failed, fresh(), fresh()]).await;
-    let heard = stage.send(&stage.history(), true).await;
-    assert!(heard.text().contains("response.failed"), "{}", heard.text());
-    assert_eq!(stage.provider.generations().len(), 1);
+    let fixture = Fixture::new(RESPONSES, [failed, fresh(), fresh()]).await;
+    let response = fixture.send(&fixture.history(), true).await;
+    assert!(response.text().contains("response.failed"), "{}", response.text());
+    assert_eq!(fixture.provider.generations().len(), 1);
 }
 
 /// A later leg that is answered with an error under a status of success is asked for again, as one with a status of failure is.
 #[tokio::test]
-async fn a_later_legs_error_under_a_status_of_success_is_tried_again() {
+async fn a_later_legs_error_with_a_success_status_is_retried() {
     let table = [
         (
             ANTHROPIC,
@@ -39,29 +39,29 @@ async fn a_later_legs_error_under_a_status_of_success_is_tried_again() {
         ),
         (OLLAMA, r#"{"error":"busy"}"#),
     ];
-    for (side, body) in table {
+    for (variant, body) in table {
         let busy = Reply::text("").fault(Fault::Raw {
             status: 200,
             content_type: "application/json".to_owned(),
             body: body.into(),
         });
-        let stage = Stage::new(side, [handoff(), busy, fresh()]).await;
-        let said = stage.ask(&stage.history(), false).await;
-        assert!(said.text.ends_with("Fresh."), "{}", said.text);
-        let event = stage.baton.events(1).await.pop().unwrap();
+        let fixture = Fixture::new(variant, [handoff(), busy, fresh()]).await;
+        let answer = fixture.ask(&fixture.history(), false).await;
+        assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+        let event = fixture.baton.events(1).await.pop().unwrap();
         assert_eq!((event.retries, event.outcome), (1, Outcome::Complete));
     }
 }
 
 /// A later leg in one piece that breaks off is asked for again: nothing of it was shown.
 #[tokio::test]
-async fn a_later_leg_in_one_piece_that_breaks_off_is_tried_again() {
-    for side in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
+    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
         let cut = fresh().fault(Fault::CutAfterBytes(20));
-        let stage = Stage::new(side, [handoff(), cut, fresh()]).await;
-        let said = stage.ask(&stage.history(), false).await;
-        assert!(said.text.ends_with("Fresh."), "{}", said.text);
-        let event = stage.baton.events(1).await.pop().unwrap();
+        let fixture = Fixture::new(variant, [handoff(), cut, fresh()]).await;
+        let answer = fixture.ask(&fixture.history(), false).await;
+        assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+        let event = fixture.baton.events(1).await.pop().unwrap();
         assert_eq!((event.retries, event.outcome), (1, Outcome::Complete));
     }
 }
@@ -70,7 +70,7 @@ async fn a_later_leg_in_one_piece_that_breaks_off_is_tried_again() {
 #[tokio::test]
 async fn refusals_and_errors_in_the_body_are_counted_together() {
     for stream in [false, true] {
-        let told = match stream {
+        let parsed = match stream {
             true => Fault::ErrorEvent {
                 events: 0,
                 kind: "overloaded_error".into(),
@@ -83,16 +83,21 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
             },
         };
         let refused = || Reply::status(529, "busy").retry_after(0);
-        let busy = || [refused(), Reply::text("").fault(told.clone())];
+        let busy = || [refused(), Reply::text("").fault(parsed.clone())];
         let replies = [handoff()].into_iter().chain((0..4).flat_map(|_| busy()));
         let once = |config: &mut baton_proxy::config::Config| config.handoff.retries = 2;
-        let stage = Stage::with(ANTHROPIC, replies, memory(), once).await;
-        let heard = stage.send(&stage.history(), stream).await;
-        assert_eq!((heard.status, heard.broken), (200, false), "{}", heard.text());
-        let event = stage.baton.events(1).await.pop().unwrap();
+        let fixture = Fixture::with(ANTHROPIC, replies, memory(), once).await;
+        let response = fixture.send(&fixture.history(), stream).await;
+        assert_eq!(
+            (response.status, response.broken),
+            (200, false),
+            "{}",
+            response.text()
+        );
+        let event = fixture.baton.events(1).await.pop().unwrap();
         // The leg that was handed off in, and three tries of the one behind it.
         assert_eq!(
-            (stage.provider.generations().len(), event.retries),
+            (fixture.provider.generations().len(), event.retries),
             (4, 2),
             "{stream}"
         );
@@ -103,20 +108,20 @@ async fn refusals_and_errors_in_the_body_are_counted_together() {
 #[tokio::test]
 async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
     let tool = Reply::new().call("read_file", json!({"path": "a"}));
-    let stage = Stage::new(ANTHROPIC, [handoff_beside(tool), Reply::text("A summary.")]).await;
-    let said = stage.ask(&stage.history(), true).await;
-    let mut body: Value = (ANTHROPIC.body)(&stage.ran(&stage.history(), &said), true);
+    let fixture = Fixture::new(ANTHROPIC, [handoff_beside(tool), Reply::text("A summary.")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    let mut body: Value = (ANTHROPIC.body)(&fixture.ran(&fixture.history(), &answer), true);
     body["tools"] = json!([]);
     body["messages"]
         .as_array_mut()
         .unwrap()
         .push(json!({"role": "user", "content": "Summarise."}));
-    let heard = stage
+    let response = fixture
         .baton
         .post((ANTHROPIC.path)(true), ANTHROPIC.headers, body.to_string().into())
         .await;
-    assert!(!heard.text().contains("handoff-resume"), "{}", heard.text());
-    assert_eq!(stage.provider.generations().len(), 2);
+    assert!(!response.text().contains("handoff-resume"), "{}", response.text());
+    assert_eq!(fixture.provider.generations().len(), 2);
 }
 
 /// Where responses stop at a handoff, a repetition asks the model anew and runs no leg behind it.
@@ -124,17 +129,17 @@ async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
 async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     let cut = handoff().delay(std::time::Duration::from_millis(1));
     let stop = |config: &mut baton_proxy::config::Config| config.handoff.mode = Mode::Stop;
-    let stage = Stage::with(ANTHROPIC, [cut, handoff()], memory(), stop).await;
-    stage.ask(&stage.history(), true).await;
-    stage.ask(&stage.history(), true).await;
-    let seen = stage.provider.generations();
+    let fixture = Fixture::with(ANTHROPIC, [cut, handoff()], memory(), stop).await;
+    fixture.ask(&fixture.history(), true).await;
+    fixture.ask(&fixture.history(), true).await;
+    let seen = fixture.provider.generations();
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0].messages().len(), seen[1].messages().len());
 }
 
 /// A refused call's next leg that fails for good leaves a message with an end.
 #[tokio::test]
-async fn a_lost_second_asking_ends_the_message() {
+async fn a_lost_leg_after_a_refused_call_ends_the_message() {
     let refused = Reply::new()
         .say("Too soon.")
         .call("session_handoff", json!({"prompt": " "}));
@@ -146,7 +151,7 @@ async fn a_lost_second_asking_ends_the_message() {
         })
     };
     let once = |config: &mut baton_proxy::config::Config| config.handoff.retries = 0;
-    let stage = Stage::with(ANTHROPIC, [refused, busy()], memory(), once).await;
-    let heard = stage.send(&stage.history(), true).await;
-    assert!(heard.text().contains("message_stop"), "{}", heard.text());
+    let fixture = Fixture::with(ANTHROPIC, [refused, busy()], memory(), once).await;
+    let response = fixture.send(&fixture.history(), true).await;
+    assert!(response.text().contains("message_stop"), "{}", response.text());
 }

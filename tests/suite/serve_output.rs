@@ -10,9 +10,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{PROMPT, handoff, history, texts};
 use crate::harness::program::{Program, config_for};
-use crate::harness::scene::{PROMPT, handoff, history, texts};
-use crate::harness::{AgentSide, client, post, temp};
+use crate::harness::{AgentWire, client, post, temp};
 
 fn model(seen: &Received) -> Reply {
     match texts(seen.messages()) == [format!("u: {PROMPT}")] {
@@ -36,7 +36,7 @@ fn signal(program: &Program, name: &str) {
 }
 
 #[tokio::test]
-async fn the_greeting_ends_with_the_line_to_paste_and_the_log_is_short() {
+async fn serve_prints_the_line_to_paste_and_short_log_lines() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
@@ -49,8 +49,8 @@ async fn the_greeting_ends_with_the_line_to_paste_and_the_log_is_short() {
     );
     let url = format!("{}{}", program.data, Anthropic.path());
     let body = Anthropic.body(&history(), true).to_string();
-    let heard = post(&url, Anthropic.headers(), body.into()).await;
-    assert!(heard.text().contains("Fresh."), "{}", heard.text());
+    let response = post(&url, Anthropic.headers(), body.into()).await;
+    assert!(response.text().contains("Fresh."), "{}", response.text());
     signal(&program, "-TERM");
     program.child.wait().unwrap();
     let log: Vec<_> = BufReader::new(program.child.stderr.take().unwrap())
@@ -59,7 +59,7 @@ async fn the_greeting_ends_with_the_line_to_paste_and_the_log_is_short() {
         .collect();
     let exchanges: Vec<_> = log.iter().filter(|line| line.contains("/v1/messages")).collect();
     assert_eq!(exchanges.len(), 1, "{log:#?}");
-    let exchange = heard.header("x-baton-exchange").unwrap();
+    let exchange = response.header("x-baton-exchange").unwrap();
     assert!(
         exchanges[0].contains(&exchange[..13]) && exchanges[0].contains(" 200 "),
         "{log:#?}"
@@ -100,8 +100,8 @@ async fn a_handoff_is_an_event_of_its_own() {
     events.frame().await.unwrap().unwrap();
     let url = format!("{}{}", program.data, Anthropic.path());
     let body = Anthropic.body(&history(), true).to_string();
-    let heard = post(&url, Anthropic.headers(), body.into()).await;
-    assert!(heard.text().contains("Fresh."), "{}", heard.text());
+    let response = post(&url, Anthropic.headers(), body.into()).await;
+    assert!(response.text().contains("Fresh."), "{}", response.text());
     let event = loop {
         let frame = events.frame().await.unwrap().unwrap().into_data().unwrap();
         let text = String::from_utf8(frame.to_vec()).unwrap();
@@ -118,8 +118,11 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&"model".into(), &"model".into())
     );
     // Whoever reads logs or watches need not be allowed to read what the model says.
-    let told = event["reason"].as_str().unwrap();
-    assert!(told.starts_with("[redacted:custom], then [redacted:"), "{told}");
+    let message = event["reason"].as_str().unwrap();
+    assert!(
+        message.starts_with("[redacted:custom], then [redacted:"),
+        "{message}"
+    );
     assert!(!event.to_string().contains("sk-ant-"), "{event}");
     assert_eq!(event["prompt_bytes"], PROMPT.len());
     let sizes: Vec<_> = provider.requests().iter().map(|seen| seen.raw.len()).collect();
@@ -127,7 +130,7 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&event["before_bytes"], &event["after_bytes"]),
         (&sizes[0].into(), &sizes[1].into())
     );
-    assert_eq!(event["exchange"], heard.header("x-baton-exchange").unwrap());
+    assert_eq!(event["exchange"], response.header("x-baton-exchange").unwrap());
     let api = program.admin("/api/handoffs").await.json();
     assert_eq!(api["handoffs"][0]["origin"], "model");
     let counted = "baton_handoffs_total{wire=\"anthropic\",origin=\"model\"} 1";
@@ -162,7 +165,7 @@ async fn a_handoff_is_an_event_of_its_own() {
 }
 
 #[tokio::test]
-async fn status_knows_whether_a_proxy_runs_and_where() {
+async fn status_says_whether_a_proxy_runs_and_where() {
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));

@@ -85,7 +85,7 @@ fn judge(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), some.join("\n"));
 }
 
-fn replies_stay_json(wire: &dyn Wire) {
+fn replies_remain_valid_json(wire: &dyn Wire) {
     let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Call::Generate);
     let view = request.unwrap().view;
     let good = golden(wire, "04_leg2.json");
@@ -167,7 +167,7 @@ fn parts(frame: &str) -> Option<(&str, Value, &str)> {
     Some((&frame[..at], value, &frame[frame.trim_end().len()..]))
 }
 
-fn streams_stay_json(wire: &dyn Wire) {
+fn streams_remain_valid_json(wire: &dyn Wire) {
     let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Call::Generate).unwrap();
     let (first, second) = (frames(wire, "03_leg1"), frames(wire, "04_leg2").concat());
     let mut wrong = Vec::new();
@@ -208,13 +208,13 @@ macro_rules! on_every_wire {
             use baton_proxy::wire::wire;
 
             #[test]
-            fn replies_stay_json() {
-                super::replies_stay_json(wire(WireId::$id));
+            fn replies_remain_valid_json() {
+                super::replies_remain_valid_json(wire(WireId::$id));
             }
 
             #[test]
-            fn streams_stay_json() {
-                super::streams_stay_json(wire(WireId::$id));
+            fn streams_remain_valid_json() {
+                super::streams_remain_valid_json(wire(WireId::$id));
             }
         })*
     };

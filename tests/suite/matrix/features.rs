@@ -1,0 +1,356 @@
+//! The features: each is a function that takes a variant of a wire.
+
+use std::time::Duration;
+
+use baton_proxy::config::Mode;
+use baton_proxy::store::HandoffFilter;
+use baton_proxy::strict::{Autopilot, Fault, Part, Queue, Reply};
+use http_body_util::BodyExt;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside, outline};
+use super::variants::Variant;
+use crate::harness::{memory, sqlite, temp};
+
+pub async fn stream(variant: Variant) {
+    handed_off(variant, true).await;
+}
+
+pub async fn non_stream(variant: Variant) {
+    handed_off(variant, false).await;
+}
+
+/// The call is hidden, the sentinel shown, the next leg follows in the same answer; later requests are cut.
+async fn handed_off(variant: Variant, stream: bool) {
+    let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("Next.")]).await;
+    let answer = fixture.ask(&fixture.history(), stream).await;
+    let text = &answer.text;
+    assert!(
+        text.starts_with("Done with that.") && text.ends_with("Fresh."),
+        "{text}"
+    );
+    assert_eq!(text.matches("[[handoff-resume:").count(), 1);
+    assert_eq!((answer.calls.len(), answer.stop.as_str()), (0, variant.stops[0]));
+    let legs = fixture.provider.generations();
+    assert!(legs.iter().all(|leg| leg.offers_handoff()));
+    assert_eq!(outline(&legs[1]), [carry()]);
+
+    let next = fixture.then(&fixture.history(), &answer, "More.");
+    let message = fixture.ask(&next, stream).await;
+    assert_eq!(message.text, "Next.");
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+    let events = fixture.baton.events(2).await;
+    assert_eq!(events[0].model.as_deref(), Some(variant.model));
+    assert_eq!(
+        (events[0].wire, events[0].streamed),
+        (events[1].wire, stream),
+        "{:?}",
+        events[0].route
+    );
+    assert_eq!(events[1].pinned.as_ref(), events[0].fired.first());
+    // The input tokens that the agent is told are those of the last leg.
+    assert_eq!(answer.input, fixture.measured(&legs[1]).await);
+    assert!(answer.output > message.output);
+    fixture.assert_clean();
+}
+
+/// A handoff call beside the agent's own call, before it and after it.
+pub async fn mixed_batch(variant: Variant) {
+    let read = |reply: Reply| reply.call("read_file", json!({"path": "x"}));
+    for first in [true, false] {
+        let both = match first {
+            true => read(handoff_beside(Reply::new().thinking("Both."))),
+            false => handoff_beside(read(Reply::new().thinking("Both."))),
+        };
+        let ends = Reply::text("The turn ends.");
+        let fixture = Fixture::new(variant, [both, ends, fresh(), Reply::text("Next.")]).await;
+        let answer = fixture.ask(&fixture.history(), true).await;
+        let names: Vec<_> = answer.calls.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["read_file"]);
+        let ran = fixture.ran(&fixture.history(), &answer);
+        let fired = fixture.ask(&ran, true).await;
+        let legs = fixture.provider.generations();
+        let [one, two] = match first {
+            true => ["call session_handoff", "call read_file"],
+            false => ["call read_file", "call session_handoff"],
+        };
+        let mut seen = outline(&legs[1]).split_off(3);
+        // Where results are messages of their own, ours is first or second.
+        seen.retain(|line| line != "result");
+        assert_eq!(seen, [one, two]);
+        assert_eq!(outline(&legs[1]).len(), 7);
+        let text = &fired.text;
+        assert!(
+            text.starts_with("The turn ends.") && text.ends_with("Fresh."),
+            "{text}"
+        );
+        fixture.ask(&fixture.then(&ran, &fired, "More."), true).await;
+        assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+        fixture.assert_clean();
+    }
+}
+
+/// A refused handoff call gets an error result from the proxy, and the model is asked again.
+pub async fn refused_call(variant: Variant) {
+    for stream in [true, false] {
+        let bad = Reply::text("Handing over.").call("session_handoff", json!({"prompt": " "}));
+        let fixture = Fixture::new(variant, [bad, Reply::text("Then I go on."), Reply::text("Next.")]).await;
+        let answer = fixture.ask(&fixture.history(), stream).await;
+        assert!(answer.text.starts_with("Handing over.") && answer.text.ends_with("Then I go on."));
+        assert!(answer.text.contains("[[handoff-aside:") && !answer.text.contains("handoff-resume"));
+        let pair = ["a: Handing over.", "call session_handoff", "result"];
+        assert_eq!(fixture.sent()[3..], pair);
+        fixture
+            .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
+            .await;
+        let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
+        assert_eq!(fixture.sent()[3..], rest);
+        fixture.assert_clean();
+    }
+}
+
+/// Of several refused calls in one answer the first is answered, since a signature would be on that one.
+pub async fn two_refused_calls(variant: Variant) {
+    for stream in [true, false] {
+        let bad = |reply: Reply| reply.call("session_handoff", json!({"prompt": " "}));
+        let both = bad(bad(Reply::new().thinking("Both?").say("Handing over.")));
+        let ends = Reply::new().thinking("So.").say("Then I go on.");
+        let fixture = Fixture::new(variant, [both, ends, Reply::text("Next.")]).await;
+        let answer = fixture.ask(&fixture.history(), stream).await;
+        let pair = ["a: Handing over.", "call session_handoff", "result"];
+        assert_eq!(fixture.sent()[3..], pair);
+        fixture
+            .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
+            .await;
+        let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
+        assert_eq!(fixture.sent()[3..], rest);
+        fixture.assert_clean();
+    }
+}
+
+/// Arguments over the size limit are dropped: the call is put back without them, with its result.
+pub async fn call_over_the_size_limit(variant: Variant) {
+    let tight = |c: &mut baton_proxy::config::Config| c.limits.held_bytes = 4096;
+    let long = || {
+        let prompt = "x".repeat(10_000);
+        let reply = Reply::new().thinking("All of it.").say("Handing over.");
+        reply.call("session_handoff", json!({"prompt": prompt}))
+    };
+    for stream in [true, false] {
+        let ends = Reply::new().thinking("So.").say("Then I go on.");
+        let beside = long().call("read_file", json!({"path": "x"}));
+        let fixture = Fixture::with(
+            variant,
+            [long(), ends.clone(), beside, ends, Reply::text("Next.")],
+            memory(),
+            tight,
+        )
+        .await;
+        let answer = fixture.ask(&fixture.history(), stream).await;
+        let pair = ["a: Handing over.", "call session_handoff", "result"];
+        assert_eq!(fixture.sent()[3..], pair);
+        let history = fixture.then(&fixture.history(), &answer, "More.");
+        let answer = fixture.ask(&history, stream).await;
+        let ran = fixture.ran(&history, &answer);
+        let answer = fixture.ask(&ran, stream).await;
+        fixture.ask(&fixture.then(&ran, &answer, "More."), stream).await;
+        let sent = fixture.sent();
+        assert_eq!(sent.iter().filter(|l| *l == "call session_handoff").count(), 2);
+        let last = fixture.provider.generations().pop().unwrap();
+        assert!(last.raw.len() < 10_000, "{}", last.raw.len());
+        fixture.assert_clean();
+    }
+}
+
+/// A message item of several parts (Responses).
+fn message_of(texts: &[&str]) -> Part {
+    let part = |text: &&str| json!({"type": "output_text", "annotations": [], "logprobs": [], "text": text});
+    let content: Vec<_> = texts.iter().map(part).collect();
+    let head = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant"});
+    let mut item = head;
+    item["content"] = content.into();
+    Part::Block(item)
+}
+
+/// Sentinel-like text is escaped across all texts of a message, and restored however the agent splits it.
+pub async fn escaped_text(variant: Variant) {
+    for stream in [true, false] {
+        for delta in [1, 7, 1000] {
+            let texts = ["See [[hand", "off-resume:x]] and [[handoff-aside", r":y]] and \:"];
+            let reply = match variant.stops[0] {
+                // Items are kept apart; the parts of one item are joined.
+                "completed" => Reply::new().part(message_of(&texts)),
+                _ => texts.iter().fold(Reply::new(), |r, t| r.thinking("Hm.").say(*t)),
+            };
+            let reply = reply.deltas(delta);
+            let fixture = Fixture::new(variant, [reply, Reply::text("Next.")]).await;
+            let answer = fixture.ask(&fixture.history(), stream).await;
+            assert_eq!(
+                answer.text,
+                r"See [[handoff-resume\:x]] and [[handoff-aside\:y]] and \:"
+            );
+            fixture
+                .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
+                .await;
+            let sent = fixture.sent();
+            assert_eq!(
+                sent[3],
+                r"a: See [[handoff-resume:x]] and [[handoff-aside:y]] and \:"
+            );
+            fixture.assert_clean();
+        }
+    }
+}
+
+/// A token count is that of the rewritten request: with the tool, with a hidden pair, after a cut.
+pub async fn counting(variant: Variant) {
+    let both = handoff_beside(Reply::new().call("read_file", json!({"path": "x"})));
+    let fixture = Fixture::new(
+        variant,
+        [both, Reply::text("The turn ends."), fresh(), Reply::text("Next.")],
+    )
+    .await;
+    let mut history = fixture.history();
+    let counted = fixture.count(&history).await;
+    let answer = fixture.ask(&history, true).await;
+    assert_eq!(counted, answer.input, "with the tool");
+
+    history = fixture.ran(&history, &answer);
+    let counted = fixture.count(&history).await;
+    let answer = fixture.ask(&history, true).await;
+    let legs = fixture.provider.generations();
+    let with_pair = fixture.measured(&legs[legs.len() - 2]).await;
+    assert_eq!(counted, with_pair, "with a hidden pair");
+
+    history = fixture.then(&history, &answer, "More.");
+    let counted = fixture.count(&history).await;
+    let answer = fixture.ask(&history, false).await;
+    assert_eq!(counted, answer.input, "behind the cut");
+    assert!(counted < with_pair);
+    fixture.assert_clean();
+}
+
+/// Five tasks, each begun by a handoff that was called beside the last step of the previous task.
+pub async fn chain_of_five(variant: Variant) {
+    for directive in ["#task 1/5 steps=2 mixed", "#task 1/5 steps=1 refuse"] {
+        let store = memory();
+        let fixture = Fixture::playing(variant, Autopilot, Queue::default(), store.clone(), |_| {}).await;
+        let mut history = vec![fixture.user(directive)];
+        let mut message = String::new();
+        for turn in 0..20 {
+            let answer = fixture.ask(&history, turn % 2 == 0).await;
+            message.push_str(&answer.text);
+            if answer.calls.is_empty() {
+                break;
+            }
+            history = fixture.ran(&history, &answer);
+        }
+        assert!(message.ends_with("All 5 tasks done."), "{message}");
+        assert_eq!(message.matches("[[handoff-resume:").count(), 4, "{message}");
+        let handoffs = store.handoffs(&HandoffFilter::default()).await.unwrap();
+        assert_eq!(handoffs.len(), 4);
+        let last = fixture.sent();
+        assert!(last[0].starts_with("u: Task 4 of 5 is done."), "{last:?}");
+        assert!(last.len() < 8, "{last:?}");
+        fixture.assert_clean();
+    }
+}
+
+/// The answer ends with the sentinel, and the next message continues from there.
+pub async fn stop_mode(variant: Variant) {
+    for stream in [true, false] {
+        let stop = |c: &mut baton_proxy::config::Config| c.handoff.mode = Mode::Stop;
+        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), stop).await;
+        let answer = fixture.ask(&fixture.history(), stream).await;
+        assert!(
+            answer.text.starts_with("Done with that.") && answer.text.trim_end().ends_with("]]"),
+            "{}",
+            answer.text
+        );
+        assert_eq!(answer.stop, variant.stops[1]);
+        fixture
+            .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
+            .await;
+        // The outline joins consecutive texts.
+        assert_eq!(fixture.sent(), [carry() + "More."]);
+        assert_eq!(fixture.provider.generations().len(), 2);
+        fixture.assert_clean();
+    }
+}
+
+/// While the next leg is slow, the agent gets keep-alives in the form of its wire.
+pub async fn keep_alive(variant: Variant) {
+    let slow = fresh().head_delay(Duration::from_millis(300));
+    let often = |c: &mut baton_proxy::config::Config| c.handoff.keepalive = Duration::from_millis(30);
+    let fixture = Fixture::with(variant, [handoff(), slow], memory(), often).await;
+    let body = (variant.body)(&fixture.history(), true).to_string();
+    let response = fixture
+        .baton
+        .open((variant.path)(true), variant.headers, body.into())
+        .await;
+    let (mut body, mut pieces) = (response.into_body(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        pieces.push(frame.unwrap().into_data().unwrap_or_default());
+    }
+    let at = |mark: &str| {
+        let found = pieces
+            .iter()
+            .position(|p| memchr::memmem::find(p, mark.as_bytes()).is_some());
+        found.unwrap_or_else(|| panic!("no {mark:?} in {pieces:?}"))
+    };
+    let between = at("Fresh.") - at("[[/handoff-resume:");
+    assert!(between > 3, "{between} pieces: {pieces:?}");
+    let answer = (variant.parse)(&pieces.concat(), true).unwrap();
+    assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+    fixture.assert_clean();
+}
+
+/// When a stream breaks after the sentinel, the repeated request goes straight to the next leg.
+pub async fn repeat_after_a_broken_stream(variant: Variant) {
+    let fixture = Fixture::new(
+        variant,
+        [
+            handoff(),
+            fresh().deltas(1).fault(Fault::CutAfterEvents(6)),
+            fresh(),
+        ],
+    )
+    .await;
+    let response = fixture.send(&fixture.history(), true).await;
+    assert!(response.broken && response.text().contains("[[handoff-resume:"));
+    let answer = fixture.ask(&fixture.history(), true).await;
+    let text = answer.text.trim_start();
+    assert!(
+        text.starts_with("[[handoff-resume:") && text.ends_with("Fresh."),
+        "{text}"
+    );
+    assert_eq!(fixture.sent(), [carry()]);
+    fixture.push(Reply::text("Next."));
+    fixture
+        .ask(&fixture.then(&fixture.history(), &answer, "More."), true)
+        .await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+    fixture.assert_clean();
+}
+
+/// Each request goes to a new proxy over the same store: hidden pairs are put back, and the cut still applies.
+pub async fn restart_in_the_middle(variant: Variant) {
+    let dir = temp();
+    let both = handoff_beside(
+        Reply::new()
+            .thinking("Both.")
+            .call("read_file", json!({"path": "x"})),
+    );
+    let script = [both, Reply::text("The turn ends."), fresh(), Reply::text("Next.")];
+    let mut fixture = Fixture::with(variant, script, sqlite(dir.path()), |_| {}).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    let ran = fixture.ran(&fixture.history(), &answer);
+    fixture.restart(sqlite(dir.path()));
+    let fired = fixture.ask(&ran, true).await;
+    assert!(fired.text.ends_with("Fresh.") && fired.text.contains(PROMPT.split('\n').next().unwrap()));
+    fixture.restart(sqlite(dir.path()));
+    fixture.ask(&fixture.then(&ran, &fired, "More."), true).await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+    fixture.assert_clean();
+}

@@ -1,0 +1,215 @@
+//! The real proxy in front of a scripted provider, for any variant of a wire.
+
+use baton_proxy::config::Config;
+use baton_proxy::journal::Tap;
+use baton_proxy::store::SharedStore;
+use baton_proxy::strict::{Model, Options, Queue, Received, Reply, Role, Strict};
+use serde_json::{Value, json};
+
+use super::variants::{Answer, Variant};
+use crate::harness::{self, Baton, RawResponse, memory};
+
+pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
+
+pub struct Fixture {
+    pub variant: Variant,
+    pub script: Queue,
+    pub provider: Strict,
+    pub baton: Baton,
+}
+
+impl Fixture {
+    pub async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with(variant, replies, memory(), |_| {}).await
+    }
+
+    pub async fn with(
+        variant: Variant,
+        replies: impl IntoIterator<Item = Reply>,
+        store: SharedStore,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let script = Queue::new(replies.into_iter().map(variant.style));
+        Self::playing(variant, script.clone(), script, store, change).await
+    }
+
+    /// With a journal, which `start` starts.
+    pub async fn journaled(
+        variant: Variant,
+        replies: impl IntoIterator<Item = Reply>,
+        start: impl FnOnce(&mut Config) -> Tap,
+    ) -> Self {
+        let script = Queue::new(replies.into_iter().map(variant.style));
+        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+        let mut config = config(&variant, &provider.url());
+        let tap = start(&mut config);
+        Self {
+            variant,
+            script,
+            baton: Baton::journaled(config, memory(), crate::harness::KEY, tap),
+            provider,
+        }
+    }
+
+    pub async fn playing(
+        variant: Variant,
+        model: impl Model + 'static,
+        script: Queue,
+        store: SharedStore,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let provider = Strict::start(model, Options::default()).await.unwrap();
+        let mut config = config(&variant, &provider.url());
+        change(&mut config);
+        Self {
+            variant,
+            script,
+            baton: Baton::start(config, store),
+            provider,
+        }
+    }
+
+    /// Replaces the proxy by a new one over `store`.
+    pub fn restart(&mut self, store: SharedStore) {
+        self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
+    }
+
+    pub fn push(&self, reply: Reply) {
+        self.script.push((self.variant.style)(reply));
+    }
+
+    /// Sends a turn.
+    pub async fn send(&self, history: &[Value], stream: bool) -> RawResponse {
+        let body = (self.variant.body)(history, stream).to_string();
+        let path = (self.variant.path)(stream);
+        self.baton.post(path, self.variant.headers, body.into()).await
+    }
+
+    /// Sends a turn; panics unless the answer is correct and complete.
+    pub async fn ask(&self, history: &[Value], stream: bool) -> Answer {
+        self.answer(&self.send(history, stream).await, stream)
+    }
+
+    pub fn answer(&self, response: &RawResponse, stream: bool) -> Answer {
+        assert_eq!(
+            (response.status, response.broken),
+            (200, false),
+            "{}",
+            response.text()
+        );
+        assert!(
+            !response.text().contains("session_handoff"),
+            "{}",
+            response.text()
+        );
+        let answer = (self.variant.parse)(&response.raw, stream);
+        answer.unwrap_or_else(|e| panic!("{e}\n{}", response.text()))
+    }
+
+    /// The outline of the last request that the model received.
+    pub fn sent(&self) -> Vec<String> {
+        outline(self.provider.generations().last().unwrap())
+    }
+
+    /// The token count of a turn, through the proxy.
+    pub async fn count(&self, history: &[Value]) -> u64 {
+        let (path, body, number) = (self.variant.count.unwrap())(history);
+        let response = self
+            .baton
+            .post(path, self.variant.headers, body.to_string().into())
+            .await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        response.json().pointer(number).and_then(Value::as_u64).unwrap()
+    }
+
+    /// The input tokens that the provider counts for this request.
+    pub async fn measured(&self, seen: &Received) -> u64 {
+        self.push(Reply::text("x"));
+        let url = format!("{}{}", self.provider.url(), seen.path);
+        let response = harness::post(&url, self.variant.headers, seen.raw.clone()).await;
+        let answer = (self.variant.parse)(&response.raw, seen.stream());
+        answer
+            .unwrap_or_else(|e| panic!("{e}\n{}", response.text()))
+            .input
+    }
+
+    pub fn user(&self, text: &str) -> Value {
+        (self.variant.message)("user", text)
+    }
+
+    /// A history long enough to be handed off.
+    pub fn history(&self) -> Vec<Value> {
+        let message = self.variant.message;
+        vec![
+            message("user", "Mend the importer."),
+            message("assistant", "Looking."),
+            message("user", "Go on."),
+        ]
+    }
+
+    /// `history`, then an answer and the next user message.
+    pub fn then(&self, history: &[Value], answer: &Answer, next: &str) -> Vec<Value> {
+        [history, &answer.keep, &[self.user(next)]].concat()
+    }
+
+    /// `history`, then an answer and the results of its calls.
+    pub fn ran(&self, history: &[Value], answer: &Answer) -> Vec<Value> {
+        [
+            history,
+            &answer.keep,
+            &(self.variant.results)(&answer.calls, "fn main() {}"),
+        ]
+        .concat()
+    }
+
+    /// Panics if a request broke a rule of the provider, or if the script has replies left.
+    pub fn assert_clean(&self) {
+        assert_eq!(self.provider.complaints(), []);
+        assert_eq!(self.script.left(), 0);
+    }
+}
+
+fn config(variant: &Variant, url: &str) -> Config {
+    let mut config = harness::config(url);
+    if let Some((name, folder)) = variant.place {
+        let mut place = config.upstreams["openai"].clone();
+        place.base_url = format!("{url}{folder}");
+        config.upstreams.insert(name.to_owned(), place);
+    }
+    config
+}
+
+/// A transcript as the model saw it: its texts (consecutive ones joined), calls and results, without the wire's
+/// division into messages and blocks.
+pub fn outline(seen: &Received) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for turn in seen.turns().iter().filter(|t| t.role != Role::System) {
+        let who = if turn.role == Role::User { "u: " } else { "a: " };
+        for text in turn.texts.iter().filter(|t| !t.is_empty()) {
+            match out.last_mut().filter(|last| last.starts_with(who)) {
+                Some(last) => last.push_str(text),
+                None => out.push(format!("{who}{text}")),
+            }
+        }
+        out.extend(turn.calls.iter().map(|c| format!("call {}", c.name)));
+        out.extend(turn.results.iter().map(|_| "result".to_owned()));
+    }
+    out
+}
+
+pub fn handoff() -> Reply {
+    handoff_beside(Reply::new().thinking("Is it done?").say("Done with that."))
+}
+
+pub fn handoff_beside(reply: Reply) -> Reply {
+    reply.call("session_handoff", json!({"prompt": PROMPT, "reason": "done"}))
+}
+
+pub fn fresh() -> Reply {
+    Reply::new().thinking("What now?").say("Fresh.")
+}
+
+/// The carry-over message in an outline.
+pub fn carry() -> String {
+    format!("u: {PROMPT}")
+}

@@ -1,0 +1,227 @@
+//! Risks that every wire has.
+
+use std::time::Duration;
+
+use baton_proxy::config::{Config, Mode};
+use baton_proxy::strict::{Fault, Reply};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
+use crate::matrix::variants::Variant;
+
+fn stops(config: &mut Config) {
+    config.handoff.mode = Mode::Stop;
+}
+
+/// A fixture after a handoff that ended its answer, and the sentinel that was shown.
+async fn stopped(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> (Fixture, String) {
+    let replies = std::iter::once(handoff()).chain(replies);
+    let fixture = Fixture::with(variant, replies, memory(), stops).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    let sentinel = answer.text.trim_start_matches("Done with that.").to_owned();
+    (fixture, sentinel)
+}
+
+pub async fn nothing_or_blanks_left_of_the_split_message(variant: Variant) {
+    let (fixture, sentinel) = stopped(variant, (0..3).map(|_| Reply::text("ok"))).await;
+    for rest in ["", " \n\n ", "\n\t"] {
+        let cut = (variant.message)("assistant", &format!("Done.\n{sentinel}{rest}"));
+        let history = [&fixture.history()[..], &[cut, fixture.user("More.")]].concat();
+        fixture.ask(&history, true).await;
+        assert_eq!(fixture.sent(), [carry() + "More."], "{rest:?}");
+    }
+    fixture.assert_clean();
+}
+
+pub async fn results_whose_calls_were_cut(variant: Variant) {
+    let read = Reply::text("Reading.").call("read_file", json!({"path": "x"}));
+    let script = [
+        read,
+        handoff(),
+        fresh(),
+        Reply::text("ok"),
+        Reply::text("ok"),
+        Reply::text("ok"),
+    ];
+    let fixture = Fixture::new(variant, script).await;
+    let called = fixture.ask(&fixture.history(), true).await;
+    let ran = fixture.ran(&fixture.history(), &called);
+    let answer = fixture.ask(&ran, true).await;
+    let late = (variant.results)(&called.calls, "late");
+    let behind = [&ran, &answer.keep, &late, &[fixture.user("More.")][..]].concat();
+    fixture.ask(&behind, true).await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+    // And again behind the next turn.
+    let message = fixture.ask(&behind, true).await;
+    let further = [&behind[..], &message.keep, &late, &[fixture.user("Further.")]].concat();
+    fixture.ask(&further, true).await;
+    assert_eq!(fixture.sent()[3..], ["a: ok", "u: Further."]);
+    fixture.assert_clean();
+}
+
+/// A late result is dropped, and the hidden pair is put back among those that stay.
+pub async fn a_late_result_beside_a_hidden_pair(variant: Variant) {
+    let read = || Reply::text("Reading.").call("read_file", json!({"path": "x"}));
+    for hidden_first in [true, false] {
+        let both = match hidden_first {
+            true => handoff_beside(Reply::new()).call("read_file", json!({"path": "y"})),
+            false => handoff_beside(read()),
+        };
+        let script = [
+            read(),
+            handoff(),
+            fresh(),
+            both,
+            Reply::text("The turn ends."),
+            fresh(),
+        ];
+        let fixture = Fixture::new(variant, script).await;
+        let called = fixture.ask(&fixture.history(), true).await;
+        let ran = fixture.ran(&fixture.history(), &called);
+        let answer = fixture.ask(&ran, true).await;
+        let behind = fixture.then(&ran, &answer, "More.");
+        let mixed = fixture.ask(&behind, true).await;
+        let answered = [&called.calls[..], &mixed.calls].concat();
+        let results = (variant.results)(&answered, "fn main() {}");
+        let last = [&behind[..], &mixed.keep, &results].concat();
+        let fired = fixture.ask(&last, true).await;
+        assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+        let legs = fixture.provider.generations();
+        let sent = outline(&legs[legs.len() - 2]);
+        assert_eq!(sent.iter().filter(|l| *l == "result").count(), 2, "{sent:?}");
+        fixture.assert_clean();
+    }
+}
+
+pub async fn a_result_right_behind_the_cut(variant: Variant) {
+    let read = Reply::text("Reading.").call("read_file", json!({"path": "x"}));
+    let fixture = Fixture::with(variant, [read, handoff(), Reply::text("ok")], memory(), stops).await;
+    let called = fixture.ask(&fixture.history(), true).await;
+    let ran = fixture.ran(&fixture.history(), &called);
+    let answer = fixture.ask(&ran, true).await;
+    let late = (variant.results)(&called.calls, "late");
+    let behind = [&ran, &answer.keep, &late, &[fixture.user("More.")][..]].concat();
+    fixture.ask(&behind, true).await;
+    assert_eq!(fixture.sent(), [carry() + "More."]);
+    fixture.assert_clean();
+}
+
+/// The agent left its own call unanswered, which the provider refuses. Our hidden call is answered all the same.
+pub async fn a_call_that_the_agent_never_answered(variant: Variant) {
+    let both = handoff_beside(Reply::text("Both.").call("read_file", json!({"path": "x"})));
+    let fixture = Fixture::new(variant, [both, Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    fixture
+        .send(&fixture.then(&fixture.history(), &answer, "Stop."), true)
+        .await;
+    let requests = fixture.provider.requests();
+    let mut seen = outline(requests.last().unwrap()).split_off(3);
+    assert!(seen.iter().any(|line| line == "u: Stop."));
+    seen.retain(|line| line.starts_with("call") || line == "result");
+    assert_eq!(seen, ["call read_file", "call session_handoff", "result"]);
+}
+
+pub async fn a_leg_with_calls_and_no_text(variant: Variant) {
+    let mute = Reply::new().call("read_file", json!({"path": "x"}));
+    let fixture = Fixture::new(variant, [handoff(), mute, Reply::text("ok"), Reply::text("ok")]).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    assert_eq!(answer.calls.len(), 1);
+    let ran = fixture.ran(&fixture.history(), &answer);
+    let message = fixture.ask(&ran, true).await;
+    let begin = [carry(), "call read_file".to_owned(), "result".to_owned()];
+    assert_eq!(fixture.sent(), begin);
+    fixture.ask(&fixture.then(&ran, &message, "More."), false).await;
+    assert_eq!(fixture.sent()[3..], ["a: ok", "u: More."]);
+    fixture.assert_clean();
+}
+
+pub async fn a_rewind_unpins_or_pins_to_the_handoff_before(variant: Variant) {
+    let script = [handoff(), fresh(), handoff(), Reply::text("Fresher.")];
+    let fixture = Fixture::new(variant, script).await;
+    let one = fixture.ask(&fixture.history(), true).await;
+    let behind_one = fixture.then(&fixture.history(), &one, "Go on.");
+    let two = fixture.ask(&behind_one, true).await;
+    fixture.push(Reply::text("ok"));
+    fixture.ask(&fixture.then(&behind_one, &two, "More."), true).await;
+    assert_eq!(fixture.sent()[1..], ["a: Fresher.", "u: More."]);
+    // To between the two, and to before both.
+    fixture.push(Reply::text("ok"));
+    fixture
+        .ask(&fixture.then(&fixture.history(), &one, "Another way."), true)
+        .await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: Another way."]);
+    let before = [&fixture.history()[..2], &[fixture.user("Another way.")]].concat();
+    fixture.push(Reply::text("ok"));
+    fixture.ask(&before, true).await;
+    let whole = ["u: Mend the importer.", "a: Looking.", "u: Another way."];
+    assert_eq!(fixture.sent(), whole);
+    fixture.assert_clean();
+}
+
+pub async fn the_agents_own_compaction(variant: Variant) {
+    let script = [
+        handoff(),
+        fresh(),
+        Reply::text("Summary: BOMs."),
+        Reply::text("ok"),
+    ];
+    let fixture = Fixture::new(variant, script).await;
+    let answer = fixture.ask(&fixture.history(), true).await;
+    fixture
+        .ask(&fixture.then(&fixture.history(), &answer, "Sum it up."), true)
+        .await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: Sum it up."]);
+    fixture
+        .ask(&[fixture.user("Summary: BOMs. Go on from there.")], true)
+        .await;
+    assert_eq!(fixture.sent(), ["u: Summary: BOMs. Go on from there."]);
+    fixture.assert_clean();
+}
+
+/// Agents decide by status, `retry-after` and the exact wording.
+pub async fn errors_are_the_providers_own(variant: Variant) {
+    for (status, seconds) in [(429, Some(7)), (503, None), (400, None)] {
+        let failing = || {
+            Reply::failing(Fault::Status {
+                status,
+                retry_after: seconds,
+                message: "prompt is too long: 1 > 0".to_owned(),
+            })
+        };
+        let fixture = Fixture::new(variant, [failing(), failing()]).await;
+        let response = fixture.send(&fixture.history(), true).await;
+        let seen = fixture.provider.generations().pop().unwrap();
+        let url = format!("{}{}", fixture.provider.url(), seen.path);
+        let direct = crate::harness::post(&url, variant.headers, seen.raw.clone()).await;
+        assert_eq!((response.status, response.text()), (status, direct.text()));
+        let after = response.header("retry-after").map(str::to_owned);
+        assert_eq!(after, seconds.map(|s| s.to_string()));
+        assert_eq!(response.header("x-baton-error"), None);
+        assert_eq!(fixture.provider.generations().len(), 2, "not tried again inside");
+    }
+}
+
+/// Nobody is left to read the answer, so upstream must not be asked.
+pub async fn an_agent_that_leaves_between_the_legs(variant: Variant) {
+    let slow = fresh().head_delay(Duration::from_secs(60));
+    let fixture = Fixture::new(variant, [handoff(), slow]).await;
+    let body = (variant.body)(&fixture.history(), true).to_string();
+    let response = fixture
+        .baton
+        .open((variant.path)(true), variant.headers, body.into())
+        .await;
+    let (_, rest) = crate::harness::read_until(response, "[[/handoff-resume:").await;
+    for _ in 0..300 {
+        if fixture.provider.requests().len() == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(rest);
+    assert!(fixture.provider.wait_aborted(1).await);
+    // What was handed over is not lost with the answer.
+    let answer: Value = fixture.baton.events(1).await[0].fired.clone().into();
+    assert_eq!(answer.as_array().unwrap().len(), 1);
+}
