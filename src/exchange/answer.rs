@@ -12,7 +12,6 @@ use crate::config::Mode;
 use crate::course::Circumstances;
 use crate::journal::{Beginnings, Begun, PackedHeaders, SentLeg, Transcript};
 use crate::mark::sentinel;
-use crate::proxy::body::Collected;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers::{self, Sending};
 use crate::proxy::out::OutBody;
@@ -35,10 +34,8 @@ pub(super) struct Exchange {
     pub(super) prepared: Arc<Prepared>,
     /// Whether the tool was offered in what upstream answered.
     pub(super) tooled: bool,
-    /// The request's text, decoded.
-    pub(super) text: Bytes,
-    /// The same as it came.
-    pub(super) raw: Bytes,
+    /// The agent's headers, while the request is spilled.
+    pub(super) spilled_headers: Option<PackedHeaders>,
     /// Tells this answer from those to the same request again.
     pub(super) answer: AnswerId,
     /// The handoffs that the answer shows.
@@ -80,15 +77,13 @@ impl Shown {
 }
 
 impl Exchange {
-    pub(super) fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared, body: Collected) -> Self {
-        let text = body.text.clone().unwrap_or_else(|| body.raw.clone());
+    pub(super) fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared) -> Self {
         Self {
             app,
             ctx,
             tooled: prepared.tooled,
             prepared: Arc::new(prepared),
-            text,
-            raw: body.raw,
+            spilled_headers: None,
             answer: AnswerId::default(),
             fired: Fired::default(),
         }
@@ -98,7 +93,7 @@ impl Exchange {
     pub(super) fn note(&self, beginnings: Option<Beginnings>) {
         let prepared = &self.prepared;
         self.ctx.meter.note(|e| {
-            e.model.clone_from(&prepared.reading.view.facts.model);
+            e.model.clone_from(&prepared.request.view().facts.model);
             e.pinned = self.pinned_id();
             e.tooled = prepared.tooled;
             e.untooled = prepared.untooled;
@@ -123,7 +118,7 @@ impl Exchange {
     fn begun(&self, beginnings: Option<Beginnings>) -> Begun {
         let ctx = &self.ctx;
         let path = ctx.target.split('?').next().unwrap_or_default();
-        let view = &self.prepared.reading.view;
+        let view = self.prepared.request.view();
         Begun {
             id: ctx.id.clone(),
             at_ms: super::now_ms(),
@@ -135,7 +130,7 @@ impl Exchange {
             route: format!("{} {path}", ctx.method),
             model: view.facts.model.clone(),
             headers: PackedHeaders::new(&ctx.headers),
-            received: self.text.clone(),
+            received: self.prepared.request.text().clone(),
             transcript: Some(Transcript {
                 list: view.list,
                 turns: view.turns.clone(),
@@ -156,7 +151,7 @@ impl Exchange {
     }
 
     pub(super) fn hash(&self) -> u64 {
-        body_hash(&self.text)
+        body_hash(self.prepared.request.text())
     }
 
     /// The handoff behind which a repeated request goes straight on.
@@ -268,14 +263,12 @@ impl Exchange {
     async fn send_first(&self, first: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let rope = &first.rope;
         // Nothing to change: the body goes out as it came, compressed where it was.
-        let same =
-            rope.len() == 1 && rope[0].as_ptr() == self.text.as_ptr() && rope[0].len() == self.text.len();
-        if same {
+        if let Some(raw) = self.prepared.request.as_it_came(rope) {
             let sending = Sending {
                 read: is_model_call(self.ctx.call),
                 ..Sending::default()
             };
-            return self.send(first, vec![self.raw.clone()], sending).await;
+            return self.send(first, vec![raw.clone()], sending).await;
         }
         let sending = Sending {
             read: is_model_call(self.ctx.call),
@@ -347,7 +340,7 @@ impl Exchange {
         };
         let tooled = !self.prepared.tooled;
         let may = self.prepared.active.is_none()
-            && untooled::no_room(&self.prepared.reading.view).is_none()
+            && untooled::no_room(self.prepared.request.view()).is_none()
             && !(tooled && self.prepared.forbidden.is_some());
         if may && self.prepared.wire.is_prefix_mismatch(&text) {
             tracing::warn!(
@@ -452,7 +445,7 @@ impl Exchange {
                 .pending
                 .clone()
                 .filter(|_| self.tooled && !self.prepared.side_call),
-            structured: self.prepared.reading.view.facts.structured || self.prepared.side_call,
+            structured: self.prepared.request.view().facts.structured || self.prepared.side_call,
         }
     }
 

@@ -37,8 +37,14 @@ impl Exchange {
     }
 
     /// Performs an effect to its end. `spoken`: what the model said in the leg that has ended, where it is to be asked
-    /// again. `streamed`: the form that a later leg must have.
-    pub(super) async fn perform(&self, effect: Effect, spoken: Option<Spoken>, streamed: bool) -> Done {
+    /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
+    pub(super) async fn perform(&mut self, effect: Effect, spoken: Option<Spoken>, streamed: bool) -> Done {
+        if needs_request(&effect)
+            && let Err(error) = self.reclaim().await
+        {
+            tracing::error!(exchange = self.ctx.id, %error, "the request cannot be had again");
+            return Done::Event(effect.not_done());
+        }
         Done::Event(match effect {
             Effect::WriteHandoff {
                 prompt,
@@ -173,6 +179,14 @@ pub(super) fn outcome(close: &Close, stop: Stop) -> Outcome {
     match close {
         Close::Own | Close::WithoutCall => Outcome::of_end(stop),
         Close::Stopped(_) | Close::Lost(_) => Outcome::Complete,
+    }
+}
+
+/// Whether an effect reads the agent's request.
+fn needs_request(effect: &Effect) -> bool {
+    match effect {
+        Effect::WriteHandoff { .. } | Effect::AnswerCall(_) | Effect::Send { .. } => true,
+        Effect::WritePairs(_) | Effect::WriteId { .. } => false,
     }
 }
 

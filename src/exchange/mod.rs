@@ -12,8 +12,8 @@ mod left_out;
 mod own;
 mod pieces;
 mod prepare;
-mod put_by;
 mod record;
+mod request;
 mod stream;
 mod whole;
 
@@ -23,10 +23,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::{Response, StatusCode};
 
 use self::answer::Exchange;
-use crate::proxy::body::Collected;
+use crate::proxy::body::{Collected, RequestBody};
 use crate::proxy::headers::{self, Sending};
 use crate::proxy::out::OutBody;
 use crate::proxy::route::Call;
+use crate::proxy::upload::RopeBody;
 use crate::proxy::{Answering, App, RequestContext, relay};
 
 /// Answers one agent request: what [`App::new`] wants as its handler.
@@ -34,14 +35,20 @@ pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering 
     Box::pin(run(app, ctx, body))
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, mut body: Collected) -> Response<OutBody> {
-    let prepared = match prepare::prepare(&app, &ctx, &body).await {
+async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Response<OutBody> {
+    let Collected {
+        body,
+        prescan,
+        beginnings,
+    } = collected;
+    let prepared = match prepare::prepare(&app, &ctx, &body, &prescan).await {
         Ok(Some(prepared)) => prepared,
-        Ok(None) => return untouched(&ctx, &body).await,
+        Ok(None) => return untouched(&ctx, body).await,
         Err(fault) => return ctx.refuse(fault),
     };
-    let beginnings = body.beginnings.take();
-    let exchange = Exchange::new(app, ctx, prepared, body);
+    // The exchange holds it from here on, and lets go of it while the response streams.
+    drop((body, prescan));
+    let exchange = Exchange::new(app, ctx, prepared);
     exchange.note(beginnings);
     if let Some(why) = exchange.prepared.unresolved {
         return exchange.unresolved_handoff(why);
@@ -54,8 +61,9 @@ async fn run(app: Arc<App>, ctx: RequestContext, mut body: Collected) -> Respons
 }
 
 /// Sends the collected body on as it came and relays the answer.
-async fn untouched(ctx: &RequestContext, body: &Collected) -> Response<OutBody> {
-    let rope = body.untouched();
+async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<OutBody> {
+    let rope = RopeBody::from(body.as_it_came().cloned().unwrap_or_default());
+    drop(body);
     ctx.meter.leg_sent(rope.left());
     let headers = ctx.onward(Sending::default());
     let sent = ctx.place.send(&ctx.method, &ctx.target, headers, rope).await;

@@ -36,12 +36,12 @@ impl Exchange {
     /// A complete answer of this text.
     fn say_alone(&self, text: &str) -> Response<OutBody> {
         let prepared = &self.prepared;
-        let facts = &prepared.reading.view.facts;
+        let facts = &prepared.request.view().facts;
         let said = Said {
             id: Uuid::now_v7(),
             model: facts.model.as_deref().unwrap_or_default(),
             text,
-            request_bytes: self.text.len(),
+            request_bytes: prepared.request.len(),
         };
         let shape = match facts.stream {
             true => Shape::Stream(self.framing().unwrap_or(prepared.wire.framing())),
@@ -54,7 +54,7 @@ impl Exchange {
         };
         self.ctx.meter.note(|e| e.streamed = facts.stream);
         self.ctx.meter.decide(Outcome::Complete);
-        let body = prepared.wire.compose(&prepared.reading.view, &said, shape);
+        let body = prepared.wire.compose(prepared.request.view(), &said, shape);
         let mut response = Response::new(OutBody::whole(body));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

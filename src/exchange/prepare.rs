@@ -8,10 +8,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::request::Request;
 use super::{flattened, heavy, is_model_call, left_out, now_ms};
 use crate::config::{Inject, Preamble, Transcript};
 use crate::mark::sentinel::Sealed;
-use crate::proxy::body::Collected;
+use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Call as Route};
 use crate::proxy::{App, RequestContext, headers};
@@ -21,6 +22,7 @@ use crate::rewrite::untooled::{self, Untooled};
 use crate::rewrite::{Candidate, Cut, Reading, Rewrite, Rewritten, lost, rewrite};
 use crate::session::{Live, Transcript as Calls, conversation_key};
 use crate::store::{HandoffFilter, StoreError};
+use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 
@@ -36,7 +38,7 @@ pub(super) struct Prepared {
     /// Its wire.
     pub(super) wire: &'static dyn Wire,
     /// The request.
-    pub(super) reading: Reading,
+    pub(super) request: Request,
     /// How much work it is.
     pub(super) weight: usize,
     /// Its conversation; `None` while the store cannot be reached.
@@ -108,7 +110,17 @@ impl Prepared {
     /// How many pairs found no place in the request, though it was theirs before.
     pub(super) fn lost(&self, first: &Rewritten) -> usize {
         let (pairs, here) = (&self.pairs, &self.beside_calls);
-        let lost = || lost(self.wire, &self.reading, self.cut(), pairs, here, &first.placed).len();
+        let lost = || {
+            lost(
+                self.wire,
+                self.request.reading(),
+                self.cut(),
+                pairs,
+                here,
+                &first.placed,
+            )
+            .len()
+        };
         heavy::work(self.weight, lost)
     }
 
@@ -142,7 +154,7 @@ impl Prepared {
             previous: self.previous.as_deref(),
             tags: &app.config.handoff.preamble_tags,
         };
-        heavy::work(self.weight, || rewrite(self.wire, &self.reading, &what))
+        heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what))
     }
 
     /// Preamble and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
@@ -150,8 +162,8 @@ impl Prepared {
     pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
         heavy::work(self.weight, || {
             let found = match &self.active {
-                Some(active) => preamble::of_head(self.wire, &self.reading.view, &active.head),
-                None => fresh_preamble(app, self.wire, &self.reading, None),
+                Some(active) => preamble::of_head(self.wire, self.request.view(), &active.head),
+                None => fresh_preamble(app, self.wire, self.request.reading(), None),
             };
             preamble::head(self.wire, &found, prompt)
         })
@@ -174,10 +186,11 @@ pub(super) fn fresh_preamble(
 pub(super) async fn prepare(
     app: &App,
     ctx: &RequestContext,
-    body: &Collected,
+    body: &RequestBody,
+    prescan: &Prescan,
 ) -> Result<Option<Prepared>, Fault> {
-    let weight = heavy::weight(body.text.as_deref().unwrap_or_default(), &body.prescan);
-    let Some((wire, reading)) = heavy::work(weight, || read(ctx, body)) else {
+    let weight = heavy::weight(body.text().map_or(&[], |text| text), prescan);
+    let Some((wire, reading)) = heavy::work(weight, || read(ctx, body, prescan)) else {
         return Ok(None);
     };
     let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
@@ -243,7 +256,7 @@ pub(super) async fn prepare(
     };
     let mut prepared = Prepared {
         wire,
-        reading,
+        request: Request::new(body.clone(), reading),
         weight,
         live,
         active,
@@ -258,7 +271,7 @@ pub(super) async fn prepare(
         lost,
         unresolved,
     };
-    prepared.side_call = prepared.reading.view.facts.summary || summary_class(ctx);
+    prepared.side_call = prepared.request.view().facts.summary || summary_class(ctx);
     find_pairs(app, ctx, &mut prepared).await.map_err(store_down)?;
     prepared.untooled = untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
@@ -269,14 +282,14 @@ pub(super) async fn prepare(
     Ok(Some(prepared))
 }
 
-fn read(ctx: &RequestContext, body: &Collected) -> Option<(&'static dyn Wire, Reading)> {
+fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?);
     let unread = |why| ctx.meter.note(|e| e.untooled = Some(why));
-    let Some(text) = &body.text else {
+    let Some(text) = body.text() else {
         unread(Untooled::UnreadCoding);
         return None;
     };
-    match Reading::prescanned(wire, text, wire_call(ctx.call), &body.prescan) {
+    match Reading::prescanned(wire, text, wire_call(ctx.call), prescan) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => {
             unread(Untooled::NameTaken);
@@ -509,11 +522,11 @@ async fn find_pairs(app: &App, ctx: &RequestContext, prepared: &mut Prepared) ->
     let cut = prepared.active.as_ref();
     // What stands before the cut is not sent.
     let from = cut.and_then(Active::turn).unwrap_or_default();
-    let view = &prepared.reading.view;
+    let view = prepared.request.view();
     let unknown = heavy::work(prepared.weight, || {
         let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
         let transcript = Calls {
-            newest_first: prepared.reading.call_names_back(prepared.wire, from),
+            newest_first: prepared.request.reading().call_names_back(prepared.wire, from),
             up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
         };
         live.unknown_calls(cut.map(|a| a.id), transcript, now_ms())
@@ -530,7 +543,7 @@ async fn find_pairs(app: &App, ctx: &RequestContext, prepared: &mut Prepared) ->
     let new = here.filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
     live.looked_up(unknown, &found);
-    let mut asides = heavy::work(prepared.weight, || prepared.reading.asides());
+    let mut asides = heavy::work(prepared.weight, || prepared.request.reading().asides());
     asides.retain(|id| !known.contains(id));
     if !asides.is_empty() {
         let found = store.pairs(&ctx.principal, &asides).await?;
@@ -544,7 +557,7 @@ async fn find_pairs(app: &App, ctx: &RequestContext, prepared: &mut Prepared) ->
 /// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this
 /// conversation, or in one that proves to have had this very branch.
 fn belonging(prepared: &Prepared, live: &Live, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
-    let (wire, view) = (prepared.wire, &prepared.reading.view);
+    let (wire, view) = (prepared.wire, prepared.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {
         Place::Beside { sibling, .. } => sibling.as_str(),
         Place::Aside => "",
@@ -567,7 +580,7 @@ fn belonging(prepared: &Prepared, live: &Live, mut pairs: Vec<HiddenPair>) -> Ve
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
 async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
-    let view = &prepared.reading.view;
+    let view = prepared.request.view();
     if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
         return Some(why);
     }

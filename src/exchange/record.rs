@@ -39,9 +39,9 @@ impl Exchange {
             prompt,
             reason,
             parent,
-            model: self.prepared.reading.view.facts.model.clone(),
+            model: self.prepared.request.view().facts.model.clone(),
             created_ms: now,
-            history_bytes: self.text.len() as u64,
+            history_bytes: self.prepared.request.len() as u64,
             origin: Origin::Model,
             archived: false,
         };
@@ -73,7 +73,7 @@ impl Exchange {
     /// Where the handoff stands in the agent's transcript: behind all that this request holds. `None` where it holds
     /// nothing but the system's word, the rest being upstream: no place that could be found again.
     fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
-        let view = &self.prepared.reading.view;
+        let view = self.prepared.request.view();
         let since = self.prepared.active.as_ref().and_then(Active::turn);
         let ((turns, digest), texts) = heavy::work(self.prepared.weight, || {
             (

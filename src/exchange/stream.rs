@@ -2,7 +2,6 @@
 //! the store and for upstream, and keeps the agent's line alive meanwhile.
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,21 +13,18 @@ use tokio::time::{Instant, Sleep};
 use super::answer::Exchange;
 use super::effects::{self, Done};
 use super::pieces::Pieces;
-use super::put_by::{PutBy, TakenBack};
 use crate::course::{Action, Circumstances, Close, Course, Effect, Event, Opening, StreamMerge};
 use crate::proxy::download::{StreamFault, UpstreamBody};
 use crate::record::Handoff;
 use crate::telemetry::Outcome;
 use crate::wire::Stop;
 
-/// What goes on between two legs.
-type Work = Pin<Box<dyn Future<Output = Next> + Send>>;
+/// An effect under way; ends with the exchange as it is then.
+type Work = Pin<Box<dyn Future<Output = (Box<Exchange>, Done)> + Send>>;
 
 /// The body of a streamed answer.
 pub(super) struct Driver {
     exchange: Exchange,
-    /// The request, until an effect needs it.
-    put_by: Option<PutBy>,
     course: Course,
     merge: StreamMerge,
     phase: Phase,
@@ -47,12 +43,6 @@ enum Phase {
     Broken(StreamFault),
 }
 
-/// How the work between two legs came out.
-enum Next {
-    TakenBack(io::Result<Box<TakenBack>>, Effect),
-    Done(Done),
-}
-
 impl Driver {
     pub(super) fn new(
         mut exchange: Exchange,
@@ -63,7 +53,7 @@ impl Driver {
         let dialect = exchange
             .prepared
             .wire
-            .dialect(&exchange.prepared.reading.view, exchange.watch());
+            .dialect(exchange.prepared.request.view(), exchange.watch());
         let limit = exchange.app.config.limits.frame_bytes;
         let keep = exchange.tooled;
         let mut merge = match exchange.framing() {
@@ -76,8 +66,7 @@ impl Driver {
         if now.pending.is_some() {
             merge.hold_ends();
         }
-        // Behind a sentinel that was shown before, a leg may fail and be asked for again.
-        let put_by = opening.is_none().then(|| exchange.put_by());
+        exchange.spill();
         let opening = opening.map(|handoff| Opening {
             id: handoff.id,
             head: handoff.head.clone(),
@@ -85,7 +74,6 @@ impl Driver {
         Self {
             course: exchange.course(now, opening),
             exchange,
-            put_by,
             merge,
             phase: Phase::Leg(body),
             out: Pieces::default(),
@@ -168,39 +156,25 @@ impl Driver {
         }
     }
 
-    /// Begins an effect. The request is taken back before the first one that needs it.
+    /// Begins an effect.
     fn perform(&mut self, effect: Effect) {
-        let put_by = self.put_by.take_if(|_| needs_request(&effect));
-        if let Some(put_by) = put_by {
-            let prepared = self.exchange.prepared.clone();
-            return self
-                .work(async move { Next::TakenBack(put_by.read(prepared).await.map(Box::new), effect) });
-        }
         let asks = matches!(effect, Effect::AnswerCall(_));
         let spoken = asks.then(|| self.merge.spoken()).flatten();
-        let exchange = self.exchange.clone();
-        self.work(async move { Next::Done(exchange.perform(effect, spoken, true).await) });
+        let mut exchange = Box::new(self.exchange.clone());
+        self.phase = Phase::Between(Box::pin(async move {
+            let done = exchange.perform(effect, spoken, true).await;
+            (exchange, done)
+        }));
     }
 
-    fn work(&mut self, work: impl Future<Output = Next> + Send + 'static) {
-        self.phase = Phase::Between(Box::pin(work));
-    }
-
-    fn worked(&mut self, next: Next) {
-        match next {
-            Next::Done(Done::Event(event)) => self.happened(event),
-            Next::Done(Done::Leg(body)) => {
+    fn worked(&mut self, (exchange, done): (Box<Exchange>, Done)) {
+        self.exchange = *exchange;
+        match done {
+            Done::Event(event) => self.happened(event),
+            Done::Leg(body) => {
                 self.merge.next_leg();
                 self.phase = Phase::Leg(body);
                 self.happened(Event::LegBegun);
-            }
-            Next::TakenBack(Ok(back), effect) => {
-                self.exchange.take_back(*back);
-                self.perform(effect);
-            }
-            Next::TakenBack(Err(error), effect) => {
-                tracing::error!(exchange = self.exchange.ctx.id, %error, "the request cannot be had again");
-                self.happened(effect.not_done());
             }
         }
     }
@@ -241,8 +215,8 @@ impl Driver {
         match &mut self.phase {
             Phase::Done | Phase::Broken(_) => Poll::Ready(()),
             Phase::Between(work) => match work.as_mut().poll(cx) {
-                Poll::Ready(next) => {
-                    self.worked(next);
+                Poll::Ready(done) => {
+                    self.worked(done);
                     Poll::Ready(())
                 }
                 Poll::Pending => self.keep_alive(cx),
@@ -307,14 +281,6 @@ impl Driver {
     fn sent_something(&mut self) {
         // The next silence begins anew.
         self.quiet = None;
-    }
-}
-
-/// Whether an effect reads the agent's request.
-fn needs_request(effect: &Effect) -> bool {
-    match effect {
-        Effect::WriteHandoff { .. } | Effect::AnswerCall(_) | Effect::Send { .. } => true,
-        Effect::WritePairs(_) | Effect::WriteId { .. } => false,
     }
 }
 

@@ -83,7 +83,9 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
 impl Exchange {
     fn read_reply(&self, body: &Bytes) -> Option<LegReport> {
         let prepared = &self.prepared;
-        prepared.wire.reply_to(&prepared.reading.view, body, self.watch())
+        prepared
+            .wire
+            .reply_to(prepared.request.view(), body, self.watch())
     }
 }
 
@@ -194,7 +196,7 @@ impl Reply {
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
     fn joined(&self, close: &Close, opening: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.prepared.wire;
-        let view = &self.exchange.prepared.reading.view;
+        let view = self.exchange.prepared.request.view();
         let ending = self.exchange.ending(close);
         if let ([leg], None, Ending::Own) = (&self.legs[..], opening, ending)
             && leg.report.hidden.is_empty()

@@ -1,5 +1,6 @@
 //! An agent's request body, collected and decoded within a limit.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault};
 use super::pace::{Paced, Stopped};
-use super::upload::RopeBody;
+use super::spill::{Spill, Spilled};
 use crate::journal::Beginnings;
 use crate::mark::STEM;
 use crate::text::prescan::{Prescan, Prescanner};
@@ -25,25 +26,83 @@ const DISCARD_TIME: Duration = Duration::from_secs(10);
 /// What a declared length may reserve before the bytes are there; more is reserved as they come.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
+/// The body of an agent's request, in the state that it is in.
+#[derive(Debug, Clone)]
+pub enum RequestBody {
+    /// In memory, as it came: plain text.
+    Plain(Bytes),
+    /// In memory, as it came under a coding, and as plain text.
+    Coded {
+        /// As it came.
+        raw: Bytes,
+        /// What it says.
+        text: Bytes,
+    },
+    /// In memory, as it came under a coding that could not be undone: it can only be sent on.
+    Opaque(Bytes),
+    /// Kept by the spill, as plain text.
+    Spilled(Spilled),
+}
+
+impl RequestBody {
+    /// The plain text, where it is in memory.
+    pub fn text(&self) -> Option<&Bytes> {
+        match self {
+            Self::Plain(text) | Self::Coded { text, .. } => Some(text),
+            Self::Opaque(_) | Self::Spilled(_) => None,
+        }
+    }
+
+    /// The body as it came, where it is in memory: what goes out where nothing is to be changed.
+    pub fn as_it_came(&self) -> Option<&Bytes> {
+        match self {
+            Self::Plain(raw) | Self::Coded { raw, .. } | Self::Opaque(raw) => Some(raw),
+            Self::Spilled(_) => None,
+        }
+    }
+
+    /// Length in bytes: of the plain text, where it is known.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Plain(text) | Self::Coded { text, .. } | Self::Opaque(text) => text.len(),
+            Self::Spilled(spilled) => spilled.len(),
+        }
+    }
+
+    /// Whether there is no body.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lets go of the memory: `spill` keeps the plain text, and what it came as is forgotten. One that is no plain text
+    /// stays as it is.
+    pub(crate) fn spill(&mut self, spill: &Spill) {
+        if let Self::Plain(text) | Self::Coded { text, .. } = self {
+            *self = Self::Spilled(spill.keep(std::mem::take(text)));
+        }
+    }
+
+    /// Has a spilled body in memory again.
+    ///
+    /// # Errors
+    /// The spill's file cannot be read.
+    pub(crate) async fn reclaim(&mut self) -> io::Result<()> {
+        if let Self::Spilled(spilled) = self {
+            *self = Self::Plain(spilled.text().await?);
+        }
+        Ok(())
+    }
+}
+
 /// A body that is all there.
 #[derive(Debug)]
 pub struct Collected {
-    /// What the agent sent, coded as it was. Goes out where nothing is to be changed.
-    pub raw: Bytes,
-    /// The same as plain text: identical with `raw` where there was no coding, and `None` where the coding
-    /// could not be undone, so that only `raw` can be sent.
-    pub text: Option<Bytes>,
+    /// The body.
+    pub body: RequestBody,
     /// What was seen of the text on the way.
     pub prescan: Prescan,
     /// Hashes of its beginnings, for the journal.
     pub beginnings: Option<Beginnings>,
-}
-
-impl Collected {
-    /// The untouched body.
-    pub fn untouched(&self) -> RopeBody {
-        RopeBody::from(self.raw.clone())
-    }
 }
 
 /// Collects `body`. `limit` holds for what arrives and for what comes out of the decoder; over it the fault is
@@ -93,14 +152,16 @@ pub(super) async fn collect(
             buffers::share(all, hold)
         }
     };
-    let text = match coding {
-        Coding::Identity => Some(raw.clone()),
-        Coding::Opaque => None,
-        _ => Box::pin(decode(raw.clone(), coding, limit, for_text)).await?,
+    let body = match coding {
+        Coding::Identity => RequestBody::Plain(raw),
+        Coding::Opaque => RequestBody::Opaque(raw),
+        _ => match Box::pin(decode(raw.clone(), coding, limit, for_text)).await? {
+            Some(text) => RequestBody::Coded { raw, text },
+            None => RequestBody::Opaque(raw),
+        },
     };
     Ok(Collected {
-        raw,
-        text,
+        body,
         prescan,
         beginnings,
     })

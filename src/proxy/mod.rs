@@ -27,7 +27,8 @@ pub mod relay;
 pub mod route;
 mod sealed;
 pub mod server;
-pub(crate) mod shelf;
+
+pub mod spill;
 mod stored;
 mod target;
 mod untaken;
@@ -62,7 +63,7 @@ use self::out::OutBody;
 use self::pace::Paced;
 use self::route::{Call, Route};
 use self::sealed::Sealed;
-use self::shelf::Shelf;
+use self::spill::Spill;
 use self::upstream::{Place, Upstreams};
 use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
@@ -107,8 +108,8 @@ pub struct App {
     pub journal: Tap,
     /// Answers what carries a transcript.
     handler: Handler,
-    /// Where requests are put by while their answers stream.
-    pub(crate) shelf: Shelf,
+    /// Keeps requests while their responses stream.
+    pub(crate) spill: Spill,
     /// Memory of the requests that are under way.
     pub(crate) bodies: Budget,
     clients: Keyring,
@@ -139,7 +140,7 @@ impl App {
             Some(own) => json::quote(own),
             None => tools::description().to_owned(),
         };
-        let shelf = Shelf::new(config.state_dir.clone(), config.limits.shelf_bytes);
+        let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
         Ok(Self {
             config,
@@ -152,7 +153,7 @@ impl App {
             events,
             journal: Tap::off(),
             handler,
-            shelf,
+            spill,
             clients,
             guard,
             exchanges,
@@ -305,10 +306,9 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: Paced) -> Response<Out
     let beginnings = app.journal.beginnings();
     let limit = app.config.limits.body_bytes;
     match body::collect(&ctx.headers, body, limit, &app.bodies, beginnings).await {
-        Ok(body) => {
-            ctx.meter
-                .request_read(body.text.as_ref().unwrap_or(&body.raw).len() as u64);
-            (app.handler)(app, ctx, body).await
+        Ok(collected) => {
+            ctx.meter.request_read(collected.body.len() as u64);
+            (app.handler)(app, ctx, collected).await
         }
         Err(fault) => ctx.refuse(fault),
     }

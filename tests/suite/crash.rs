@@ -189,7 +189,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     );
 }
 
-/// What is put by while an answer streams is in a file that has no name.
+/// What is spilled while a response streams is in a file that has no name.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_program_leaves_no_request_behind() {

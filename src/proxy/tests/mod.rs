@@ -7,6 +7,6 @@ mod gates;
 mod listener;
 mod refusals;
 mod relayed;
-mod shelved;
 mod slow;
+mod spilled;
 mod welcome;

@@ -94,7 +94,7 @@ pub fn config(url: &str) -> Config {
         url.clone_into(&mut upstream.base_url);
     }
     config.server.drain = Duration::ZERO;
-    // Every request is spilled to disk while its answer streams.
+    // Every request is spilled to a file while its response streams.
     config.limits.shelf_bytes = 0;
     config.state_dir = memory_dir();
     config

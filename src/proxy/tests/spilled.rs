@@ -31,16 +31,16 @@ async fn streaming(proxy: &Proxy, body: &str) -> TcpStream {
 
 async fn held(proxy: &Proxy, bytes: usize) {
     for _ in 0..300 {
-        if proxy.app.shelf.held() == bytes {
+        if proxy.app.spill.held() == bytes {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{} bytes are held, not {bytes}", proxy.app.shelf.held());
+    panic!("{} bytes are held, not {bytes}", proxy.app.spill.held());
 }
 
 #[tokio::test]
-async fn a_request_is_put_by_until_the_agent_leaves() {
+async fn a_request_is_spilled_until_the_agent_leaves() {
     let body = format!(
         r#"{{"model":"m","max_tokens":9,"stream":true,"messages":[{{"role":"user","content":"{}"}}]}}"#,
         "go on ".repeat(10_000)
