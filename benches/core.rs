@@ -18,6 +18,7 @@ use baton_proxy::record::WireId;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use baton_proxy::text::json;
 use baton_proxy::tools;
+use baton_proxy::wire::Requests;
 use baton_proxy::wire::anthropic::Anthropic;
 use baton_proxy::wire::framer::Framer;
 use baton_proxy::wire::{Call, Wire};

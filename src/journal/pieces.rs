@@ -126,7 +126,8 @@ fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Call, View, Wire, anthropic::Anthropic};
+    use crate::wire::Requests;
+    use crate::wire::{Call, View, anthropic::Anthropic};
     use bytes::Bytes;
 
     /// A body as three rows of pieces.

@@ -266,7 +266,7 @@ fn behind_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Call, Wire, anthropic::Anthropic};
+    use crate::wire::{Call, Requests, anthropic::Anthropic};
     use bytes::Bytes;
 
     fn of(role: Role, json: &str) -> (&'static str, String) {

@@ -151,6 +151,7 @@ fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
 mod tests {
     use super::*;
     use crate::wire::Call;
+    use crate::wire::Requests;
     use crate::wire::anthropic::Anthropic;
     use bytes::Bytes;
     use serde_json::{Value, json};

@@ -1,12 +1,191 @@
 //! What differs from API to API, a trait for each file of a wire's folder. All of it is pure.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
+use super::anchor;
+use super::anchored::CallMemo;
+use super::beside::{self, Beside, CallAt};
+use super::error::Errors;
 use super::framing::Framing;
-use super::leg::{Dialect, Ending, Leg, LegReport, Spoken, Watch};
+use super::leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Watch};
 use super::said::{Said, Shape};
-use super::view::View;
-use crate::record::HiddenPair;
+use super::view::{Anatomy, Call, OwnItem, PartKind, Role, Unread, View};
+use crate::mark::gap;
+use crate::record::{HiddenPair, WireId};
+use crate::text::Span;
+use crate::text::prescan::Prescan;
+use crate::text::splice::Edit;
+
+/// One provider API.
+pub trait Wire:
+    Requests + Turns + Pairs + Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 'static
+{
+    /// Which one it is.
+    fn id(&self) -> WireId;
+
+    /// The provider as OpenTelemetry's conventions spell it (`gen_ai.provider.name`).
+    fn provider(&self) -> &'static str;
+}
+
+/// A request as a whole: read, and the edits of a rewrite that are not about one turn.
+pub trait Requests {
+    /// Indexes a request body of which `prescan` is known.
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread>;
+
+    /// Indexes a request body.
+    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
+        self.read_prescanned(body, call, &Prescan::default())
+    }
+
+    /// The edit that adds the tool; `None` where there is no list to add it to. `description` is a JSON string
+    /// literal: it is the same for all requests, and quoted once.
+    fn tool(&self, view: &View, description: &str) -> Option<Edit>;
+
+    /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
+    fn listed(&self, _view: &View) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// What must be mended behind a cut in turn `cut`; `None`: results right behind it whose calls are gone.
+    fn repair(&self, _view: &View, _cut: usize) -> Option<Vec<Edit>> {
+        None
+    }
+
+    /// Makes the request go on from another earlier response (`Some`), or from none.
+    fn previous(&self, _view: &View, _id: Option<&str>) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// Further edits that every request with the tool needs (chat: usage in the stream).
+    fn companions(&self, _view: &View) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// The carry-over message: preamble blocks as they were, the prompt as the last one.
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String;
+
+    /// A user message of plain text: what is left of a preamble that stood in a string.
+    fn user_text(&self, text: &str) -> String;
+
+    /// A sentinel or aside as this wire streams it.
+    fn sentinel_text(&self, mark: &str) -> String {
+        gap::spaced(mark)
+    }
+
+    /// Whether a text block of nothing but white space is refused, and so dropped.
+    fn drops_blank_text(&self) -> bool {
+        true
+    }
+
+    /// What stands in for the content of a message that has calls and no text left.
+    fn absent_content(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether a later request may go on from a response by its id alone.
+    fn goes_on_by_id(&self) -> bool {
+        false
+    }
+}
+
+/// The turns of a transcript.
+pub trait Turns {
+    /// What a turn is made of.
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy;
+
+    /// Whether a turn is the model's own, or stands for one that is.
+    fn is_models(&self, view: &View, turn: usize) -> bool {
+        view.turns[turn].role == Role::Assistant
+    }
+
+    /// The turns that are one message of the model's together with this one.
+    fn message(&self, _view: &View, turn: usize) -> Range<usize> {
+        turn..turn + 1
+    }
+
+    /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
+    fn bound(&self, view: &View) -> bool;
+
+    /// Sentinels and asides that are known by their item's id.
+    fn own_items(&self, _view: &View) -> Vec<OwnItem> {
+        Vec::new()
+    }
+}
+
+/// Hidden pairs: how their siblings are named and found, and how they are put back.
+pub trait Pairs: Turns {
+    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is of
+    /// the same view, and makes the way over many turns a short one.
+    fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
+        let calls = self
+            .anatomy(view, turn)
+            .parts
+            .into_iter()
+            .filter(|p| p.kind == PartKind::Call);
+        calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
+    }
+
+    /// Where the calls stand that hidden pairs name as their siblings, at or behind offset `from`.
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        beside::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
+    }
+
+    /// The siblings by names that hold while what stands before the calls is edited, where their own do not.
+    fn settled(&self, _view: &View, _siblings: &[&str], _from: usize) -> Option<Vec<String>> {
+        None
+    }
+
+    /// Of each call that a pair of *another* conversation stands beside, whether it is surely in this transcript, too:
+    /// the conversation goes on here under another name. An id that a server counts up proves nothing.
+    fn prove(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
+        siblings
+            .iter()
+            .map(|sibling| anchor::is_random(sibling))
+            .collect()
+    }
+
+    /// Of each sibling by which a pair was looked up among this transcript's names of calls, whether it is that very
+    /// call: an id is.
+    fn are_here(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
+        vec![true; siblings.len()]
+    }
+
+    /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
+    /// would otherwise be refused for. Turns before `from` do not go out.
+    fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
+        Vec::new()
+    }
+
+    /// The call as it goes back into the upstream view: a block, an element, an item or a part.
+    fn hidden_call(&self, call: &HiddenCall) -> String;
+
+    /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>>;
+
+    /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or behind offset
+    /// `from`: upstream holds the calls, or the agent refers to them by item id. With the result's turn.
+    fn put_by_results(
+        &self,
+        _view: &View,
+        pairs: &[&HiddenPair],
+        _from: usize,
+    ) -> Vec<Option<(usize, Vec<Edit>)>> {
+        vec![None; pairs.len()]
+    }
+
+    /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `anatomy.parts[part]`.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit>;
+}
 
 /// Streams.
 pub trait Streams {

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::Wire;
-use super::view::{self, Part, PartKind, Role, View};
+use super::view::{self, Anatomy, Part, PartKind, Role, View};
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::steps;
@@ -32,15 +31,15 @@ pub struct Beside<'a> {
     pub pair: &'a HiddenPair,
 }
 
-/// The calls of these ids at or behind offset `from`, as [`Wire::find_calls`] tells them.
-pub(super) fn find_by_ids<W: Wire + ?Sized>(
-    wire: &W,
+/// The calls of these ids at or behind offset `from`, where `parts_of` tells what a turn is made of, as [`Pairs::find_calls`](super::Pairs::find_calls) tells them.
+pub(super) fn find_by_ids(
+    parts_of: impl Fn(usize) -> Anatomy,
     view: &View,
     ids: &[&str],
     from: usize,
 ) -> Vec<Option<CallAt>> {
     if ids.len() <= FEW {
-        let found = ids.iter().map(|id| find_by_id(wire, view, id, from));
+        let found = ids.iter().map(|id| find_by_id(&parts_of, view, id, from));
         return found.collect();
     }
     let mut wanted: HashMap<&[u8], Option<CallAt>> = ids.iter().map(|id| (id.as_bytes(), None)).collect();
@@ -54,7 +53,7 @@ pub(super) fn find_by_ids<W: Wire + ?Sized>(
         if view.turns[turn].role != Role::Assistant {
             continue;
         }
-        let parts = wire.anatomy(view, turn).parts.into_iter().enumerate();
+        let parts = parts_of(turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, p)| p.kind == PartKind::Call);
         for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
             let asked = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
@@ -68,7 +67,7 @@ pub(super) fn find_by_ids<W: Wire + ?Sized>(
     found.collect()
 }
 
-fn find_by_id<W: Wire + ?Sized>(wire: &W, view: &View, id: &str, from: usize) -> Option<CallAt> {
+fn find_by_id(parts_of: impl Fn(usize) -> Anatomy, view: &View, id: &str, from: usize) -> Option<CallAt> {
     if id.is_empty() {
         return None;
     }
@@ -79,7 +78,7 @@ fn find_by_id<W: Wire + ?Sized>(wire: &W, view: &View, id: &str, from: usize) ->
         let turn = view
             .turn_at(from + hit)
             .filter(|&t| view.turns[t].role == Role::Assistant && seen.replace(t) != Some(t))?;
-        let part = wire.anatomy(view, turn).call(&view.body, id)?;
+        let part = parts_of(turn).call(&view.body, id)?;
         Some(CallAt { turn, part })
     });
     steps::add(found.map_or(region.len(), |at| view.turns[at.turn].span.end - from));
@@ -88,8 +87,8 @@ fn find_by_id<W: Wire + ?Sized>(wire: &W, view: &View, id: &str, from: usize) ->
 
 /// The edits that put pairs back where content and calls are two lists of a message: the call among the calls, which
 /// alone are counted, and the `result` right behind the message.
-pub(super) fn among_calls<W: Wire + ?Sized>(
-    wire: &W,
+pub(super) fn among_calls(
+    parts_of: impl Fn(usize) -> Anatomy,
     view: &View,
     besides: &[Beside<'_>],
     result: fn(&HiddenPair) -> String,
@@ -98,7 +97,7 @@ pub(super) fn among_calls<W: Wire + ?Sized>(
     let mut messages: HashMap<usize, (Vec<Part>, Vec<usize>)> = HashMap::new();
     let edits = besides.iter().map(|Beside { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
-            let parts = wire.anatomy(view, at.turn).parts.into_iter().enumerate();
+            let parts = parts_of(at.turn).parts.into_iter().enumerate();
             let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
             calls.map(|(number, part)| (part, number)).unzip()
         });

@@ -14,7 +14,8 @@ use super::*;
 use crate::record::WireId;
 use crate::rewrite::{Change, Why};
 use crate::telemetry::{ExchangeEvent, Outcome};
-use crate::wire::{self, Call, Stop, Usage, Wire};
+use crate::wire::Requests;
+use crate::wire::{self, Call, Stop, Usage};
 
 const LONG: Duration = Duration::from_secs(20);
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::Anthropic;
+use super::pairs;
 use super::reply::{hidden, raw};
-use super::request;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::{AskAgain, Spoken, sse};
@@ -32,7 +32,7 @@ impl AskAgain for Anthropic {
         }
         let mut content: Vec<String> = blocks.into_iter().filter(|b| !ours(b)).collect();
         content.extend(pairs.iter().map(|p| p.call.clone()));
-        let results: Vec<_> = pairs.iter().map(request::result).collect();
+        let results: Vec<_> = pairs.iter().map(pairs::result).collect();
         Some(format!(
             r#"{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
             content.join(","),

@@ -1,13 +1,15 @@
 //! Hidden calls and their results in Gemini's contents. What a model said in one response may come back as one
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
+use super::Gemini;
+use crate::wire::{CallAt, CallMemo, Pairs, Turns, anchored};
 use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::memmem;
 
 use super::part::Piece;
-use super::request::pieces;
+use super::turns::pieces;
 use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
@@ -15,29 +17,13 @@ use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::anchored::{Call, Source, message};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
-use crate::wire::{Beside, CallAt, HiddenCall};
+use crate::wire::{Beside, HiddenCall};
 
 /// Stands for a signature that is lost; the API's own word for it.
 pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Models that sign nothing, or do not insist on it.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
-
-/// The call as it goes back: the part that upstream made where it is known. Arguments that are no JSON object
-/// become an empty one: the API takes no other.
-pub(super) fn hidden_call(call: &HiddenCall) -> String {
-    if let Some(raw) = &call.raw {
-        return raw.clone();
-    }
-    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
-    let args = if object.is_ok() {
-        call.arguments.trim()
-    } else {
-        "{}"
-    };
-    let id = id_member(&call.id);
-    format!(r#"{{"functionCall":{{{id}"name":"{TOOL_NAME}","args":{args}}}}}"#)
-}
 
 fn id_member(id: &str) -> String {
     if id.is_empty() {
@@ -219,7 +205,7 @@ impl Message {
 fn results(view: &View, first: usize) -> Vec<(Span, bool)> {
     let answers = (first..view.turns.len())
         .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
-        .map(|t| super::request::anatomy(view, t));
+        .map(|t| Gemini.anatomy(view, t));
     let results = answers.flat_map(|anatomy| {
         let listed = anatomy.list.is_some();
         let parts = anatomy.parts.into_iter();
@@ -235,24 +221,6 @@ fn is_listed(view: &View, turn: usize) -> bool {
     parts.is_some_and(|parts| view.text(parts).first() == Some(&b'['))
 }
 
-pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
-    // Of each turn that was read, its message.
-    let mut messages: HashMap<usize, usize> = HashMap::new();
-    let mut read: Vec<Message> = Vec::new();
-    let edits = besides.iter().map(|Beside { at, pair }| {
-        if !messages.contains_key(&at.turn) {
-            let message = Message::read(view, at.turn);
-            messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
-            read.push(message);
-        }
-        let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
-        message
-            .and_then(|message| message.edits(view, *at, pair))
-            .unwrap_or_default()
-    });
-    edits.collect()
-}
-
 /// Whether a part holds a sentinel or an aside. A model's own text that looks like one is broken up.
 fn marked(view: &View, p: &Placed) -> bool {
     let Some(inside) = p.piece.part.text else {
@@ -263,61 +231,6 @@ fn marked(view: &View, p: &Placed) -> bool {
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
-/// The content is split at the aside's line: what was said before it with the call, the result, what was said
-/// after it.
-pub(super) fn put_aside(
-    view: &View,
-    turn: usize,
-    anatomy: &Anatomy,
-    part: usize,
-    mark: Span,
-    pair: &HiddenPair,
-) -> Vec<Edit> {
-    let text: &[u8] = &view.body;
-    let whole = view.turns[turn].span;
-    let Some(here) = anatomy.parts.get(part) else {
-        return Vec::new();
-    };
-    let Some(inside) = here.text else {
-        return Vec::new();
-    };
-    let list = anatomy.list.unwrap_or(here.span);
-    // The content up to its first part and behind its last one; a single part gets brackets.
-    let brackets = if anatomy.list.is_some() {
-        (list.start + 1, list.end - 1, "", "")
-    } else {
-        (list.start, list.end, "[", "]")
-    };
-    let head = format!("{}{}", view.str(Span::new(whole.start, brackets.0)), brackets.2);
-    let tail = format!("{}{}", brackets.3, view.str(Span::new(brackets.1, whole.end)));
-    let block = |from: usize, to: usize| {
-        let said = Span::new(from, to.max(from));
-        let blank = json::unescape(said.of(text)).trim().is_empty();
-        let open = view.str(Span::new(here.span.start, inside.start));
-        let close = view.str(Span::new(inside.end, here.span.end));
-        (!blank).then(|| format!("{open}{}{close}", view.str(said)))
-    };
-    let spans = |parts: &[crate::wire::Part]| -> Vec<String> {
-        parts.iter().map(|p| view.str(p.span).into_owned()).collect()
-    };
-    let mut before = spans(&anatomy.parts[..part]);
-    before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
-    before.push(pair.call.clone());
-    let mut after: Vec<String> = block(gap::behind(text, mark.end, inside.end), inside.end)
-        .into_iter()
-        .collect();
-    after.extend(spans(&anatomy.parts[part + 1..]));
-    let mut with = format!(
-        r#"{head}{}{tail},{{"role":"user","parts":[{}]}}"#,
-        before.join(","),
-        result(pair)
-    );
-    if !after.is_empty() {
-        with.push_str(&format!(",{head}{}{tail}", after.join(",")));
-    }
-    vec![Edit::replace(whole, with)]
-}
-
 /// Where the current turn begins at the earliest: behind what the user last said without results beside it. Whether
 /// text right behind results begins a turn is the API's to say.
 fn last_question(view: &View) -> usize {
@@ -326,7 +239,7 @@ fn last_question(view: &View) -> usize {
         let users = |t: &usize| view.turns[*t].role != Role::Assistant;
         let start = (0..end).rev().take_while(users).last().unwrap_or(end);
         let answers = |t| {
-            let parts = super::request::anatomy(view, t).parts;
+            let parts = Gemini.anatomy(view, t).parts;
             parts.iter().any(|p| p.kind == PartKind::Result)
         };
         if start < end && !(start..end).any(answers) {
@@ -337,42 +250,155 @@ fn last_question(view: &View) -> usize {
     0
 }
 
-/// The first call of each step of the current turn must be signed. One that is not had its signature on a
-/// hidden call that is lost: the word for that goes in, where the model is one that signs.
-pub(super) fn repairs(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
-    let history = &view.body[from.min(view.list.end)..view.list.end];
-    let model = view.facts.model.as_deref().unwrap_or_default();
-    // Models of a known name, and the others where their history shows it.
-    let signs = model.starts_with("gemini-")
-        || memmem::find(history, b"\"thoughtSignature\"").is_some()
-        || memmem::find(history, b"\"thought_signature\"").is_some();
-    if !signs || UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
-        return Vec::new();
+impl Pairs for Gemini {
+    fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+        anchored::call_names(Contents, view, turn, memo)
     }
-    let mut repairs = Vec::new();
-    let mut turn = last_question(view);
-    while turn < view.turns.len() {
-        if view.turns[turn].role != Role::Assistant {
-            turn += 1;
-            continue;
+
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        anchored::find_calls(Contents, view, siblings, from)
+    }
+
+    fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
+        Some(anchored::settled(Contents, view, siblings, from))
+    }
+
+    fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        anchored::prove(Contents, view, siblings)
+    }
+
+    fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        let found = anchored::find_calls(Contents, view, siblings, 0);
+        found.iter().map(Option::is_some).collect()
+    }
+
+    /// The first call of each step of the current turn must be signed. One that is not had its signature on a
+    /// hidden call that is lost: the word for that goes in, where the model is one that signs.
+    fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
+        let history = &view.body[from.min(view.list.end)..view.list.end];
+        let model = view.facts.model.as_deref().unwrap_or_default();
+        // Models of a known name, and the others where their history shows it.
+        let signs = model.starts_with("gemini-")
+            || memmem::find(history, b"\"thoughtSignature\"").is_some()
+            || memmem::find(history, b"\"thought_signature\"").is_some();
+        if !signs || UNSIGNED_MODELS.iter().any(|m| model.starts_with(m)) {
+            return Vec::new();
         }
-        let turns = message(view, turn);
-        let start = view.turns[turns.start].span.start;
-        turn = turns.end;
-        let first = placed(view, turns)
-            .into_iter()
-            .find(|p| p.piece.part.kind == PartKind::Call && p.piece.part.span.start >= from);
-        let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
-            continue;
+        let mut repairs = Vec::new();
+        let mut turn = last_question(view);
+        while turn < view.turns.len() {
+            if view.turns[turn].role != Role::Assistant {
+                turn += 1;
+                continue;
+            }
+            let turns = message(view, turn);
+            let start = view.turns[turns.start].span.start;
+            turn = turns.end;
+            let first = placed(view, turns)
+                .into_iter()
+                .find(|p| p.piece.part.kind == PartKind::Call && p.piece.part.span.start >= from);
+            let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
+                continue;
+            };
+            let at = first.piece.part.span.start;
+            let restored = edits.iter().any(|e| {
+                (start..=at).contains(&e.span.start) && memmem::find(&e.with, b"\"functionCall\"").is_some()
+            });
+            if !restored {
+                let signature = format!(r#""thoughtSignature":"{LOST_SIGNATURE}","#);
+                repairs.push(Edit::insert(at + 1, signature));
+            }
+        }
+        repairs
+    }
+
+    /// The call as it goes back: the part that upstream made where it is known. Arguments that are no JSON object
+    /// become an empty one: the API takes no other.
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        if let Some(raw) = &call.raw {
+            return raw.clone();
+        }
+        let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+        let args = if object.is_ok() {
+            call.arguments.trim()
+        } else {
+            "{}"
         };
-        let at = first.piece.part.span.start;
-        let restored = edits.iter().any(|e| {
-            (start..=at).contains(&e.span.start) && memmem::find(&e.with, b"\"functionCall\"").is_some()
-        });
-        if !restored {
-            let signature = format!(r#""thoughtSignature":"{LOST_SIGNATURE}","#);
-            repairs.push(Edit::insert(at + 1, signature));
-        }
+        let id = id_member(&call.id);
+        format!(r#"{{"functionCall":{{{id}"name":"{TOOL_NAME}","args":{args}}}}}"#)
     }
-    repairs
+
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        // Of each turn that was read, its message.
+        let mut messages: HashMap<usize, usize> = HashMap::new();
+        let mut read: Vec<Message> = Vec::new();
+        let edits = besides.iter().map(|Beside { at, pair }| {
+            if !messages.contains_key(&at.turn) {
+                let message = Message::read(view, at.turn);
+                messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
+                read.push(message);
+            }
+            let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
+            message
+                .and_then(|message| message.edits(view, *at, pair))
+                .unwrap_or_default()
+        });
+        edits.collect()
+    }
+
+    /// The content is split at the aside's line: what was said before it with the call, the result, what was said
+    /// after it.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let whole = view.turns[turn].span;
+        let Some(here) = anatomy.parts.get(part) else {
+            return Vec::new();
+        };
+        let Some(inside) = here.text else {
+            return Vec::new();
+        };
+        let list = anatomy.list.unwrap_or(here.span);
+        // The content up to its first part and behind its last one; a single part gets brackets.
+        let brackets = if anatomy.list.is_some() {
+            (list.start + 1, list.end - 1, "", "")
+        } else {
+            (list.start, list.end, "[", "]")
+        };
+        let head = format!("{}{}", view.str(Span::new(whole.start, brackets.0)), brackets.2);
+        let tail = format!("{}{}", brackets.3, view.str(Span::new(brackets.1, whole.end)));
+        let block = |from: usize, to: usize| {
+            let said = Span::new(from, to.max(from));
+            let blank = json::unescape(said.of(text)).trim().is_empty();
+            let open = view.str(Span::new(here.span.start, inside.start));
+            let close = view.str(Span::new(inside.end, here.span.end));
+            (!blank).then(|| format!("{open}{}{close}", view.str(said)))
+        };
+        let spans = |parts: &[crate::wire::Part]| -> Vec<String> {
+            parts.iter().map(|p| view.str(p.span).into_owned()).collect()
+        };
+        let mut before = spans(&anatomy.parts[..part]);
+        before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
+        before.push(pair.call.clone());
+        let mut after: Vec<String> = block(gap::behind(text, mark.end, inside.end), inside.end)
+            .into_iter()
+            .collect();
+        after.extend(spans(&anatomy.parts[part + 1..]));
+        let mut with = format!(
+            r#"{head}{}{tail},{{"role":"user","parts":[{}]}}"#,
+            before.join(","),
+            result(pair)
+        );
+        if !after.is_empty() {
+            with.push_str(&format!(",{head}{}{tail}", after.join(",")));
+        }
+        vec![Edit::replace(whole, with)]
+    }
 }

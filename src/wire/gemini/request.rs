@@ -1,16 +1,17 @@
 //! What an agent sends to Gemini, as spans, and the tool and the carry-over message that go in.
 
+use super::Gemini;
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::part::{self, Piece};
+use super::part::{self};
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools;
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{Anatomy, Choice, Facts, PartKind, Role, Tools, Turn, View};
-use crate::wire::{Call, Unread};
+use crate::wire::view::{Choice, Facts, Role, Tools, Turn, View};
+use crate::wire::{Call, Requests, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -29,43 +30,68 @@ const KEYS: [&str; 7] = [
 /// Envelopes that hold a request: of countTokens, and of Code Assist.
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
-pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
-    let text: &[u8] = body;
-    let start = json::blank(text, 0);
-    if text.get(start) != Some(&b'{') {
-        return Err(
-            json::whole(text).map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape)
-        );
+impl Requests for Gemini {
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+        let text: &[u8] = body;
+        let start = json::blank(text, 0);
+        if text.get(start) != Some(&b'{') {
+            return Err(json::whole(text)
+                .map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape));
+        }
+        let (whole, end) = members(text, start, prescan)?;
+        if json::blank(text, end) != text.len() {
+            return Err(Unread::NotJson(end));
+        }
+        // Code Assist says it beside the request, and others, if at all, in the path.
+        let model = whole.iter().find(|(k, _)| k.of(text) == b"model");
+        let model = model.and_then(|(_, v)| json::string(text, *v));
+        let members = request(text, whole)?;
+        if repeated(text, &members) {
+            return Err(Unread::RepeatedKey);
+        }
+        let mut view = View {
+            body: body.clone(),
+            list: Span::default(),
+            turns: Vec::new(),
+            tools: None,
+            facts: Facts {
+                model: model.map(|m| m.into_owned()),
+                summary: call == Call::Compact,
+                ..Facts::default()
+            },
+        };
+        for (key, value) in members {
+            member(text, key.of(text), value, &mut view);
+        }
+        if view.turns.is_empty() {
+            return Err(Unread::OtherShape);
+        }
+        Ok(view)
     }
-    let (whole, end) = members(text, start, prescan)?;
-    if json::blank(text, end) != text.len() {
-        return Err(Unread::NotJson(end));
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        let tools = view.tools?;
+        let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
+        let (key, schema) = match (tools.old_style, snake) {
+            (true, _) => ("parameters", tools::OPENAPI_SCHEMA),
+            (false, true) => ("parameters_json_schema", tools::SCHEMA),
+            (false, false) => ("parametersJsonSchema", tools::SCHEMA),
+        };
+        Some(tools.with(
+            format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#),
+            description.len() + schema.len(),
+        ))
     }
-    // Code Assist says it beside the request, and others, if at all, in the path.
-    let model = whole.iter().find(|(k, _)| k.of(text) == b"model");
-    let model = model.and_then(|(_, v)| json::string(text, *v));
-    let members = request(text, whole)?;
-    if repeated(text, &members) {
-        return Err(Unread::RepeatedKey);
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        let mut parts = blocks.to_vec();
+        parts.push(text_part(prompt));
+        format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
     }
-    let mut view = View {
-        body: body.clone(),
-        list: Span::default(),
-        turns: Vec::new(),
-        tools: None,
-        facts: Facts {
-            model: model.map(|m| m.into_owned()),
-            summary: call == Call::Compact,
-            ..Facts::default()
-        },
-    };
-    for (key, value) in members {
-        member(text, key.of(text), value, &mut view);
+
+    fn user_text(&self, text: &str) -> String {
+        self.carry_over(&[], text)
     }
-    if view.turns.is_empty() {
-        return Err(Unread::OtherShape);
-    }
-    Ok(view)
 }
 
 type Members = Vec<(Span, Span)>;
@@ -205,77 +231,6 @@ fn tools(text: &[u8], value: Span) -> Option<Tools> {
     }
     tools.old_style &= !newer;
     Some(tools)
-}
-
-/// The parts of a turn with all that this wire knows of them.
-pub(super) fn pieces(view: &View, turn: usize) -> Vec<Piece> {
-    let text: &[u8] = &view.body;
-    let parts = view
-        .turns
-        .get(turn)
-        .and_then(|t| json::get(text, t.span, "parts"));
-    parts.map_or(Vec::new(), |p| part::pieces(text, p))
-}
-
-pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
-    let text: &[u8] = &view.body;
-    let Some(turn) = view.turns.get(turn) else {
-        return Anatomy::default();
-    };
-    let Some(parts) = json::get(text, turn.span, "parts") else {
-        return Anatomy::default();
-    };
-    let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
-    // A single object in the place of the contents cannot be cut. (An element standing alone is its whole body.)
-    if view.list == turn.span && turn.span.end != view.body.len() {
-        for part in &mut all {
-            part.text = None;
-        }
-    }
-    Anatomy {
-        parts: all,
-        list: (text[parts.start] == b'[').then_some(parts),
-    }
-}
-
-/// Signatures are checked in the current turn alone: behind the last content in which the user says something.
-pub(super) fn bound(view: &View) -> bool {
-    let history = view.text(view.list);
-    if memmem::find(history, b"\"thoughtSignature\"").is_none()
-        && memmem::find(history, b"\"thought_signature\"").is_none()
-    {
-        return false;
-    }
-    (current(view)..view.turns.len()).any(|t| pieces(view, t).iter().any(|p| p.signature.is_some()))
-}
-
-/// First turn behind the last content in which the user says something.
-pub(super) fn current(view: &View) -> usize {
-    let said = |t: &usize| {
-        view.turns[*t].role == Role::User
-            && anatomy(view, *t).parts.iter().any(|p| p.kind != PartKind::Result)
-    };
-    (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
-}
-
-pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    let tools = view.tools?;
-    let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
-    let (key, schema) = match (tools.old_style, snake) {
-        (true, _) => ("parameters", tools::OPENAPI_SCHEMA),
-        (false, true) => ("parameters_json_schema", tools::SCHEMA),
-        (false, false) => ("parametersJsonSchema", tools::SCHEMA),
-    };
-    Some(tools.with(
-        format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#),
-        description.len() + schema.len(),
-    ))
-}
-
-pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
-    let mut parts = blocks.to_vec();
-    parts.push(text_part(prompt));
-    format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
 }
 
 /// Whether the request stands in Code Assist's envelope, whose answers have one, too.

@@ -1,11 +1,12 @@
 //! Our call as it comes: in one part, or (Vertex, `streamFunctionCallArguments`) in a run of parts, the first
 //! with its name and the others with pieces of its arguments.
 
+use super::Gemini;
 use super::chunk::raw;
-use super::pairs::{self, LOST_SIGNATURE};
+use super::pairs::LOST_SIGNATURE;
 use super::part::{self, Piece};
 use crate::text::{Span, json};
-use crate::wire::HiddenCall;
+use crate::wire::{HiddenCall, Pairs};
 
 /// Whose arguments are streaming.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ pub(super) fn whole(data: &[u8], piece: &Piece, after: usize, limit: usize) -> H
 
 /// A call of ours with a signature.
 fn signed(call: &HiddenCall, signature: &str) -> String {
-    let call = pairs::hidden_call(call);
+    let call = Gemini.hidden_call(call);
     let open = call.strip_suffix('}').unwrap_or(&call);
     format!(r#"{open},"thoughtSignature":"{signature}"}}"#)
 }

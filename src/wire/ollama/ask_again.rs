@@ -3,8 +3,8 @@
 use super::Ollama;
 use super::pairs;
 use super::reply::{Message, calls, raw};
-use super::request::is_ours;
 use super::stream::Line;
+use super::turns::is_ours;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::framing::payload;

@@ -1,7 +1,7 @@
 //! Hidden calls and their results in Ollama's messages.
 
 use super::Ollama;
-use super::request::{anatomy, traits};
+use super::turns::traits;
 use crate::mark::gap;
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
@@ -11,25 +11,91 @@ use crate::wire::HiddenCall;
 use crate::wire::anchored::{Call, Source};
 use crate::wire::beside::{Beside, among_calls};
 use crate::wire::view::{Anatomy, PartKind, View};
+use crate::wire::{CallAt, CallMemo, Pairs, Turns, anchored};
 
-/// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
-/// object become an empty one: the API takes no other.
-pub(super) fn hidden_call(call: &HiddenCall) -> String {
-    if let Some(raw) = &call.raw {
-        return raw.clone();
+impl Pairs for Ollama {
+    fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+        anchored::call_names(Messages, view, turn, memo)
     }
-    let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
-    let arguments = if object.is_ok() {
-        call.arguments.trim()
-    } else {
-        "{}"
-    };
-    let id = if call.id.is_empty() {
-        String::new()
-    } else {
-        format!(r#""id":{},"#, json::quote(&call.id))
-    };
-    format!(r#"{{{id}"function":{{"name":"{TOOL_NAME}","arguments":{arguments}}}}}"#)
+
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        anchored::find_calls(Messages, view, siblings, from)
+    }
+
+    fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
+        Some(anchored::settled(Messages, view, siblings, from))
+    }
+
+    fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        anchored::prove(Messages, view, siblings)
+    }
+
+    fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
+        let found = anchored::find_calls(Messages, view, siblings, 0);
+        found.iter().map(Option::is_some).collect()
+    }
+
+    /// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
+    /// object become an empty one: the API takes no other.
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        if let Some(raw) = &call.raw {
+            return raw.clone();
+        }
+        let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+        let arguments = if object.is_ok() {
+            call.arguments.trim()
+        } else {
+            "{}"
+        };
+        let id = if call.id.is_empty() {
+            String::new()
+        } else {
+            format!(r#""id":{},"#, json::quote(&call.id))
+        };
+        format!(r#"{{{id}"function":{{"name":"{TOOL_NAME}","arguments":{arguments}}}}}"#)
+    }
+
+    /// Only calls count as parts here: text and calls are members of their own.
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        among_calls(|turn| self.anatomy(view, turn), view, besides, result)
+    }
+
+    /// The message is split at the aside's line: what was said before it with the call, the result, the message
+    /// with what was said after it.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let whole = view.turns[turn].span;
+        let Some(inside) = anatomy.parts.get(part).and_then(|p| p.text) else {
+            return Vec::new();
+        };
+        let before = gap::before(text, inside.start, mark.start).max(inside.start);
+        let after = gap::behind(text, mark.end, inside.end);
+        let mut with = format!(
+            r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
+            view.str(Span::new(inside.start, before)),
+            pair.call,
+            result(pair)
+        );
+        let blank = json::unescape(Span::new(after, inside.end).of(text))
+            .trim()
+            .is_empty();
+        if !blank || anatomy.parts.len() > 1 {
+            with.push_str(&format!(
+                ",{}{}",
+                view.str(Span::new(whole.start, inside.start)),
+                view.str(Span::new(after, whole.end))
+            ));
+        }
+        vec![Edit::replace(whole, with)]
+    }
 }
 
 /// The result of a hidden call, as a message.
@@ -53,7 +119,7 @@ impl Source for Messages {
     fn calls(self, view: &View, turn: usize) -> Vec<Call> {
         // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
         let start = view.turns[turn].span.end;
-        let parts = anatomy(view, turn).parts.into_iter().enumerate();
+        let parts = Ollama.anatomy(view, turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
         calls
             .map(|(part, call)| Call {
@@ -65,48 +131,7 @@ impl Source for Messages {
     }
 
     fn said(self, view: &View, turn: usize) -> Vec<Span> {
-        let parts = anatomy(view, turn).parts.into_iter();
+        let parts = Ollama.anatomy(view, turn).parts.into_iter();
         parts.filter_map(|part| part.text).collect()
     }
-}
-
-/// Only calls count as parts here: text and calls are members of their own.
-pub(super) fn put_beside(view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
-    among_calls(&Ollama, view, besides, result)
-}
-
-/// The message is split at the aside's line: what was said before it with the call, the result, the message
-/// with what was said after it.
-pub(super) fn put_aside(
-    view: &View,
-    turn: usize,
-    anatomy: &Anatomy,
-    part: usize,
-    mark: Span,
-    pair: &HiddenPair,
-) -> Vec<Edit> {
-    let text: &[u8] = &view.body;
-    let whole = view.turns[turn].span;
-    let Some(inside) = anatomy.parts.get(part).and_then(|p| p.text) else {
-        return Vec::new();
-    };
-    let before = gap::before(text, inside.start, mark.start).max(inside.start);
-    let after = gap::behind(text, mark.end, inside.end);
-    let mut with = format!(
-        r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
-        view.str(Span::new(inside.start, before)),
-        pair.call,
-        result(pair)
-    );
-    let blank = json::unescape(Span::new(after, inside.end).of(text))
-        .trim()
-        .is_empty();
-    if !blank || anatomy.parts.len() > 1 {
-        with.push_str(&format!(
-            ",{}{}",
-            view.str(Span::new(whole.start, inside.start)),
-            view.str(Span::new(after, whole.end))
-        ));
-    }
-    vec![Edit::replace(whole, with)]
 }

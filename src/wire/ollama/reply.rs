@@ -4,8 +4,8 @@ use super::Ollama;
 use bytes::Bytes;
 
 use super::pairs::Messages;
-use super::request::{is_ours, traits};
 use super::stream::{Line, hidden};
+use super::turns::{is_ours, traits};
 use super::usage;
 use crate::mark::escape::{self, Escaper};
 use crate::text::splice::{self, Edit};

@@ -1,5 +1,6 @@
 //! What an agent sends to Ollama, as spans, and the tool and the carry-over message that go in.
 
+use super::Ollama;
 use bytes::Bytes;
 
 use crate::text::prescan::Prescan;
@@ -7,10 +8,9 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::SCHEMA;
 use crate::tools::TOOL_NAME;
-use crate::wire::anchor::Traits;
-use crate::wire::view::{Anatomy, Facts, Part, PartKind, Role, Tools, Turn, View};
+use crate::wire::view::{Facts, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Call, Unread};
+use crate::wire::{Call, Requests, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -18,28 +18,51 @@ const LEAST_ROOM: u64 = 1024;
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
-pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
-    let text: &[u8] = body;
-    let mut view = View {
-        body: body.clone(),
-        list: Span::default(),
-        turns: Vec::new(),
-        tools: None,
-        facts: Facts {
-            stream: true,
-            summary: call == Call::Compact,
-            ..Facts::default()
-        },
-    };
-    walk::body(text, &KEYS, |key, at| {
-        let end = prescan.value_end(text, at)?;
-        member(text, key, Span::new(at, end), &mut view);
-        Ok(end)
-    })?;
-    if view.turns.is_empty() {
-        return Err(Unread::OtherShape);
+impl Requests for Ollama {
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+        let text: &[u8] = body;
+        let mut view = View {
+            body: body.clone(),
+            list: Span::default(),
+            turns: Vec::new(),
+            tools: None,
+            facts: Facts {
+                stream: true,
+                summary: call == Call::Compact,
+                ..Facts::default()
+            },
+        };
+        walk::body(text, &KEYS, |key, at| {
+            let end = prescan.value_end(text, at)?;
+            member(text, key, Span::new(at, end), &mut view);
+            Ok(end)
+        })?;
+        if view.turns.is_empty() {
+            return Err(Unread::OtherShape);
+        }
+        Ok(view)
     }
-    Ok(view)
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        Some(view.tools?.with(
+            format_args!(
+                r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
+            ),
+            description.len() + SCHEMA.len(),
+        ))
+    }
+
+    fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {
+        self.user_text(prompt)
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        format!(r#"{{"role":"user","content":{}}}"#, json::quote(text))
+    }
+
+    fn absent_content(&self) -> Option<&'static str> {
+        Some(r#""""#)
+    }
 }
 
 fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
@@ -90,74 +113,4 @@ fn tools(text: &[u8], value: Span) -> Option<Tools> {
         taken: all.iter().any(|t| name(t).is_some_and(|n| n == TOOL_NAME)),
         old_style: false,
     })
-}
-
-/// The content's text, then the calls. A tool's message is one result.
-pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
-    let text: &[u8] = &view.body;
-    let Some(turn) = view.turns.get(turn) else {
-        return Anatomy::default();
-    };
-    let mut content = None;
-    let mut calls = None;
-    let mut id = None;
-    for (key, value) in json::members(text, turn.span) {
-        let literal = text[value.start] == b'"';
-        match key.of(text) {
-            b"content" if literal => content = Some(value),
-            b"tool_calls" => calls = Some(value),
-            b"tool_call_id" if literal => id = Some(value.inner()),
-            _ => {}
-        }
-    }
-    let result = turn.role == Role::Tool;
-    let said = content.map(|span| Part {
-        span,
-        kind: if result { PartKind::Result } else { PartKind::Text },
-        text: (!result).then_some(span.inner()),
-        id: id.filter(|_| result),
-    });
-    let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
-    let call = |span| Part {
-        span,
-        kind: PartKind::Call,
-        text: None,
-        id: traits(text, span).id,
-    };
-    Anatomy {
-        parts: said.into_iter().chain(calls.into_iter().map(call)).collect(),
-        list: None,
-    }
-}
-
-/// What a call is known by.
-pub(super) fn traits(text: &[u8], call: Span) -> Traits {
-    let function = |key: &str| json::at_path(text, call, &["function", key]);
-    Traits {
-        name: function("name"),
-        arguments: function("arguments"),
-        id: json::get(text, call, "id")
-            .filter(|i| text[i.start] == b'"' && i.len() > 2)
-            .map(Span::inner),
-        signature: None,
-    }
-}
-
-/// Whether a call is of our tool.
-pub(super) fn is_ours(text: &[u8], call: Span) -> bool {
-    let name = traits(text, call).name.and_then(|n| json::string(text, n));
-    name.is_some_and(|n| n == TOOL_NAME)
-}
-
-pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    Some(view.tools?.with(
-        format_args!(
-            r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
-        ),
-        description.len() + SCHEMA.len(),
-    ))
-}
-
-pub(super) fn user_text(text: &str) -> String {
-    format!(r#"{{"role":"user","content":{}}}"#, json::quote(text))
 }

@@ -5,7 +5,7 @@ use super::pairs::Messages;
 use crate::wire::anchored;
 use bytes::Bytes;
 
-use super::request::{is_ours, traits};
+use super::turns::{is_ours, traits};
 use super::usage;
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;

@@ -3,7 +3,7 @@
 use super::OpenaiChat;
 use bytes::Bytes;
 
-use super::aside;
+use super::pairs::result;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::{AskAgain, Spoken, sse};
@@ -42,7 +42,7 @@ impl AskAgain for OpenaiChat {
             r#"{{"role":"assistant","content":{content}{extras},"tool_calls":[{}]}}"#,
             calls.join(",")
         );
-        let results = pairs.iter().map(aside::result);
+        let results = pairs.iter().map(result);
         Some([own].into_iter().chain(results).collect::<Vec<_>>().join(","))
     }
 }

@@ -1,5 +1,6 @@
 //! What an agent sends to a chat server, as spans, and the edits that add the tool.
 
+use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::prescan::Prescan;
@@ -9,7 +10,7 @@ use crate::tools::SCHEMA;
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Call, HiddenCall, Unread};
+use crate::wire::{Call, Requests, Unread};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -48,8 +49,73 @@ const SESSIONS: [&[&str]; 3] = [
     &["metadata", "session_id"],
 ];
 
-pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
-    walk::view((body, prescan), call, &KEYS, role, read_member)
+impl Requests for OpenaiChat {
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+        walk::view((body, prescan), call, &KEYS, role, read_member)
+    }
+
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        Some(view.tools?.with(
+            format_args!(
+                r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
+            ),
+            description.len() + SCHEMA.len(),
+        ))
+    }
+
+    /// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.
+    fn companions(&self, view: &View) -> Vec<Edit> {
+        if !view.facts.stream || view.facts.wants_usage {
+            return Vec::new();
+        }
+        let text: &[u8] = &view.body;
+        let whole = Span::new(json::blank(text, 0), text.len());
+        let asked = r#"{"include_usage":true}"#;
+        let Some(options) = json::get(text, whole, "stream_options") else {
+            let stream = json::get(text, whole, "stream")
+                .map(|s| Edit::insert(s.end, format!(r#","stream_options":{asked}"#)));
+            return stream.into_iter().collect();
+        };
+        if text[options.start] != b'{' {
+            return vec![Edit::replace(options, asked)];
+        }
+        if let Some(no) = json::get(text, options, "include_usage") {
+            return vec![Edit::replace(no, "true")];
+        }
+        let comma = if json::members(text, options).is_empty() {
+            ""
+        } else {
+            ","
+        };
+        vec![Edit::insert(
+            options.start + 1,
+            format!(r#""include_usage":true{comma}"#),
+        )]
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        let prompt = json::quote(prompt);
+        if blocks.is_empty() {
+            return format!(r#"{{"role":"user","content":{prompt}}}"#);
+        }
+        format!(
+            r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
+            blocks.join(",")
+        )
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        self.carry_over(&[], text)
+    }
+
+    /// Blank text is legal here, and what a model said is given back as it said it.
+    fn drops_blank_text(&self) -> bool {
+        false
+    }
+
+    fn absent_content(&self) -> Option<&'static str> {
+        Some("null")
+    }
 }
 
 fn role(literal: &[u8]) -> Role {
@@ -131,66 +197,4 @@ fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
         tools.taken |= json::get_string(text, inner, "name").is_some_and(|n| n == TOOL_NAME);
     }
     Some(tools)
-}
-
-pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    Some(view.tools?.with(
-        format_args!(
-            r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
-        ),
-        description.len() + SCHEMA.len(),
-    ))
-}
-
-/// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.
-pub(super) fn companions(view: &View) -> Vec<Edit> {
-    if !view.facts.stream || view.facts.wants_usage {
-        return Vec::new();
-    }
-    let text: &[u8] = &view.body;
-    let whole = Span::new(json::blank(text, 0), text.len());
-    let asked = r#"{"include_usage":true}"#;
-    let Some(options) = json::get(text, whole, "stream_options") else {
-        let stream = json::get(text, whole, "stream")
-            .map(|s| Edit::insert(s.end, format!(r#","stream_options":{asked}"#)));
-        return stream.into_iter().collect();
-    };
-    if text[options.start] != b'{' {
-        return vec![Edit::replace(options, asked)];
-    }
-    if let Some(no) = json::get(text, options, "include_usage") {
-        return vec![Edit::replace(no, "true")];
-    }
-    let comma = if json::members(text, options).is_empty() {
-        ""
-    } else {
-        ","
-    };
-    vec![Edit::insert(
-        options.start + 1,
-        format!(r#""include_usage":true{comma}"#),
-    )]
-}
-
-pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
-    let prompt = json::quote(prompt);
-    if blocks.is_empty() {
-        return format!(r#"{{"role":"user","content":{prompt}}}"#);
-    }
-    format!(
-        r#"{{"role":"user","content":[{},{{"type":"text","text":{prompt}}}]}}"#,
-        blocks.join(",")
-    )
-}
-
-/// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and what
-/// else stood in it (a thought signature).
-pub(super) fn hidden_call(call: &HiddenCall) -> String {
-    let extras = call.raw.as_deref().filter(|r| !r.is_empty());
-    let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
-    format!(
-        r#"{{"id":{},"type":"function","function":{{"name":"{TOOL_NAME}","arguments":{}}}{extras}}}"#,
-        json::quote(&call.id),
-        json::quote(call.put_back())
-    )
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::OpenaiResponses;
-use super::back;
 use super::echo;
+use super::pairs::result;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::{AskAgain, Spoken, sse};
@@ -48,7 +48,7 @@ impl AskAgain for OpenaiResponses {
             false => json::without(&p.call, "id").into_owned(),
         });
         all.extend(calls);
-        all.extend(pairs.iter().map(back::result));
+        all.extend(pairs.iter().map(result));
         Some(all.join(","))
     }
 }

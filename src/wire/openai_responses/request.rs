@@ -1,5 +1,7 @@
 //! What an agent sends to the Responses API, as spans, and the edits that a rewrite makes in it.
 
+use super::OpenaiResponses;
+use super::repair;
 use bytes::Bytes;
 
 use crate::text::prescan::Prescan;
@@ -9,7 +11,7 @@ use crate::tools::SCHEMA;
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Call, Unread};
+use crate::wire::{Call, Requests, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -61,31 +63,98 @@ struct Found {
     metadata_session: Option<String>,
 }
 
-pub(super) fn read(body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
-    let text: &[u8] = body;
-    let mut found = Found::default();
-    found.facts.summary = call == Call::Compact;
-    walk::body(text, &KEYS, |key, at| {
-        if key == b"input" {
-            let end = read_input((text, prescan), at, &mut found)?;
-            found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
-            return Ok(end);
+impl Requests for OpenaiResponses {
+    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+        let text: &[u8] = body;
+        let mut found = Found::default();
+        found.facts.summary = call == Call::Compact;
+        walk::body(text, &KEYS, |key, at| {
+            if key == b"input" {
+                let end = read_input((text, prescan), at, &mut found)?;
+                found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
+                return Ok(end);
+            }
+            let end = prescan.value_end(text, at)?;
+            read_member(text, key, Span::new(at, end), &mut found);
+            Ok(end)
+        })?;
+        let list = found.list.ok_or(Unread::OtherShape)?;
+        let mut facts = found.facts;
+        facts.session = facts.session.or(found.metadata_session);
+        Ok(View {
+            body: body.clone(),
+            list,
+            turns: found.turns,
+            // A compaction takes no tools, whatever it lists.
+            tools: tools_of(found.tools, found.additional, found.taken).filter(|_| call != Call::Compact),
+            facts,
+        })
+    }
+
+    /// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
+    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+        Some(view.tools?.with(
+            format_args!(
+                r#"{{"type":"function","name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA},"strict":false}}"#
+            ),
+            description.len() + SCHEMA.len(),
+        ))
+    }
+
+    /// Brackets and a message around a string input.
+    fn listed(&self, view: &View) -> Vec<Edit> {
+        if view.text(view.list).first() != Some(&b'"') {
+            return Vec::new();
         }
-        let end = prescan.value_end(text, at)?;
-        read_member(text, key, Span::new(at, end), &mut found);
-        Ok(end)
-    })?;
-    let list = found.list.ok_or(Unread::OtherShape)?;
-    let mut facts = found.facts;
-    facts.session = facts.session.or(found.metadata_session);
-    Ok(View {
-        body: body.clone(),
-        list,
-        turns: found.turns,
-        // A compaction takes no tools, whatever it lists.
-        tools: tools_of(found.tools, found.additional, found.taken).filter(|_| call != Call::Compact),
-        facts,
-    })
+        vec![
+            Edit::insert(view.list.start, r#"[{"type":"message","role":"user","content":"#),
+            Edit::insert(view.list.end, "}]"),
+        ]
+    }
+
+    /// Another `previous_response_id`, or none at all.
+    fn previous(&self, view: &View, id: Option<&str>) -> Vec<Edit> {
+        let Some(now) = &view.facts.previous else {
+            return Vec::new();
+        };
+        if let Some(id) = id {
+            return vec![Edit::replace(now.value, json::quote(id))];
+        }
+        let text: &[u8] = &view.body;
+        let all = json::members(text, Span::new(json::blank(text, 0), text.len()));
+        let Some(i) = all.iter().position(|(_, value)| *value == now.value) else {
+            return Vec::new();
+        };
+        vec![Edit::delete(match (i.checked_sub(1), all.get(i + 1)) {
+            (Some(before), _) => Span::new(all[before].1.end, now.value.end),
+            (None, Some((key, _))) => Span::new(all[0].0.start - 1, key.start - 1),
+            (None, None) => Span::new(all[0].0.start - 1, now.value.end),
+        })]
+    }
+
+    fn goes_on_by_id(&self) -> bool {
+        true
+    }
+
+    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
+        let mut all = blocks.to_vec();
+        all.push(format!(
+            r#"{{"type":"input_text","text":{}}}"#,
+            json::quote(prompt)
+        ));
+        format!(
+            r#"{{"type":"message","role":"user","content":[{}]}}"#,
+            all.join(",")
+        )
+    }
+
+    fn user_text(&self, text: &str) -> String {
+        self.carry_over(&[], text)
+    }
+
+    fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {
+        Some(repair::behind(view, cut))
+    }
 }
 
 /// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.
@@ -207,57 +276,4 @@ fn choice(text: &[u8], value: Span) -> Choice {
 
 fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
     walk::typed_tools(text, value, |kind| CLIENT_TOOLS.contains(&kind))
-}
-
-/// Brackets and a message around a string input.
-pub(super) fn listed(view: &View) -> Vec<Edit> {
-    if view.text(view.list).first() != Some(&b'"') {
-        return Vec::new();
-    }
-    vec![
-        Edit::insert(view.list.start, r#"[{"type":"message","role":"user","content":"#),
-        Edit::insert(view.list.end, "}]"),
-    ]
-}
-
-/// Another `previous_response_id`, or none at all.
-pub(super) fn previous(view: &View, id: Option<&str>) -> Vec<Edit> {
-    let Some(now) = &view.facts.previous else {
-        return Vec::new();
-    };
-    if let Some(id) = id {
-        return vec![Edit::replace(now.value, json::quote(id))];
-    }
-    let text: &[u8] = &view.body;
-    let all = json::members(text, Span::new(json::blank(text, 0), text.len()));
-    let Some(i) = all.iter().position(|(_, value)| *value == now.value) else {
-        return Vec::new();
-    };
-    vec![Edit::delete(match (i.checked_sub(1), all.get(i + 1)) {
-        (Some(before), _) => Span::new(all[before].1.end, now.value.end),
-        (None, Some((key, _))) => Span::new(all[0].0.start - 1, key.start - 1),
-        (None, None) => Span::new(all[0].0.start - 1, now.value.end),
-    })]
-}
-
-/// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
-pub(super) fn tool(view: &View, description: &str) -> Option<Edit> {
-    Some(view.tools?.with(
-        format_args!(
-            r#"{{"type":"function","name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA},"strict":false}}"#
-        ),
-        description.len() + SCHEMA.len(),
-    ))
-}
-
-pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
-    let mut all = blocks.to_vec();
-    all.push(format!(
-        r#"{{"type":"input_text","text":{}}}"#,
-        json::quote(prompt)
-    ));
-    format!(
-        r#"{{"type":"message","role":"user","content":[{}]}}"#,
-        all.join(",")
-    )
 }

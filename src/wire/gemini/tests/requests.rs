@@ -1,10 +1,12 @@
 use super::*;
 use crate::mark::{aside, sentinel};
 use crate::rewrite::untooled;
+use crate::wire::Pairs;
 use crate::wire::Replies;
+use crate::wire::Turns;
 use crate::wire::anchor;
 use crate::wire::view::{Choice, PartKind, Role};
-use crate::wire::{CallAt, Unread, Wire};
+use crate::wire::{CallAt, Unread};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 

@@ -1,9 +1,10 @@
 use super::*;
 use crate::course::{Circumstances, StreamMerge, Verdict};
 use crate::wire::AskAgain;
+use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Streams;
-use crate::wire::{Ending, Framing, Stop, Wire};
+use crate::wire::{Ending, Framing, Stop};
 use serde_json::{Value, json};
 
 const OURS: &str =

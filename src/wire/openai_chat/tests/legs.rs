@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::course::StreamMerge;
 use crate::rewrite::untooled;
+use crate::wire::Requests;
 use crate::wire::Streams;
 use crate::wire::framer::Framer;
 use crate::wire::sse;

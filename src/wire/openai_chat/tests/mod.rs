@@ -15,7 +15,8 @@ use crate::record::WireId;
 use crate::record::{Answer, HiddenPair, Place};
 use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
 use crate::text::splice;
-use crate::wire::{Call, HiddenCall, Watch, Wire};
+use crate::wire::Pairs;
+use crate::wire::{Call, HiddenCall, Watch};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 

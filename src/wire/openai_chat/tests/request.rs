@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::mark::{aside, gap};
+use crate::wire::Pairs;
+use crate::wire::Requests;
+use crate::wire::Turns;
+use crate::wire::Unread;
 use crate::wire::view::{Choice, PartKind, Role, View};
-use crate::wire::{Unread, Wire};
 
 fn read(body: &str) -> Result<View, Unread> {
     OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)

@@ -3,7 +3,9 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::rewrite::preamble;
 use crate::rewrite::untooled;
-use crate::wire::{Choice, Role, Unread, Wire};
+use crate::wire::Requests;
+use crate::wire::Turns;
+use crate::wire::{Choice, Role, Unread};
 
 fn read(body: &str) -> Result<crate::wire::View, Unread> {
     OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)

@@ -2,7 +2,8 @@ use pretty_assertions::assert_eq;
 
 use super::sdk::*;
 use super::*;
-use crate::wire::{Ending, Stop, Watch, Wire};
+use crate::wire::Pairs;
+use crate::wire::{Ending, Stop, Watch};
 
 fn search() -> Vec<Value> {
     let item = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});

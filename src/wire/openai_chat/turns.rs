@@ -1,5 +1,7 @@
 //! What a message of a chat transcript is made of, and what in it is signed.
 
+use super::OpenaiChat;
+use crate::wire::Turns;
 use memchr::memmem;
 
 use crate::text::{Span, json};
@@ -16,36 +18,54 @@ const SIGNED: [&str; 4] = [
 /// How deep signed members are looked for: the known ones are at four, and depth must be bounded.
 const SIGNED_DEPTH: u32 = 8;
 
-/// The parts of a message: its content, then whatever stands beside it (refusal, audio), then its calls, in
-/// whatever order its members are.
-pub(super) fn anatomy(view: &View, turn: usize) -> Anatomy {
-    let text: &[u8] = &view.body;
-    let Some(turn) = view.turns.get(turn) else {
-        return Anatomy::default();
-    };
-    if turn.role == Role::Tool {
-        return result_anatomy(text, turn.span);
-    }
-    let mut found = Anatomy::default();
-    let (mut others, mut calls) = (Vec::new(), Vec::new());
-    for (key, value) in json::members(text, turn.span) {
-        let there = !matches!(value.of(text), b"null" | b"\"\"" | b"[]");
-        match key.of(text) {
-            b"content" => content(text, value, &mut found),
-            b"tool_calls" => {
-                calls = json::elements(text, value)
-                    .iter()
-                    .map(|s| call(text, *s))
-                    .collect()
-            }
-            b"function_call" if there => calls.push(lone(value, PartKind::Call)),
-            b"refusal" | b"audio" if there => others.push(lone(value, PartKind::Other)),
-            _ => {}
+impl Turns for OpenaiChat {
+    /// The parts of a message: its content, then whatever stands beside it (refusal, audio), then its calls, in
+    /// whatever order its members are.
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        let text: &[u8] = &view.body;
+        let Some(turn) = view.turns.get(turn) else {
+            return Anatomy::default();
+        };
+        if turn.role == Role::Tool {
+            return result_anatomy(text, turn.span);
         }
+        let mut found = Anatomy::default();
+        let (mut others, mut calls) = (Vec::new(), Vec::new());
+        for (key, value) in json::members(text, turn.span) {
+            let there = !matches!(value.of(text), b"null" | b"\"\"" | b"[]");
+            match key.of(text) {
+                b"content" => content(text, value, &mut found),
+                b"tool_calls" => {
+                    calls = json::elements(text, value)
+                        .iter()
+                        .map(|s| call(text, *s))
+                        .collect()
+                }
+                b"function_call" if there => calls.push(lone(value, PartKind::Call)),
+                b"refusal" | b"audio" if there => others.push(lone(value, PartKind::Other)),
+                _ => {}
+            }
+        }
+        found.parts.extend(others);
+        found.parts.extend(calls);
+        found
     }
-    found.parts.extend(others);
-    found.parts.extend(calls);
-    found
+
+    /// Plain chat histories are bound to nothing. Some servers hand out signed or encrypted reasoning
+    /// (OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`).
+    fn bound(&self, view: &View) -> bool {
+        let history = view.text(view.list);
+        let hint = |word: &[u8]| memmem::find(history, word).is_some();
+        if !(hint(b"signature\"")
+            || hint(b"reasoning.encrypted")
+            || hint(b"encrypted_content\"")
+            || hint(b"_data\""))
+        {
+            return false;
+        }
+        let mut said = view.turns.iter().filter(|t| t.role == Role::Assistant);
+        said.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
+    }
 }
 
 fn lone(span: Span, kind: PartKind) -> Part {
@@ -107,22 +127,6 @@ fn call(text: &[u8], span: Span) -> Part {
         id: literal(text, span, "id"),
         ..lone(span, PartKind::Call)
     }
-}
-
-/// Plain chat histories are bound to nothing. Some servers hand out signed or encrypted reasoning
-/// (OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`).
-pub(super) fn bound(view: &View) -> bool {
-    let history = view.text(view.list);
-    let hint = |word: &[u8]| memmem::find(history, word).is_some();
-    if !(hint(b"signature\"")
-        || hint(b"reasoning.encrypted")
-        || hint(b"encrypted_content\"")
-        || hint(b"_data\""))
-    {
-        return false;
-    }
-    let mut said = view.turns.iter().filter(|t| t.role == Role::Assistant);
-    said.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
 }
 
 fn signed(text: &[u8], span: Span, depth: u32) -> bool {

@@ -1,0 +1,176 @@
+//! Hidden calls and their results in Anthropic's messages.
+
+use std::collections::HashMap;
+
+use super::Anthropic;
+use crate::mark::gap;
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::view::{self, Anatomy, Role, View};
+use crate::wire::{Beside, HiddenCall, Pairs, Turns};
+
+impl Pairs for Anthropic {
+    /// A hidden call as a block. Arguments that are no JSON object become an empty one: the API takes no other.
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
+        let input = if object.is_ok() {
+            call.arguments.trim()
+        } else {
+            "{}"
+        };
+        format!(
+            r#"{{"type":"tool_use","id":{},"name":"{TOOL_NAME}","input":{input}}}"#,
+            json::quote(&call.id)
+        )
+    }
+
+    /// The call goes among the blocks of its sibling's turn, the result in front of the other results.
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        let mut turns: HashMap<usize, (Anatomy, ResultsAt)> = HashMap::new();
+        let edits = besides.iter().map(|Beside { at, pair }| {
+            let Place::Beside { offset, .. } = pair.place else {
+                return Vec::new();
+            };
+            let (anatomy, results) = turns
+                .entry(at.turn)
+                .or_insert_with(|| (Anthropic.anatomy(view, at.turn), ResultsAt::behind(view, at.turn)));
+            vec![
+                view::beside(&anatomy.parts, at.part, offset, &pair.call),
+                results.with(&result(pair)),
+            ]
+        });
+        edits.collect()
+    }
+
+    /// The turn is split at the aside's line: what was said before it with the call, the result, what was said
+    /// after it.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let whole = view.turns[turn].span;
+        let Some(here) = anatomy.parts.get(part) else {
+            return Vec::new();
+        };
+        let Some(inside) = here.text else {
+            return Vec::new();
+        };
+        let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
+        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        // The block, or for string content a block made of it, up to its text and behind it.
+        let (open, close, head, tail) = match anatomy.list {
+            Some(list) => (
+                view.str(Span::new(here.span.start, inside.start)).into_owned(),
+                view.str(Span::new(inside.end, here.span.end)).into_owned(),
+                view.str(Span::new(whole.start, list.start + 1)).into_owned(),
+                view.str(Span::new(list.end - 1, whole.end)).into_owned(),
+            ),
+            None => (
+                r#"{"type":"text","text":""#.to_owned(),
+                "\"}".to_owned(),
+                format!("{}[", view.str(Span::new(whole.start, here.span.start))),
+                format!("]{}", view.str(Span::new(here.span.end, whole.end))),
+            ),
+        };
+        let block = |span: Span| {
+            let blank = json::unescape(span.of(text)).trim().is_empty();
+            (!blank).then(|| format!("{open}{}{close}", view.str(span)))
+        };
+        let mut with = String::new();
+        if anatomy.list.is_none() {
+            with.push_str(&head);
+        }
+        if let Some(block) = block(before) {
+            with.push_str(&block);
+            with.push(',');
+        }
+        with.push_str(&pair.call);
+        with.push_str(&tail);
+        with.push_str(&format!(r#",{{"role":"user","content":[{}]}}"#, result(pair)));
+        let last = part + 1 >= anatomy.parts.len();
+        let rest = block(after);
+        let from = if anatomy.list.is_none() {
+            whole.start
+        } else {
+            here.span.start
+        };
+        if rest.is_none() && last {
+            return vec![Edit::replace(Span::new(from, whole.end), with)];
+        }
+        with.push(',');
+        with.push_str(&head);
+        match (&rest, last) {
+            (Some(rest), true) => {
+                with.push_str(rest);
+                with.push_str(&tail);
+                vec![Edit::replace(Span::new(from, whole.end), with)]
+            }
+            (Some(rest), false) => {
+                with.push_str(rest);
+                vec![Edit::replace(Span::new(from, here.span.end), with)]
+            }
+            (None, _) => vec![Edit::replace(
+                Span::new(from, anatomy.parts[part + 1].span.start),
+                with,
+            )],
+        }
+    }
+}
+
+/// The result of a hidden call, as a block.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    let error = if pair.answer.is_error() {
+        r#","is_error":true"#
+    } else {
+        ""
+    };
+    format!(
+        r#"{{"type":"tool_result","tool_use_id":{},"content":{}{error}}}"#,
+        json::quote(&pair.call_id),
+        json::quote(pair.answer.text())
+    )
+}
+
+/// Where the results of a turn's calls go.
+enum ResultsAt {
+    /// First in the next user message, which is empty or not.
+    Among { at: usize, empty: bool },
+    /// In a message of their own: there is no user message, or it has no blocks.
+    Alone { at: usize },
+}
+
+impl ResultsAt {
+    fn behind(view: &View, turn: usize) -> Self {
+        let next = view.turns.get(turn + 1).filter(|t| t.role == Role::User);
+        match next.map(|_| Anthropic.anatomy(view, turn + 1)) {
+            Some(Anatomy {
+                list: Some(list),
+                parts,
+            }) => Self::Among {
+                at: list.start + 1,
+                empty: parts.is_empty(),
+            },
+            _ => Self::Alone {
+                at: view.turns[turn].span.end,
+            },
+        }
+    }
+
+    fn with(&self, results: &str) -> Edit {
+        match *self {
+            Self::Among { at, empty } => {
+                let comma = if empty { "" } else { "," };
+                Edit::insert(at, format!("{results}{comma}"))
+            }
+            Self::Alone { at } => Edit::insert(at, format!(r#",{{"role":"user","content":[{results}]}}"#)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a message of Anthropic's is made of, and what in it is signed.
+
+use memchr::memmem;
+
+use super::Anthropic;
+use crate::text::json::Malformed;
+use crate::text::{Span, json};
+use crate::wire::Turns;
+use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+
+impl Turns for Anthropic {
+    /// One walk, down to the members of each block: behind a cut it is made over everything that is kept.
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        let text: &[u8] = &view.body;
+        let mut found = Anatomy::default();
+        let Some(turn) = view.turns.get(turn) else {
+            return found;
+        };
+        let walked = json::object(text, turn.span.start, |key, at| {
+            if key.of(text) != b"content" {
+                return json::value_end(text, at);
+            }
+            let (content, end) = content(text, at)?;
+            found = content;
+            Ok(end)
+        });
+        walked.map_or_else(|_| Anatomy::default(), |_| found)
+    }
+
+    /// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,
+    /// and most histories without thinking hold neither.
+    fn bound(&self, view: &View) -> bool {
+        let history = view.text(view.list);
+        if memmem::find(history, b"\"thinking\"").is_none()
+            && memmem::find(history, b"\"redacted_thinking\"").is_none()
+        {
+            return false;
+        }
+        (0..view.turns.len())
+            .filter(|&i| view.turns[i].role == Role::Assistant)
+            .any(|i| {
+                self.anatomy(view, i)
+                    .parts
+                    .iter()
+                    .any(|p| p.kind == PartKind::Thinking)
+            })
+    }
+}
+
+/// What a message's content at `at` is made of, and where it ends.
+fn content(text: &[u8], at: usize) -> Result<(Anatomy, usize), Malformed> {
+    let mut parts = Vec::new();
+    if text.get(at) != Some(&b'[') {
+        let end = json::value_end(text, at)?;
+        let span = Span::new(at, end);
+        parts.extend((text[at] == b'"').then(|| Part {
+            kind: PartKind::Text,
+            text: Some(span.inner()),
+            ..other(span)
+        }));
+        return Ok((Anatomy { parts, list: None }, end));
+    }
+    let end = json::array(text, at, |at| {
+        let part = part(text, at)?;
+        let end = part.span.end;
+        parts.push(part);
+        Ok(end)
+    })?;
+    let list = Some(Span::new(at, end));
+    Ok((Anatomy { parts, list }, end))
+}
+
+fn other(span: Span) -> Part {
+    Part {
+        span,
+        kind: PartKind::Other,
+        text: None,
+        id: None,
+    }
+}
+
+fn part(text: &[u8], at: usize) -> Result<Part, Malformed> {
+    let mut part = other(Span::new(at, at));
+    if text.get(at) != Some(&b'{') {
+        part.span.end = json::value_end(text, at)?;
+        return Ok(part);
+    }
+    let (mut own, mut answered) = (None, None);
+    part.span.end = json::object(text, at, |key, at| {
+        let end = json::value_end(text, at)?;
+        let value = Span::new(at, end);
+        match key.of(text) {
+            b"type" => part.kind = kind(value.of(text)),
+            b"text" if text[at] == b'"' => part.text = Some(value.inner()),
+            b"id" if text[at] == b'"' => own = Some(value.inner()),
+            b"tool_use_id" if text[at] == b'"' => answered = Some(value.inner()),
+            _ => {}
+        }
+        Ok(end)
+    })?;
+    part.id = match part.kind {
+        PartKind::Call => own,
+        PartKind::Result => answered,
+        _ => None,
+    };
+    Ok(part)
+}
+
+fn kind(literal: &[u8]) -> PartKind {
+    match literal {
+        b"\"text\"" => PartKind::Text,
+        b"\"tool_use\"" => PartKind::Call,
+        b"\"tool_result\"" => PartKind::Result,
+        b"\"thinking\"" | b"\"redacted_thinking\"" => PartKind::Thinking,
+        b"\"tool_addition\"" | b"\"tool_removal\"" => PartKind::ToolChange,
+        _ => PartKind::Other,
+    }
+}

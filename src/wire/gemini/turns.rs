@@ -1,0 +1,72 @@
+//! What a content of Gemini's is made of, and what in it is signed.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::Gemini;
+use super::part::{self, Piece};
+use crate::text::json;
+use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::{Turns, anchored};
+
+impl Turns for Gemini {
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        let text: &[u8] = &view.body;
+        let Some(turn) = view.turns.get(turn) else {
+            return Anatomy::default();
+        };
+        let Some(parts) = json::get(text, turn.span, "parts") else {
+            return Anatomy::default();
+        };
+        let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
+        // A single object in the place of the contents cannot be cut. (An element standing alone is its whole body.)
+        if view.list == turn.span && turn.span.end != view.body.len() {
+            for part in &mut all {
+                part.text = None;
+            }
+        }
+        Anatomy {
+            parts: all,
+            list: (text[parts.start] == b'[').then_some(parts),
+        }
+    }
+
+    fn message(&self, view: &View, turn: usize) -> Range<usize> {
+        anchored::message(view, turn)
+    }
+
+    /// Signatures are checked in the current turn alone: behind the last content in which the user says something.
+    fn bound(&self, view: &View) -> bool {
+        let history = view.text(view.list);
+        if memmem::find(history, b"\"thoughtSignature\"").is_none()
+            && memmem::find(history, b"\"thought_signature\"").is_none()
+        {
+            return false;
+        }
+        (current(view)..view.turns.len()).any(|t| pieces(view, t).iter().any(|p| p.signature.is_some()))
+    }
+}
+
+/// The parts of a turn with all that this wire knows of them.
+pub(super) fn pieces(view: &View, turn: usize) -> Vec<Piece> {
+    let text: &[u8] = &view.body;
+    let parts = view
+        .turns
+        .get(turn)
+        .and_then(|t| json::get(text, t.span, "parts"));
+    parts.map_or(Vec::new(), |p| part::pieces(text, p))
+}
+
+/// First turn behind the last content in which the user says something.
+pub(super) fn current(view: &View) -> usize {
+    let said = |t: &usize| {
+        view.turns[*t].role == Role::User
+            && Gemini
+                .anatomy(view, *t)
+                .parts
+                .iter()
+                .any(|p| p.kind != PartKind::Result)
+    };
+    (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
+}

@@ -1,0 +1,72 @@
+//! What a message of Ollama's is made of.
+
+use super::Ollama;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::Turns;
+use crate::wire::anchor::Traits;
+use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+
+impl Turns for Ollama {
+    /// The content's text, then the calls. A tool's message is one result.
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        let text: &[u8] = &view.body;
+        let Some(turn) = view.turns.get(turn) else {
+            return Anatomy::default();
+        };
+        let mut content = None;
+        let mut calls = None;
+        let mut id = None;
+        for (key, value) in json::members(text, turn.span) {
+            let literal = text[value.start] == b'"';
+            match key.of(text) {
+                b"content" if literal => content = Some(value),
+                b"tool_calls" => calls = Some(value),
+                b"tool_call_id" if literal => id = Some(value.inner()),
+                _ => {}
+            }
+        }
+        let result = turn.role == Role::Tool;
+        let said = content.map(|span| Part {
+            span,
+            kind: if result { PartKind::Result } else { PartKind::Text },
+            text: (!result).then_some(span.inner()),
+            id: id.filter(|_| result),
+        });
+        let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
+        let call = |span| Part {
+            span,
+            kind: PartKind::Call,
+            text: None,
+            id: traits(text, span).id,
+        };
+        Anatomy {
+            parts: said.into_iter().chain(calls.into_iter().map(call)).collect(),
+            list: None,
+        }
+    }
+
+    /// Thinking is plain text here.
+    fn bound(&self, _view: &View) -> bool {
+        false
+    }
+}
+
+/// What a call is known by.
+pub(super) fn traits(text: &[u8], call: Span) -> Traits {
+    let function = |key: &str| json::at_path(text, call, &["function", key]);
+    Traits {
+        name: function("name"),
+        arguments: function("arguments"),
+        id: json::get(text, call, "id")
+            .filter(|i| text[i.start] == b'"' && i.len() > 2)
+            .map(Span::inner),
+        signature: None,
+    }
+}
+
+/// Whether a call is of our tool.
+pub(super) fn is_ours(text: &[u8], call: Span) -> bool {
+    let name = traits(text, call).name.and_then(|n| json::string(text, n));
+    name.is_some_and(|n| n == TOOL_NAME)
+}

@@ -1,0 +1,131 @@
+//! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
+
+use super::OpenaiChat;
+use crate::mark::gap;
+use crate::record::HiddenPair;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::tools::TOOL_NAME;
+use crate::wire::Turns;
+use crate::wire::beside::{Beside, among_calls};
+use crate::wire::view::{Anatomy, Part, View};
+use crate::wire::{CallAt, HiddenCall, Pairs, beside};
+
+/// The result of a hidden call, as a message.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    format!(
+        r#"{{"role":"tool","tool_call_id":{},"content":{}}}"#,
+        json::quote(&pair.call_id),
+        json::quote(pair.answer.text())
+    )
+}
+
+/// Content of the first half: of the same kind as the message's own, null where nothing was said.
+fn said_before(view: &View, anatomy: &Anatomy, part: usize, inside: Span, before: Span) -> String {
+    let Some(list) = anatomy.list else {
+        return if before.is_empty() {
+            "null".to_owned()
+        } else {
+            format!("\"{}\"", view.str(before))
+        };
+    };
+    let here = anatomy.parts[part].span;
+    let mut blocks: Vec<String> = anatomy.parts[..part]
+        .iter()
+        .filter(|p| list.holds(p.span.start))
+        .map(|p| view.str(p.span).into_owned())
+        .collect();
+    if !before.is_empty() {
+        let open = view.str(Span::new(here.start, before.end));
+        blocks.push(format!("{open}{}", view.str(Span::new(inside.end, here.end))));
+    }
+    if blocks.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("[{}]", blocks.join(","))
+    }
+}
+
+/// The edits that leave the second half in the message; `None` where nothing is left of it.
+fn rest(anatomy: &Anatomy, part: usize, here: &Part, inside: Span, after: Span) -> Option<Vec<Edit>> {
+    let next = anatomy.parts.get(part + 1);
+    let Some(list) = anatomy.list else {
+        if !after.is_empty() {
+            return Some(vec![Edit::delete(Span::new(inside.start, after.start))]);
+        }
+        return next.map(|_| vec![Edit::replace(here.span, "null")]);
+    };
+    let from = list.start + 1;
+    if !after.is_empty() {
+        return Some(vec![
+            Edit::delete(Span::new(from, here.span.start)),
+            Edit::delete(Span::new(inside.start, after.start)),
+        ]);
+    }
+    let next = next?.span.start;
+    Some(vec![if list.holds(next) {
+        Edit::delete(Span::new(from, next))
+    } else {
+        Edit::replace(list, "null")
+    }])
+}
+
+impl Pairs for OpenaiChat {
+    /// Calls are a list of their own, behind all that is said, also where agents write that member first: from within a
+    /// message's text on, all of its calls count.
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        let from = view
+            .turn_at(from)
+            .map_or(from, |turn| view.turns[turn].span.start);
+        beside::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
+    }
+
+    /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and what
+    /// else stood in it (a thought signature).
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        let extras = call.raw.as_deref().filter(|r| !r.is_empty());
+        let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
+        format!(
+            r#"{{"id":{},"type":"function","function":{{"name":"{TOOL_NAME}","arguments":{}}}{extras}}}"#,
+            json::quote(&call.id),
+            json::quote(call.put_back())
+        )
+    }
+
+    /// The call goes among its siblings, the result right behind the message, before theirs.
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        among_calls(|turn| self.anatomy(view, turn), view, besides, result)
+    }
+
+    /// The message is split at the aside's line: what was said before it with the call; the result; the message
+    /// itself with what was said after it, unless nothing is left.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p, p.text?))) else {
+            return Vec::new();
+        };
+        let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
+        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let whole = view.turns[turn].span;
+        let first = format!(
+            r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
+            said_before(view, anatomy, part, inside, before),
+            pair.call
+        );
+        let pair_of_messages = format!("{first},{}", result(pair));
+        let Some(rest) = rest(anatomy, part, here, inside, after) else {
+            return vec![Edit::replace(whole, pair_of_messages)];
+        };
+        let mut edits = vec![Edit::insert(whole.start, format!("{pair_of_messages},"))];
+        edits.extend(rest);
+        edits
+    }
+}

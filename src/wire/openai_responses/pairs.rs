@@ -1,0 +1,276 @@
+//! Hidden pairs, put back into what the agent sends: each call where it stood, each result behind the group.
+
+use super::OpenaiResponses;
+use super::repair;
+use crate::wire::Pairs;
+use std::collections::HashMap;
+
+use memchr::memmem;
+
+use crate::mark::gap;
+use crate::record::{HiddenPair, Place};
+use crate::text::splice::Edit;
+use crate::text::{Span, json, steps};
+use crate::tools::TOOL_NAME;
+use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::{Beside, HiddenCall};
+
+use super::item::Item;
+
+impl Pairs for OpenaiResponses {
+    fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
+        repair::lone_reasoning(view, from, edits)
+    }
+
+    /// A hidden call as an item: upstream's own, or one made of what was collected.
+    fn hidden_call(&self, call: &HiddenCall) -> String {
+        if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
+            return raw.to_owned();
+        }
+        format!(
+            r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{TOOL_NAME}","arguments":{}}}"#,
+            json::quote(&call.id),
+            json::quote(call.put_back())
+        )
+    }
+
+    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+        if besides.is_empty() {
+            return Vec::new();
+        }
+        let said = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
+        let mut named: HashMap<usize, bool> = HashMap::new();
+        let edits = besides.iter().map(|Beside { at, pair }| {
+            let Place::Beside { offset, .. } = pair.place else {
+                return Vec::new();
+            };
+            let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
+            let call = call_like(has_id, pair);
+            let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+            let (first, last) = said.0[at.turn];
+            let call = if offset < 0 {
+                let turn = at.turn.saturating_sub(away - 1).max(first);
+                Edit::insert(view.turns[turn].span.start, format!("{call},"))
+            } else {
+                let turn = (at.turn + away).min(last);
+                Edit::insert(view.turns[turn].span.end, format!(",{call}"))
+            };
+            vec![call, behind(view, last, &result(pair))]
+        });
+        edits.collect()
+    }
+
+    /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where the
+    /// agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
+    fn put_by_results(
+        &self,
+        view: &View,
+        pairs: &[&HiddenPair],
+        from: usize,
+    ) -> Vec<Option<(usize, Vec<Edit>)>> {
+        let siblings = pairs.iter().map(|pair| match &pair.place {
+            Place::Beside { sibling, .. } => sibling.as_str(),
+            Place::Aside => "",
+        });
+        let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
+        if found.iter().all(Option::is_none) {
+            return vec![None; pairs.len()];
+        }
+        let results = Neighbours::of(view, |role| role == Role::Tool);
+        let mut referred: HashMap<usize, bool> = HashMap::new();
+        let edits = pairs.iter().zip(found).map(|(pair, turn)| {
+            let turn = turn?;
+            let first = results.0[turn].0;
+            let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
+            let before = first.checked_sub(1);
+            let by_reference = before.is_some_and(|before| {
+                let is_reference = || Item::read(&view.body, view.turns[before].span).reference;
+                *referred.entry(before).or_insert_with(is_reference)
+            });
+            Some(match (&view.facts.previous, before) {
+                (Some(_), _) => (turn, vec![back]),
+                // The call behind the references, the result in front of the others: several pairs are one batch then.
+                (None, Some(before)) if by_reference => {
+                    let call = format!(",{}", pair.call);
+                    (turn, vec![Edit::insert(view.turns[before].span.end, call), back])
+                }
+                (None, _) => (turn, Vec::new()),
+            })
+        });
+        edits.collect()
+    }
+
+    /// The aside's item gives way to the pair. Where an agent glued other text to it, that stays in items of its
+    /// own.
+    fn put_aside(
+        &self,
+        view: &View,
+        turn: usize,
+        anatomy: &Anatomy,
+        part: usize,
+        mark: Span,
+        pair: &HiddenPair,
+    ) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let whole = view.turns[turn].span;
+        let pair_items = format!("{},{}", call_like(has_id(view, turn), pair), result(pair));
+        let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p.span, p.text?))) else {
+            let mut edits = bare_messages(view, turn);
+            edits.push(Edit::replace(whole, pair_items));
+            return edits;
+        };
+        let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
+        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let open = anatomy.list.map_or(here.start, |l| l.start + 1);
+        let close = anatomy.list.map_or(here.end, |l| l.end - 1);
+        let block = |span: Span| {
+            let blank = json::unescape(span.of(text)).trim().is_empty();
+            (!blank).then(|| {
+                let head = view.str(Span::new(here.start, inside.start));
+                let tail = view.str(Span::new(inside.end, here.end));
+                format!("{head}{}{tail}", view.str(span))
+            })
+        };
+        let others = |parts: &[crate::wire::Part]| -> Vec<String> {
+            parts.iter().map(|p| view.str(p.span).into_owned()).collect()
+        };
+        let message = |parts: Vec<String>| {
+            (!parts.is_empty()).then(|| {
+                let head = view.str(Span::new(whole.start, open));
+                let tail = view.str(Span::new(close, whole.end));
+                // Two items of one id would be refused, and ours means nothing to upstream.
+                json::without(&format!("{head}{}{tail}", parts.join(",")), "id").into_owned()
+            })
+        };
+        let mut first = others(&anatomy.parts[..part]);
+        first.extend(block(before));
+        let mut last: Vec<String> = block(after).into_iter().collect();
+        last.extend(others(&anatomy.parts[part + 1..]));
+        let items: Vec<String> = [message(first), Some(pair_items), message(last)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut edits = bare_messages(view, turn);
+        edits.push(Edit::replace(whole, items.join(",")));
+        edits
+    }
+}
+
+/// The result of a hidden call, as an item.
+pub(super) fn result(pair: &HiddenPair) -> String {
+    format!(
+        r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#,
+        json::quote(&pair.call_id),
+        json::quote(pair.answer.text())
+    )
+}
+
+/// The call as this agent would send it: one that leaves out the ids of its items has none here, either,
+/// since an id without its reasoning is refused.
+fn call_like(has_id: bool, pair: &HiddenPair) -> String {
+    if has_id {
+        pair.call.clone()
+    } else {
+        json::without(&pair.call, "id").into_owned()
+    }
+}
+
+/// Whether the item comes with an id of its own.
+fn has_id(view: &View, turn: usize) -> bool {
+    let turn = view.turns.get(turn);
+    turn.is_some_and(|t| Item::read(&view.body, t.span).id.is_some())
+}
+
+/// Of each turn, the first and the last one of the neighbours that it stands among.
+struct Neighbours(Vec<(usize, usize)>);
+
+impl Neighbours {
+    /// Those that are of one kind; a turn of another has none.
+    fn of(view: &View, kind: fn(Role) -> bool) -> Self {
+        let mut all: Vec<(usize, usize)> = Vec::with_capacity(view.turns.len());
+        let mut first = 0;
+        for (n, turn) in view.turns.iter().enumerate() {
+            if !kind(turn.role) || n == 0 || !kind(view.turns[n - 1].role) {
+                first = n;
+            }
+            all.push((first, n));
+        }
+        for n in (1..all.len()).rev() {
+            if all[n].0 < n {
+                all[n - 1].1 = all[n].1;
+            }
+        }
+        Self(all)
+    }
+}
+
+/// In front of the turn that follows, so that calls and results put back at one place keep apart.
+fn behind(view: &View, turn: usize, item: &str) -> Edit {
+    match view.turns.get(turn + 1) {
+        Some(next) => Edit::insert(next.span.start, format!("{item},")),
+        None => Edit::insert(view.list.end - 1, format!(",{item}")),
+    }
+}
+
+/// Up to so many ids are searched for before any item is read.
+const FEW: usize = 4;
+
+/// The turns at or behind offset `from` that are the results of these calls.
+fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
+    let region = view.body.get(from..).unwrap_or_default();
+    let here = |id: &&str| !id.is_empty() && memmem::find(region, id.as_bytes()).is_some();
+    let mut wanted: HashMap<&[u8], Option<usize>> = match ids.len() <= FEW {
+        true => ids
+            .iter()
+            .filter(|id| here(id))
+            .map(|id| (id.as_bytes(), None))
+            .collect(),
+        false => ids
+            .iter()
+            .filter(|id| !id.is_empty())
+            .map(|id| (id.as_bytes(), None))
+            .collect(),
+    };
+    steps::add(region.len() * ids.len().min(FEW));
+    if wanted.is_empty() {
+        return vec![None; ids.len()];
+    }
+    let first = view.turns.partition_point(|t| t.span.end <= from);
+    for (turn, whole) in view.turns.iter().enumerate().skip(first) {
+        if whole.role != Role::Tool {
+            continue;
+        }
+        let item = Item::read(&view.body, whole.span);
+        let answered = item.call_id.filter(|_| item.part == PartKind::Result);
+        if let Some(missing @ None) = answered.and_then(|id| wanted.get_mut(view.text(id))) {
+            *missing = Some(turn);
+        }
+    }
+    let found = ids.iter().map(|id| wanted.get(id.as_bytes()).copied().flatten());
+    found.collect()
+}
+
+/// Messages right behind reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
+/// stands in the place of another is refused. They go without theirs.
+fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    for before in view.turns[..turn].iter().rev() {
+        if before.role != Role::Assistant {
+            return Vec::new();
+        }
+        let item = Item::read(&view.body, before.span);
+        match item.part {
+            PartKind::Thinking => return edits,
+            PartKind::Text if item.id.is_some() => {
+                let whole = view.str(before.span);
+                edits.push(Edit::replace(
+                    before.span,
+                    json::without(&whole, "id").into_owned(),
+                ));
+            }
+            PartKind::Text => {}
+            _ => return Vec::new(),
+        }
+    }
+    Vec::new()
+}

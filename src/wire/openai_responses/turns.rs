@@ -1,0 +1,129 @@
+//! Items as turns: what each is made of, which are the model's, and which are ours.
+
+use std::ops::Range;
+
+use memchr::memmem;
+use uuid::Uuid;
+
+use super::OpenaiResponses;
+use super::item::{ASIDE_ITEM, Item, SENTINEL_ITEM};
+use crate::text::{Span, json};
+use crate::wire::Turns;
+use crate::wire::view::{Anatomy, OwnItem, Part, PartKind, Role, Turn, View};
+
+impl Turns for OpenaiResponses {
+    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+        let text: &[u8] = &view.body;
+        let Some(whole) = view.turns.get(turn).map(|t| t.span) else {
+            return Anatomy::default();
+        };
+        if text.get(whole.start) == Some(&b'"') {
+            return alone(part_of(whole, PartKind::Text, Some(whole.inner()), None));
+        }
+        let item = Item::read(text, whole);
+        match item.part {
+            PartKind::Text => content(text, item.content),
+            kind => alone(part_of(whole, kind, None, item.call_id)),
+        }
+    }
+
+    fn is_models(&self, view: &View, turn: usize) -> bool {
+        let here = &view.turns[turn];
+        let refers = || Item::read(&view.body, here.span).reference;
+        here.role == Role::Assistant || here.role == Role::Other && refers()
+    }
+
+    /// The model's items that stand together.
+    fn message(&self, view: &View, turn: usize) -> Range<usize> {
+        let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
+        let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
+        let behind = view.turns[turn + 1..].iter().take_while(|t| models(t));
+        turn - before.count()..turn + 1 + behind.count()
+    }
+
+    /// Encrypted reasoning binds its prefix. The search for the word comes first: it is cheap.
+    fn bound(&self, view: &View) -> bool {
+        memmem::find(view.text(view.list), b"\"encrypted_content\"").is_some()
+            && view
+                .turns
+                .iter()
+                .filter(|t| t.role == Role::Assistant)
+                .map(|t| Item::read(&view.body, t.span))
+                .any(|i| i.part == PartKind::Thinking && i.encrypted)
+    }
+
+    /// Sentinels and asides by their items' ids, whatever their text.
+    fn own_items(&self, view: &View) -> Vec<OwnItem> {
+        let list = view.text(view.list);
+        let of = |prefix: &str, aside: bool| -> Vec<OwnItem> {
+            let quoted = format!("\"{prefix}");
+            // An item has one id: it is read once, however often the words stand in it.
+            let mut read: Option<(usize, Item)> = None;
+            memmem::find_iter(list, quoted.as_bytes())
+                .filter_map(|hit| {
+                    let at = view.list.start + hit + 1;
+                    let turn = view.turn_at(at)?;
+                    if read.as_ref().is_none_or(|(of, _)| *of != turn) {
+                        read = Some((turn, Item::read(&view.body, view.turns[turn].span)));
+                    }
+                    let (_, item) = read.as_ref()?;
+                    own_item(view, (turn, item), at, prefix.len(), aside)
+                })
+                .collect()
+        };
+        let mut all = of(SENTINEL_ITEM, false);
+        all.extend(of(ASIDE_ITEM, true));
+        all
+    }
+}
+
+fn alone(part: Part) -> Anatomy {
+    Anatomy {
+        parts: vec![part],
+        list: None,
+    }
+}
+
+fn part_of(span: Span, kind: PartKind, text: Option<Span>, id: Option<Span>) -> Part {
+    Part { span, kind, text, id }
+}
+
+/// The parts of a message.
+fn content(text: &[u8], content: Option<Span>) -> Anatomy {
+    let Some(content) = content else {
+        return Anatomy::default();
+    };
+    match text.get(content.start) {
+        Some(b'"') => alone(part_of(content, PartKind::Text, Some(content.inner()), None)),
+        Some(b'[') => Anatomy {
+            parts: json::elements(text, content)
+                .into_iter()
+                .map(|span| {
+                    let said = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
+                    let kind = said.map_or(PartKind::Other, |_| PartKind::Text);
+                    part_of(span, kind, said.map(Span::inner), None)
+                })
+                .collect(),
+            list: Some(content),
+        },
+        _ => Anatomy::default(),
+    }
+}
+
+fn own_item(
+    view: &View,
+    (turn, item): (usize, &Item),
+    at: usize,
+    prefix: usize,
+    aside: bool,
+) -> Option<OwnItem> {
+    let id = item.id.filter(|i| i.start == at)?;
+    let ours = item.reference || view.turns[turn].role == Role::Assistant && item.part == PartKind::Text;
+    let uuid = Uuid::try_parse_ascii(id.of(&view.body).get(prefix..)?).ok()?;
+    ours.then_some(OwnItem {
+        turn,
+        id: uuid,
+        aside,
+        reference: item.reference,
+    })
+}
