@@ -24,8 +24,9 @@ pub(super) struct Bounds {
 /// A transaction takes at most this part of the bound, unless one note is larger.
 const PART: u64 = 32;
 
-/// Most bytes of notes in one transaction: bounds how long it takes, whatever the bound.
-const TRANSACTION: u64 = 8 << 20;
+/// Most bytes of notes in one transaction: its commit is one step of about a millisecond, in which nobody is offered the
+/// processor.
+const TRANSACTION: u64 = 1 << 20;
 
 impl Bounds {
     /// Bytes of bodies that one transaction may bring.

@@ -192,6 +192,7 @@ impl Keeper {
 
     /// Takes in all that waits. A transaction that has become large is committed, and the next one begun.
     fn take_in(&mut self, batch: &mut Option<Batch>, state: &mut State) {
+        self.archive.pool.slice.begin();
         while let Some(note) = self.take() {
             let weight = note.weight();
             let fits = |open: &Batch| {

@@ -26,6 +26,9 @@ const HASH: usize = 16;
 /// Pieces, nodes and rows remembered in memory, each some 50 bytes: thousands of conversations.
 const REMEMBERED: usize = 64 * 1024;
 
+/// Bytes that are hashed in one step.
+const HASHED: usize = 64 << 10;
+
 /// Under this size nothing is won by packing.
 const PACKED_FROM: usize = 96;
 
@@ -457,7 +460,10 @@ impl Pool {
             return Ok(*id);
         }
         let clean = match kind {
-            Text::Json => self.redactor.json(text),
+            Text::Json => {
+                let slice = &mut self.slice;
+                self.redactor.json_in_steps(text, &mut |bytes| slice.step(bytes))
+            }
             Text::Stream => self.redactor.stream(text),
             Text::Raw => self.redactor.raw(text),
         };
@@ -477,7 +483,7 @@ impl Pool {
         seen: Seen,
         short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
-        let hash = hash(clean);
+        let hash = hash(clean, &mut self.slice);
         let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;
         if let Some(id) = find.query_row([&hash], |row| row.get(0)).optional()? {
             return Ok(id);
@@ -561,9 +567,14 @@ fn slice(text: &Bytes, span: Span) -> Bytes {
     text.slice(span.start..span.end)
 }
 
-fn hash(text: &[u8]) -> Hash {
+fn hash(text: &[u8], slice: &mut TimeSlice) -> Hash {
+    let mut hasher = Sha256::new();
+    for part in text.chunks(HASHED) {
+        hasher.update(part);
+        slice.step(part.len());
+    }
     let mut short = [0; HASH];
-    short.copy_from_slice(&Sha256::digest(text)[..HASH]);
+    short.copy_from_slice(&hasher.finalize()[..HASH]);
     short
 }
 

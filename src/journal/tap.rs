@@ -27,7 +27,7 @@ const KEPT_FOR_ENDS: usize = 4 * 1024;
 /// go while they are in the caches, and their memory is used again for the next. Each time costs the thread's waking, so
 /// small bodies are to be many.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
-const URGENT_BYTES: usize = 1 << 20;
+const URGENT_BYTES: usize = 512 << 10;
 const URGENT_PART: usize = 4;
 
 /// Ends that did not come and are still to be written down. More of them come together only while nothing can be

@@ -27,6 +27,11 @@ impl TimeSlice {
         }
     }
 
+    /// Begins a slice: the thread has just been woken.
+    pub(super) fn begin(&mut self) {
+        *self = Self::new();
+    }
+
     /// To be called after each small step, with the bytes that it went over.
     pub(super) fn step(&mut self, bytes: usize) {
         self.bytes += bytes + STEP;

@@ -18,13 +18,14 @@ const SLACK: usize = 4;
 
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
-/// An empty buffer for about `bytes`; of those kept, the smallest that is large enough.
+/// An empty buffer for about `bytes`: of those kept, the smallest that is large enough, and of several the one that was
+/// used last, which is most likely still in the cache.
 pub(super) fn take(bytes: usize) -> Vec<u8> {
     let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
     let fits = |b: &&Vec<u8>| b.capacity() >= bytes && b.capacity() / SLACK <= bytes;
     let best = free.iter().filter(fits).map(Vec::capacity).min();
-    let at = free.iter().position(|b| Some(b.capacity()) == best);
-    at.map_or_else(Vec::new, |at| free.swap_remove(at))
+    let at = free.iter().rposition(|b| Some(b.capacity()) == best);
+    at.map_or_else(Vec::new, |at| free.remove(at))
 }
 
 /// The buffer's text. The buffer comes back, and what it holds of the budget is free, when the last slice of it is gone.

@@ -12,7 +12,7 @@ use crate::text::{Span, json};
 const SPELLED_OUT: &[u8] = br"\u00";
 
 /// A piece of JSON, or anything with JSON in it.
-pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
+pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut(usize)) -> Cow<'a, [u8]> {
     let hidden = memchr::memmem::find(text, SPELLED_OUT).is_some();
     let all = hidden || !redactor.custom.is_empty() || redactor.known.is_some();
     if !all && !scan::any(text) {
@@ -23,6 +23,7 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     for (at, span) in literals(text) {
         let inner = span.inner().of(text);
         super::worked(inner.len());
+        step(inner.len());
         let telling = members.take(text, at, span, hidden);
         if members.is_key {
             // A name is not a secret, unless a secret is used as a map key.
@@ -188,7 +189,7 @@ impl Members {
 /// Redacts a stream: the strings under one key are searched as one text, then each on its own.
 pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
     let whole = apply(text, across(text, |joined| redactor.find(joined)));
-    match json(redactor, &whole) {
+    match json(redactor, &whole, &mut |_| {}) {
         Cow::Borrowed(_) => whole,
         Cow::Owned(clean) => Cow::Owned(clean),
     }
