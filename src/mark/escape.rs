@@ -1,8 +1,8 @@
-//! Breaks up sentinel-like text that is not ours, and gives it back whole.
+//! Escapes sentinel-like text that is not ours, and undoes it.
 //!
 //! `[[handoff-resume:` becomes `[[handoff-resume\:` (the aside and closing forms alike) on its way to the
-//! agent, so that nothing a model quotes can cut a transcript. The backslash is taken out again on the way
-//! up. A text that already has n backslashes there gets n + 1, so that the way back is exact.
+//! agent, so that nothing a model quotes can cut a transcript. The backslash is removed again on the way
+//! upstream. Text that already has n backslashes there gets n + 1, so that undoing is exact.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const STEM: &[u8] = b"handoff-";
 /// The two words behind the stem.
 const WORDS: [&[u8]; 2] = [b"resume", b"aside"];
 
-/// How much of a sentinel's beginning has gone by; it survives from one delta to the next.
+/// How much of a sentinel's beginning was seen so far; kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Escaper {
     state: State,
@@ -63,13 +63,13 @@ impl State {
 }
 
 impl Escaper {
-    /// Whether nothing is half seen: text without a bracket then needs no look.
+    /// Whether no beginning is half seen: text without a bracket can be skipped then.
     pub fn is_clear(self) -> bool {
         self.state == State::Clear
     }
 
-    /// Follows the next piece of a text, given as the inside of a JSON string literal. Returns the offsets
-    /// in it at which an escaped backslash (`\\`, two bytes) must go in.
+    /// Reads the next piece of a text, given as the inside of a JSON string literal. Returns the offsets in it at
+    /// which an escaped backslash (`\\`, two bytes) must be inserted.
     pub fn follow(&mut self, raw: &[u8]) -> Vec<usize> {
         let mut breaks = Vec::new();
         let mut at = 0;
@@ -97,8 +97,8 @@ impl Escaper {
 }
 
 impl Escaper {
-    /// Follows the next piece of a text on its way back, given as the inside of a JSON string literal. Returns where in
-    /// it an escaped backslash stands that was put in, also where an earlier piece has the beginning.
+    /// Reads the next piece of escaped text, given as the inside of a JSON string literal. Returns the spans of the
+    /// escaped backslashes that were inserted, also where an earlier piece holds the beginning.
     pub fn given_back(&mut self, raw: &[u8]) -> Vec<Span> {
         let mut slashes = Vec::new();
         let mut last = Span::default();
@@ -129,7 +129,7 @@ impl Escaper {
     }
 }
 
-/// `text` with every sentinel-like beginning in it broken up.
+/// `text` with every sentinel-like beginning escaped.
 pub fn break_up(text: &str) -> Cow<'_, str> {
     let mut state = State::Clear;
     let mut out = String::new();

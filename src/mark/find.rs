@@ -1,4 +1,4 @@
-//! Marks in raw JSON text, by their own bytes: no JSON encoder escapes any of them.
+//! Finds marks in raw JSON text by their bytes: no JSON encoder escapes any of them.
 
 use memchr::memmem;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::text::steps;
 /// Characters of an id.
 pub(super) const ID_CHARS: usize = 36;
 
-/// Something of ours, or like ours, in raw JSON text.
+/// A sentinel's line, an aside, or escaped text that looks like one, in raw JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// From the first bracket to the last.
@@ -29,11 +29,11 @@ pub enum MarkKind {
     Close(Option<Uuid>, Span),
     /// An aside's line.
     Aside(Uuid),
-    /// Broken-up text of a model; the span is the escaped backslash to take out.
+    /// Escaped text of a model; the span is the backslash to remove.
     Broken(Span),
 }
 
-/// Stands in every mark.
+/// Part of every mark.
 pub const STEM: &[u8] = b"handoff-";
 
 /// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.

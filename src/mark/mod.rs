@@ -1,7 +1,7 @@
-//! The texts of ours that stand in an agent's transcript: sentinels and asides, what seals them, and what keeps others'
-//! text from passing for them.
+//! The texts that baton puts into an agent's transcript: sentinels and asides, their seals, and the escaping that keeps
+//! other text from being taken for them.
 //!
-//! Finds, reads and spells them. Whether one counts (whose text it stands in, whether its id is known) is decided by
+//! Writes, finds and reads them. Whether one counts (whose text it stands in, whether its id is known) is decided by
 //! `rewrite`. Knows no wire, store or clock.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,5 +1,5 @@
-//! The line that a person pastes to resume a handoff, and what people and agents do to it on the way: quote marks of a
-//! reply or of a shell, one pair of brackets lost, an id that was cut off, words behind it on the same line.
+//! The line that a person pastes to resume a handoff. Accepts what people and agents do to it on the way: quote marks of
+//! a reply or of a shell, one pair of brackets lost, a truncated id, words behind it on the same line.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::text::{Span, json};
 const WORD: &[u8] = b"handoff-resume:";
 /// Characters that may stand before it.
 const DECORATION: usize = 32;
-/// Characters of an id below which it could be anybody's: those of its time.
+/// Fewest characters of a truncated id that may identify it: its timestamp.
 const LEAST_ID: usize = 13;
 /// Bytes behind the beginning of a closing line in which it ends.
 const CLOSING: usize = 96;
@@ -20,10 +20,9 @@ const CLOSING: usize = 96;
 /// A line to resume by, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pasted {
-    /// The first and the last id that it may mean: one where the id is whole.
+    /// The first and the last id that it may mean; equal where the id is complete.
     pub(crate) ids: (Uuid, Uuid),
-    /// Offset of what the person says behind it. Of a whole block that was pasted nothing is left: its prompt counts
-    /// once.
+    /// Offset of the person's own text behind it. A whole pasted sentinel is skipped, since its prompt counts once.
     pub(crate) rest: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Seals: what proves that a carry-over prompt in a transcript was written by this proxy, also when its store is lost.
+//! Seals: a MAC that proves that a carry-over prompt in a transcript was written by this proxy, even if its store is lost.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const SEAL_BYTES: usize = 16;
 /// Characters of a seal in base64url without padding.
 pub(super) const SEAL_CHARS: usize = 22;
 
-/// Whether this is spelled like a seal.
+/// Whether this has the form of a seal.
 pub(super) fn is_seal(text: &[u8]) -> bool {
     text.len() == SEAL_CHARS
         && text

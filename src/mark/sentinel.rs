@@ -43,7 +43,7 @@ pub fn short(id: Uuid, reason: Option<&str>) -> String {
     format!("{}\n{}", opening(id), for_people(reason))
 }
 
-/// What a stranger who reads the transcript is told: one line.
+/// The line that explains the sentinel to whoever reads the transcript.
 fn for_people(reason: Option<&str>) -> String {
     let reason = reason.map(one_line).filter(|r| !r.is_empty());
     match reason {
@@ -70,7 +70,7 @@ fn one_line(reason: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// A prompt or reason as it is kept: trimmed, and no sentinel syntax in it.
+/// A prompt or reason as it is stored: trimmed, with sentinel syntax escaped.
 pub fn normalised(text: &str) -> String {
     escape::break_up(text.trim()).into_owned()
 }
@@ -82,7 +82,7 @@ pub struct Sentinel {
     pub id: Uuid,
     /// Offset of its opening line.
     pub at: usize,
-    /// What stands up to its closing line, where that is there.
+    /// The text up to the closing line, if there is one.
     pub sealed: Option<Sealed>,
     /// Offset behind the sentinel and the line breaks streamed with it.
     pub rest: usize,
@@ -118,7 +118,7 @@ impl Sealed {
 }
 
 /// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
-/// next mark: inside a prompt all others are broken up.
+/// next mark: all others inside a prompt are escaped.
 pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Sentinel> {
     let MarkKind::Open(id) = marks.get(i)?.kind else {
         return None;

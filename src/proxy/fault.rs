@@ -1,5 +1,5 @@
 //! Errors of our own: one table from code to status, owner and advice, and one place that turns a row into a
-//! response in the shape of the wire that the agent speaks (WIRE.md section 11).
+//! response in the shape of the wire that the agent speaks.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 

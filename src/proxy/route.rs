@@ -61,7 +61,7 @@ enum Path {
 /// Folders that a Google style path names a model in.
 const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
-/// Calls with a transcript, known by their path (WIRE.md sections 2 to 6). The first match counts.
+/// Calls with a transcript, known by their path. The first match counts.
 const CALLS: &[(Path, WireId, Call)] = &[
     (Path::Ends("/v1/messages"), WireId::Anthropic, Call::Generate),
     (

@@ -1,4 +1,4 @@
-//! A conversation.
+//! The record of a conversation.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ pub struct Conversation {
     pub active: Option<HandoffId>,
     /// Hidden pairs made since the last cut: looked for in each request.
     pub pairs: Vec<Uuid>,
-    /// Handoffs whose answer the agent may have cut off and left out, oldest first: looked for by their cut points.
+    /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_off: Vec<HandoffId>,
     /// Milliseconds since the Unix epoch.

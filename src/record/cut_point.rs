@@ -1,11 +1,11 @@
-//! A cut point: finds a handoff whose sentinel the transcript lacks.
+//! A cut point: finds where a handoff stands in a transcript that lacks its sentinel.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::{HandoffId, Principal};
 
-/// Where a handoff stands in the agent's transcript: what finds it there when its sentinel is not. An agent may cut off
-/// the answer that showed the sentinel, and leave all of it out of its next request.
+/// The position of a handoff in the agent's transcript, for when its sentinel is missing: an agent may abort the answer
+/// that showed the sentinel, and leave all of it out of its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPoint {
     /// The handoff.

@@ -1,4 +1,4 @@
-//! A handoff.
+//! The record of a handoff.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,12 +59,12 @@ pub struct Handoff {
     /// Who began it.
     #[serde(default)]
     pub origin: Origin,
-    /// Put away by a person: still resumable by its sentinel, no longer listed as open.
+    /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
     pub archived: bool,
 }
 
-/// The first line of a carry-over prompt that tells one from another: not a heading, which all of them begin with, unless
-/// there is nothing else. Without marks of Markdown.
+/// The first line of a carry-over prompt that tells it from others, without Markdown syntax: not a heading, which all of
+/// them begin with, unless there is nothing else.
 pub fn telling_line(prompt: &str) -> &str {
     let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
     let mut lines = prompt.lines().map(str::trim).filter(shown);

@@ -1,5 +1,5 @@
-//! What is remembered: handoffs, hidden pairs, cut points and conversations, as the store keeps them; and the ids they
-//! name each other by.
+//! What the store keeps: handoffs, hidden pairs, cut points and conversations, and the ids by which they refer to each
+//! other.
 //!
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,4 +1,4 @@
-//! The model's own text, broken up on its way to the agent, given back whole.
+//! Undoes the escaping of the model's own text.
 
 use memchr::memmem;
 
@@ -11,7 +11,7 @@ use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// Takes the backslashes out that were put in, at or behind offset `from`.
+/// Removes the backslashes that escaping inserted, at or behind offset `from`.
 pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
     let mut slashes = in_one_text(wire, reading, from);
     slashes.extend(across_texts(wire, &reading.view, from));

@@ -1,8 +1,8 @@
-//! Where a handoff stands in an agent's transcript when its sentinel is not there.
+//! Finds where a handoff stands in a transcript that lacks its sentinel.
 //!
-//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. What it
-//! sends then is the transcript of the request before, to the byte but for cache breakpoints, and new user text. The
-//! handoff that the answer showed stands between the two.
+//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then sends
+//! the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The handoff that
+//! the answer showed stands between the two.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ use crate::wire::view::{PartKind, Role, View};
 /// Hexadecimal digits of a digest: 128 bits.
 const DIGITS: usize = 32;
 
-/// Places of a missing answer that are looked up in the store, the newest ones: each costs a query, and a transcript may
-/// consist of user texts alone.
+/// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
+/// transcript may consist of user texts alone.
 const MOST_MISSING: usize = 256;
 
 /// How many elements a transcript has behind its leading system messages, and their digest.

@@ -1,7 +1,7 @@
-//! From the agent's request to what goes upstream: cut, hidden pairs, text given back, tool.
+//! Turns the agent's request into the one that goes upstream: cut, hidden pairs, unescaped text, tool.
 //!
-//! Two steps, so that whoever calls can ask the store between them: `Reading` finds what might be ours,
-//! `rewrite` applies what turned out to be. Both are pure. Knows a wire only by its trait, and no socket, store or clock.
+//! Two steps, so that whoever calls can ask the store between them: `Reading` finds what may be ours,
+//! `rewrite` applies what is. Both are pure. Knows a wire only by its trait, and no socket, store or clock.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod apply;

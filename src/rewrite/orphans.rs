@@ -1,4 +1,4 @@
-//! Results behind a cut whose calls went with it: upstream refuses a result that answers nothing.
+//! Removes results behind a cut whose calls were cut: upstream refuses a result without its call.
 
 use std::collections::HashSet;
 

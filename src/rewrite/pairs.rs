@@ -1,4 +1,4 @@
-//! Hidden pairs, back in their places.
+//! Puts hidden pairs back.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What the agent's harness put before the first real user text, and what else must survive a cut.
+//! The preamble: what the agent's harness put before the first real user text. Also what else must survive a cut.
 
 use crate::text::steps;
 use crate::text::{Span, json};

@@ -1,12 +1,12 @@
-//! Which text of a transcript stands at an offset, for many offsets.
+//! Finds the text of a transcript at an offset, for many offsets.
 
 use crate::text::Span;
 use crate::text::steps;
 use crate::wire::Wire;
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 
-/// Finds texts by their place. Offsets that come turn by turn, in either direction, cost one walk over each turn,
-/// however many there are.
+/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however many
+/// there are.
 pub(super) struct Texts<'a> {
     wire: &'a dyn Wire,
     view: &'a View,

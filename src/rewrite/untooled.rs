@@ -1,4 +1,5 @@
-//! Why a request does not get the tool: one table of reasons, for the response header, the log, the journal and the page.
+//! Why a request does not get the tool: one table of reasons, used by the response header, the log, the journal and the
+//! page.
 
 use crate::wire::view::{Choice, View};
 

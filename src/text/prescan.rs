@@ -1,8 +1,8 @@
-//! What can be known of a body while it still arrives: where its large values end, and where texts of ours may stand.
+//! Scans a body while it is still arriving: notes where large values end and where a given word stands, so that the
+//! parser can skip them later.
 //!
-//! The bytes are looked at when the socket has just brought them into the cache, and while the agent is still
-//! sending the rest. Who reads the body then steps over what it need not see. Knows JSON's quotes and brackets and
-//! nothing of requests.
+//! The bytes are scanned right after the socket delivered them, while they are in the cache and the agent is still
+//! sending the rest. Knows JSON's quotes and brackets, nothing of requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -10,14 +10,14 @@ use super::Span;
 use super::json::{self, Walk};
 use super::scan::Follow;
 
-/// Reads ahead. Feed it a body that grows.
+/// Scans a growing body.
 pub struct Prescanner {
     follow: Follow,
     word: &'static [u8],
 }
 
 impl Prescanner {
-    /// Notes also where `word`, of two bytes at least, stands as it is spelled.
+    /// A scan that also notes every occurrence of `word`, which has at least two bytes.
     pub fn seeking(word: &'static [u8]) -> Self {
         Self {
             follow: Follow::seeking(word),
@@ -25,12 +25,12 @@ impl Prescanner {
         }
     }
 
-    /// `text` is all that has arrived.
+    /// Scans what is new in `text`, all of the body that has arrived so far.
     pub fn read(&mut self, text: &[u8]) {
         self.follow.advance(text);
     }
 
-    /// All of it has been read.
+    /// Finishes the scan; `text` is the whole body.
     pub fn done(self, text: &[u8]) -> Prescan {
         let (spans, words, containers) = self.follow.finish(text);
         Prescan {
@@ -42,7 +42,7 @@ impl Prescanner {
     }
 }
 
-/// What was found. The empty one (`Prescan::default()`) knows nothing, and everything is looked at.
+/// The result of a scan. `Prescan::default()` is empty: nothing can be skipped then.
 #[derive(Debug, Default)]
 pub struct Prescan {
     /// Containers near the root and strings of more than a block in them, by their start. An end of zero was not found.
@@ -55,7 +55,10 @@ pub struct Prescan {
 }
 
 impl Prescan {
-    /// End of the value that begins at `at`, as [`json::value_end`] has it.
+    /// End of the value that begins at `at`: from the scan where it is known, else from [`json::value_end`].
+    ///
+    /// # Errors
+    /// As [`json::value_end`].
     pub fn value_end(&self, text: &[u8], at: usize) -> Walk {
         match self.known(at) {
             Some(end) => Ok(end),
@@ -78,7 +81,7 @@ impl Prescan {
         Some(span.end)
     }
 
-    /// How often `word` stands in `text`, which is counted here where it was not looked for ahead.
+    /// Number of occurrences of `word` in `text`: from the scan, or counted now where it was not scanned for.
     pub fn word_count(&self, text: &[u8], word: &[u8]) -> usize {
         match &self.words {
             Some((sought, at)) if *sought == word => at.len(),
@@ -86,13 +89,13 @@ impl Prescan {
         }
     }
 
-    /// How many objects and arrays `text` has: exactly where it was read ahead, else every `{` in it, also in strings.
+    /// Number of objects and arrays in `text`: exact after a scan, else every `{`, also those in strings.
     pub fn container_count(&self, text: &[u8]) -> usize {
         self.containers
             .unwrap_or_else(|| memchr::memchr_iter(b'{', text).count())
     }
 
-    /// Where the word that was looked for stands in `span`, relative to its start; `None` where nobody has looked.
+    /// Offsets of the scanned word in `span`, relative to its start; `None` without a scan.
     pub fn words(&self, span: Span) -> Option<impl Iterator<Item = usize>> {
         let (word, all) = self.words.as_ref()?;
         let from = all.partition_point(|&s| s < span.start);

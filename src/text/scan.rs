@@ -1,5 +1,4 @@
-//! The two walks over JSON that see every byte of a body, sixty-four bytes at a time: where a string ends and
-//! where an object or array ends.
+//! Finds where a string, an object or an array ends, 64 bytes at a time: the two walks that see every byte of a body.
 //!
 //! Nearly all of an agent's history is text inside strings: a block of that costs two comparisons of all its bytes, a
 //! dozen steps for its escapes, and no branch that a processor could not guess. Safe SIMD (`fearless_simd`), as wide as
@@ -17,7 +16,7 @@ use fearless_simd::{Level, dispatch, u8x16};
 use self::block::{BLOCK, Block, Quoted, Strings, literal};
 pub(crate) use self::follow::Follow;
 
-/// Bytes looked at where little is expected, with the vectors that every processor has.
+/// Bytes per step for short values, with the vectors that every processor has.
 const SHORT: usize = 16;
 
 /// End of the string literal that begins at `at`, closing quote included; `None` where it has none.

@@ -1,19 +1,18 @@
-//! Edits on a body that leave every other byte alone.
+//! Edits on a body that leave every other byte unchanged.
 //!
-//! The result is a rope: slices of what came in, with the few new pieces between. Nothing that is kept is
-//! copied.
+//! The result is a rope: slices of the original body, with the new pieces between them. Kept bytes are not copied.
 
 use bytes::Bytes;
 
 use crate::text::Span;
 use crate::text::steps;
 
-/// One change: the bytes of `span` give way to `with`. An empty span inserts.
+/// Replaces the bytes of `span` by `with`. An empty span inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// What goes.
+    /// The bytes to replace.
     pub span: Span,
-    /// What comes.
+    /// Their replacement.
     pub with: Bytes,
 }
 
@@ -37,11 +36,11 @@ impl Edit {
     }
 }
 
-/// Applies edits to `body`. They are sorted by place (insertions at one place keep their order); one that
-/// overlaps an earlier one is dropped, so that a wide cut wins over edits inside it.
+/// Applies edits to `body`, in any order. Insertions at the same offset keep their order; an edit that overlaps an
+/// earlier one is dropped, so that a wide cut wins over edits inside it.
 pub fn splice(body: &Bytes, mut edits: Vec<Edit>) -> Vec<Bytes> {
     edits.sort_by_key(|e| (e.span.start, std::cmp::Reverse(e.span.end)));
-    // An insertion at the place where a replacement begins goes before it.
+    // An insertion at the offset where a replacement begins goes before it.
     edits.sort_by_key(|e| (e.span.start, !e.span.is_empty()));
     steps::add(edits.len());
     let mut rope = Vec::with_capacity(edits.len() * 2 + 1);

@@ -1,12 +1,12 @@
-//! Counts the work that a request makes, in tests: bytes that are walked or copied, and things that are compared. Time
-//! on a shared machine tells nothing; the count is the same in every run. Outside of tests there is nothing to it.
+//! Counts work in tests: bytes walked or copied, and comparisons. Counts are the same in every run, which time on a
+//! shared machine is not. Outside of tests this is a no-op.
 
 #[cfg(test)]
 thread_local! {
     static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Adds to the count.
+/// Adds to this thread's count.
 #[inline(always)]
 pub(crate) fn add(_steps: usize) {
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Names a call so that it is found again where ids are missing or were dropped on the way (DESIGN.md, 13.4):
+//! Names a call so that it is found again where ids are missing or were dropped on the way:
 //! by its id, its thought signature, and its name, arguments and place, whatever of them is left.
 //!
 //! An anchor is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in

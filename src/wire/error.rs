@@ -15,7 +15,7 @@ pub struct OwnError<'a> {
 
 /// What differs from API to API in errors and credentials.
 pub trait Errors {
-    /// The body of an error of our own, as JSON in the provider's error shape (WIRE.md, section 11).
+    /// The body of an error of our own, as JSON in the provider's error shape.
     fn error_body(&self, error: OwnError<'_>) -> String;
 
     /// The header that the provider expects a key in.

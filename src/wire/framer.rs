@@ -52,7 +52,10 @@ impl Framer {
         self.held_len == 0 && self.scan.is_between_frames()
     }
 
-    /// Takes the next bytes and returns the frames that are whole now.
+    /// Takes the next bytes and returns the frames that are complete now.
+    ///
+    /// # Errors
+    /// An unfinished frame grew over the limit.
     pub fn push(&mut self, chunk: Bytes) -> Result<Batch, Oversize> {
         let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {

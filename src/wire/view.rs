@@ -145,7 +145,7 @@ pub enum Choice {
     Forced,
 }
 
-/// What decides whether the tool is offered (WIRE.md, section 7), and a few things worth logging.
+/// What decides whether the tool is offered, and a few things worth logging.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// Model as requested.

@@ -85,8 +85,8 @@ fn hex4(raw: &[u8], at: usize) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// `text` as a JSON string literal, quotes included. U+2028, U+2029 and U+0085 are escaped, too: clients
-/// that split lines the Unicode way would cut the JSON there (WIRE.md, rule 10).
+/// `text` as a JSON string literal, quotes included. U+2028, U+2029 and U+0085 are escaped, too: some
+/// SSE clients take them for line breaks and would cut the JSON there.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

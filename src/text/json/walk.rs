@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::string::unescape;
 use crate::text::{Span, scan, steps};
 
-/// The text is not JSON at this offset.
+/// The text is not JSON at this offset, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub usize);
 
@@ -21,6 +21,9 @@ pub fn blank(text: &[u8], mut at: usize) -> usize {
 }
 
 /// End of the value that begins at `at` (no white space before it).
+///
+/// # Errors
+/// No value begins there, or it does not end.
 pub fn value_end(text: &[u8], at: usize) -> Walk {
     match text.get(at) {
         Some(b'"') => string_end(text, at),
@@ -31,6 +34,9 @@ pub fn value_end(text: &[u8], at: usize) -> Walk {
 }
 
 /// End of the string literal that begins at `at`, closing quote included.
+///
+/// # Errors
+/// It has no closing quote.
 pub fn string_end(text: &[u8], at: usize) -> Walk {
     let end = scan::string_end(text, at).ok_or(Malformed(at))?;
     steps::add(end - at);
@@ -52,6 +58,9 @@ fn scalar_end(text: &[u8], at: usize) -> usize {
 
 /// Walks the object at `at`: `member` gets the key (inside its quotes) and where the value begins, and
 /// returns where the value ends. Returns the object's end.
+///
+/// # Errors
+/// No object begins at `at`, it is not well-formed, or `member` fails.
 pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Walk) -> Walk {
     if text.get(at) != Some(&b'{') {
         return Err(Malformed(at));
@@ -82,6 +91,9 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
 
 /// Walks the array at `at`: `element` gets where an element begins and returns where it ends. Returns the
 /// array's end.
+///
+/// # Errors
+/// No array begins at `at`, it is not well-formed, or `element` fails.
 pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
     if text.get(at) != Some(&b'[') {
         return Err(Malformed(at));
@@ -101,8 +113,10 @@ pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> 
     }
 }
 
-/// Checks that `text` is one JSON value with nothing behind it.
-/// Returns the value's span.
+/// The span of the one JSON value that `text` holds, without the white space around it.
+///
+/// # Errors
+/// There is no value, or something else follows it.
 pub fn whole(text: &[u8]) -> Result<Span, Malformed> {
     let start = blank(text, 0);
     let end = value_end(text, start)?;

@@ -1,4 +1,4 @@
-//! What is noted of a body while it arrives.
+//! The scan behind [`Prescan`](crate::text::prescan::Prescan): containers, long strings and a word in a growing text.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch};
@@ -9,17 +9,17 @@ use crate::text::Span;
 /// Containers up to this depth are noted: the root, the members of a request, its messages, and their parts' lists.
 const NOTED_DEPTH: u32 = 4;
 
-/// Follows a text that grows, block by block, and notes where the containers near its root begin and end, the strings
-/// in them that do not end in the block they begin in, and where a word stands.
+/// Scans a growing text block by block. Notes where the containers near the root begin and end, strings in them that
+/// reach beyond the block they begin in, and occurrences of a word.
 pub(crate) struct Follow {
-    place: Place,
+    cursor: Cursor,
     notes: Notes,
     seek: Seek,
 }
 
-/// How far it is. Small enough to stay in registers from block to block.
+/// How far the scan is. Small enough to stay in registers from block to block.
 #[derive(Default, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     /// Where the next block begins.
     at: usize,
     depth: u32,
@@ -50,7 +50,7 @@ impl Follow {
     /// `word`, of two bytes at least, is looked for as it is spelled.
     pub(crate) fn seeking(word: &'static [u8]) -> Self {
         Self {
-            place: Place::default(),
+            cursor: Cursor::default(),
             notes: Notes::default(),
             seek: Seek::new(word),
         }
@@ -58,19 +58,19 @@ impl Follow {
 
     /// Goes on to the last whole block of `text`.
     pub(crate) fn advance(&mut self, text: &[u8]) {
-        let Self { place, notes, seek } = self;
-        *place = dispatch!(Level::new(), simd => place.blocks(simd, text, notes, seek));
+        let Self { cursor, notes, seek } = self;
+        *cursor = dispatch!(Level::new(), simd => cursor.blocks(simd, text, notes, seek));
     }
 
     /// The rest. Spans by their start, of which an end of zero was not found; where the word stands; and how many
     /// containers there are.
     pub(crate) fn finish(mut self, text: &[u8]) -> (Vec<Span>, Vec<usize>, usize) {
         self.advance(text);
-        let Self { place, notes, seek } = &mut self;
-        if place.at < text.len() {
-            dispatch!(Level::baseline(), simd => place.block(simd, text, notes, seek));
+        let Self { cursor, notes, seek } = &mut self;
+        if cursor.at < text.len() {
+            dispatch!(Level::baseline(), simd => cursor.block(simd, text, notes, seek));
         }
-        (self.notes.all, self.seek.found, self.place.containers)
+        (self.notes.all, self.seek.found, self.cursor.containers)
     }
 }
 
@@ -106,7 +106,7 @@ impl Seek {
     }
 }
 
-impl Place {
+impl Cursor {
     /// Goes over all whole blocks.
     #[inline(always)]
     pub(super) fn blocks<S: Simd>(

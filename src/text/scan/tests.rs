@@ -1,6 +1,6 @@
 //! The same as byte by byte, on every processor's vectors.
 
-use super::follow::{Notes, Place, Seek};
+use super::follow::{Cursor, Notes, Seek};
 use super::*;
 use proptest::prelude::*;
 
@@ -72,7 +72,7 @@ fn agree(text: &[u8]) {
     }
     let noted = levels().into_iter().map(|level| {
         let (mut notes, mut seek) = (Notes::default(), Seek::new(b"k\""));
-        dispatch!(level, simd => Place::default().blocks(simd, text, &mut notes, &mut seek));
+        dispatch!(level, simd => Cursor::default().blocks(simd, text, &mut notes, &mut seek));
         (notes.all, seek.found)
     });
     let noted: Vec<_> = noted.collect();

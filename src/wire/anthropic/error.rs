@@ -22,7 +22,7 @@ impl Errors for Anthropic {
         true
     }
 
-    /// The wording of the check on signed thinking (WIRE.md, rule 1).
+    /// By the wording of the check on signed thinking.
     fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
         let has = |needle: &str| memmem::find(body, needle.as_bytes()).is_some();
         has("thinking") && has("signature") && has("bound to a different conversation")

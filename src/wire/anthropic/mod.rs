@@ -1,4 +1,4 @@
-//! Anthropic Messages (`/v1/messages`, `/v1/messages/count_tokens`). Facts: WIRE.md, section 2.
+//! Anthropic Messages (`/v1/messages`, `/v1/messages/count_tokens`). API: <https://docs.anthropic.com/en/api/messages>.
 
 mod ask_again;
 mod compose;

@@ -1,4 +1,4 @@
-//! Anthropic's streams: one message to the agent, however many legs it has. Grammar: WIRE.md, section 2.3.
+//! Anthropic's streams: one message to the agent, however many legs it has. Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
 use bytes::Bytes;

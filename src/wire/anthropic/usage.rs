@@ -1,4 +1,4 @@
-//! Anthropic's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
+//! Anthropic's token counters, and what the agent is told when a response had several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;

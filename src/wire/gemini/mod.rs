@@ -1,5 +1,5 @@
 //! Gemini generateContent (`:generateContent`, `:streamGenerateContent`, `:countTokens`), also one level down
-//! in the envelopes of Code Assist. Facts: WIRE.md, section 5.
+//! in the envelopes of Code Assist. API: <https://ai.google.dev/api/generate-content>.
 //!
 //! Model and streaming are said by the path: whoever calls sets `facts.model` and `facts.stream`.
 

@@ -1,4 +1,4 @@
-//! Gemini's streams: one response to the agent, however many legs it has. Grammar: WIRE.md, section 5.3.
+//! Gemini's streams: one response to the agent, however many legs it has. Events: <https://ai.google.dev/api/generate-content>.
 
 use super::Gemini;
 use super::pairs::Contents;

@@ -1,4 +1,4 @@
-//! Gemini's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
+//! Gemini's token counters, and what the agent is told when a response had several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;

@@ -1,5 +1,5 @@
 //! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing.
-//! Facts: WIRE.md, section 6. Ollama's other chat paths speak other providers' wires.
+//! API: <https://github.com/ollama/ollama/blob/main/docs/api.md>. Ollama's other chat paths speak other providers' wires.
 
 mod ask_again;
 mod compose;

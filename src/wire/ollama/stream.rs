@@ -1,4 +1,4 @@
-//! Ollama's streams: one response to the agent, however many legs it has. Grammar: WIRE.md, section 6.
+//! Ollama's streams: one response to the agent, however many legs it has. Events: <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
 use super::pairs::Messages;

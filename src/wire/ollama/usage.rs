@@ -1,4 +1,4 @@
-//! Ollama's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
+//! Ollama's token counters, and what the agent is told when a response had several legs.
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};

@@ -1,4 +1,4 @@
-//! An answer of our own as a chat completion, whole or streamed. Grammar: WIRE.md, section 3.
+//! An answer of our own as a chat completion, whole or streamed. Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;

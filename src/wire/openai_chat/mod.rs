@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. Facts: WIRE.md, section 3.
+//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. API: <https://platform.openai.com/docs/api-reference/chat>.
 
 mod ask_again;
 mod calls;

@@ -1,4 +1,4 @@
-//! Chat streams: one completion to the agent, however many legs it has. Grammar: WIRE.md, section 3.
+//! Chat streams: one completion to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;

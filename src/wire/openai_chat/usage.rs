@@ -1,4 +1,4 @@
-//! Chat's token counters, and what the agent is told when a response had several legs (WIRE.md, 9).
+//! Chat's token counters, and what the agent is told when a response had several legs.
 
 use bytes::Bytes;
 

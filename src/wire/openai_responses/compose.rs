@@ -1,4 +1,4 @@
-//! An answer of our own as a response object, whole or streamed. Grammar: WIRE.md, 4.2 and 4.3.
+//! An answer of our own as a response object, whole or streamed. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 use super::OpenaiResponses;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! What a cut leaves behind it that upstream would refuse (WIRE.md, section 8).
+//! What a cut leaves behind it that upstream would refuse.
 
 use std::collections::HashSet;
 

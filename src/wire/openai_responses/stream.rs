@@ -1,4 +1,4 @@
-//! Responses streams: one response to the agent, however many legs it has. Grammar: WIRE.md, 4.2 and 4.3.
+//! Responses streams: one response to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod end;
 

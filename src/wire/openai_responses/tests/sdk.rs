@@ -151,7 +151,7 @@ pub(super) struct Seen {
     pub(super) end: Value,
 }
 
-/// Reads a stream with the checks that the official accumulators make (WIRE.md, 4.2).
+/// Reads a stream with the checks that the official accumulators make.
 pub(super) fn check(stream: &[u8]) -> Seen {
     let text = String::from_utf8(stream.to_vec()).unwrap();
     let events = text
