@@ -6,11 +6,12 @@
 
 #![allow(clippy::print_stdout)] // What the scripts say belongs to the test's output.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use baton_proxy::strict::{Autopilot, Options, Strict};
+
+use crate::harness::program::{self, Program};
 
 /// Where distributions put it; `tests/browser/browser.mjs` looks there too.
 const BROWSERS: [&str; 3] = [
@@ -22,7 +23,7 @@ const BROWSERS: [&str; 3] = [
 #[test]
 fn with_canned_answers() {
     if ready() {
-        let program = Program::start("http://127.0.0.1:1");
+        let program = Running::start("http://127.0.0.1:1");
         program.drive(&["align.test.mjs", "page.test.mjs"]);
     }
 }
@@ -30,7 +31,7 @@ fn with_canned_answers() {
 #[test]
 fn has_no_accessibility_violations() {
     if ready() {
-        let program = Program::start("http://127.0.0.1:1");
+        let program = Running::start("http://127.0.0.1:1");
         program.drive(&["axe.test.mjs"]);
     }
 }
@@ -42,7 +43,7 @@ fn on_the_running_program() {
         let provider = runtime
             .block_on(Strict::start(Autopilot, Options::default()))
             .unwrap();
-        let program = Program::start(&provider.url());
+        let program = Running::start(&provider.url());
         program.drive(&["live.test.mjs"]);
         let complaints: Vec<String> = provider.complaints().iter().map(ToString::to_string).collect();
         assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -52,7 +53,7 @@ fn on_the_running_program() {
 #[test]
 fn behind_a_token() {
     if ready() {
-        let program = Program::start_with("http://127.0.0.1:1", &[("BATON_ADMIN__TOKEN", TOKEN)]);
+        let program = Running::start_with("http://127.0.0.1:1", &[("BATON_ADMIN__TOKEN", TOKEN)]);
         program.drive(&["token.test.mjs"]);
     }
 }
@@ -79,47 +80,25 @@ fn ready() -> bool {
     false
 }
 
-/// The program itself, as a person runs it.
-struct Program {
-    child: Child,
-    url: String,
-    admin: String,
+/// The program, as a person runs it.
+struct Running {
+    program: Program,
     _state: tempfile::TempDir,
 }
 
-impl Program {
+impl Running {
     fn start(provider: &str) -> Self {
         Self::start_with(provider, &[])
     }
 
     fn start_with(provider: &str, settings: &[(&str, &str)]) -> Self {
         let state = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        let mut command = program::serve(state.path());
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(["--log-level", "error", "--state-dir"])
-            .arg(state.path())
             .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", provider)
-            // No config of this machine's user.
-            .env("HOME", state.path())
-            .env("XDG_CONFIG_HOME", state.path())
-            .env_remove("BATON_CONFIG")
             .envs(settings.iter().copied());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap())
-            .lines()
-            .map(Result::unwrap);
-        let mut said = |what: &str| {
-            let line = lines.find_map(|line| line.strip_prefix(what).map(str::to_owned));
-            line.expect("the program says where it listens")
-        };
-        let (url, admin) = (said("listening on "), said("admin on "));
-        // What it prints later must find a reader.
-        std::thread::spawn(move || lines.for_each(drop));
         Self {
-            child,
-            url,
-            admin,
+            program: Program::launch(&mut command),
             _state: state,
         }
     }
@@ -130,8 +109,8 @@ impl Program {
         let output = Command::new("node")
             .args(["--test", "--test-reporter=spec", "--test-concurrency=1"])
             .args(scripts.iter().map(|script| folder.join(script)))
-            .env("BATON_URL", &self.url)
-            .env("BATON_ADMIN", &self.admin)
+            .env("BATON_URL", &self.program.data)
+            .env("BATON_ADMIN", &self.program.admin)
             .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
             .output()
             .unwrap();
@@ -139,12 +118,5 @@ impl Program {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}{errors}");
         println!("{said}");
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -1,56 +1,40 @@
-//! The real program with few file descriptors: it lets in what they are enough for, and whoever it lets in gets
-//! through.
+//! The real program with few file descriptors: it admits as many exchanges as they allow, and none of these fails.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use crate::harness::program::Program;
 use crate::harness::temp;
 
-/// Agents that come at once.
+/// Concurrent agents.
 const AGENTS: usize = 80;
 
-struct Program {
-    child: Child,
+struct Limited {
+    program: Program,
     addr: String,
     state: tempfile::TempDir,
 }
 
-impl Program {
-    /// Starts it under a shell that has set its limits.
+impl Limited {
+    /// Starts the program under a shell that has set its limits.
     fn start(limits: &str, upstream: &str) -> Self {
         let state = temp();
-        let mut child = Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .args(["-c", &format!("{limits}; exec \"$0\" \"$@\" 2>\"$LOG\"")])
-            .args([
-                env!("CARGO_BIN_EXE_baton"),
-                "serve",
-                "--log-level",
-                "info",
-                "--listen",
-                "127.0.0.1:0",
-            ])
-            .args(["--admin", "127.0.0.1:0", "--state-dir"])
+            .args([env!("CARGO_BIN_EXE_baton"), "serve", "--log-level", "info"])
+            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir"])
             .arg(state.path())
             .env("LOG", state.path().join("log"))
-            .env("BATON_UPSTREAMS__OPENAI__BASE_URL", upstream)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        thread::spawn(move || said.read_to_end(&mut Vec::new()));
-        let addr = line
-            .trim()
-            .strip_prefix("listening on http://")
-            .unwrap_or_else(|| panic!("{line:?}"));
+            .env("BATON_UPSTREAMS__OPENAI__BASE_URL", upstream);
+        let program = Program::launch(&mut command);
         Self {
-            addr: addr.to_owned(),
-            child,
+            addr: program.data.trim_start_matches("http://").to_owned(),
+            program,
             state,
         }
     }
@@ -59,7 +43,7 @@ impl Program {
         std::fs::read_to_string(self.state.path().join("log")).unwrap()
     }
 
-    /// The status of an answer to one request, on a connection of its own.
+    /// Sends a request on a connection of its own and returns the status.
     fn ask(addr: &str) -> String {
         let mut agent = TcpStream::connect(addr).unwrap();
         agent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -72,14 +56,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// An upstream that thinks for a while.
+/// An upstream that answers slowly.
 fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -100,12 +77,12 @@ fn upstream() -> String {
 
 #[test]
 fn with_few_descriptors_fewer_exchanges_are_admitted_and_none_fails() {
-    let program = Program::start("ulimit -n 128", &upstream());
-    let log = program.log();
+    let limited = Limited::start("ulimit -n 128", &upstream());
+    let log = limited.log();
     assert!(log.contains("limits.exchanges") && log.contains("12"), "{log}");
     let answers: Vec<String> = thread::scope(|scope| {
         let agents: Vec<_> = (0..AGENTS)
-            .map(|_| scope.spawn(|| Program::ask(&program.addr)))
+            .map(|_| scope.spawn(|| Limited::ask(&limited.addr)))
             .collect();
         agents.into_iter().map(|agent| agent.join().unwrap()).collect()
     });
@@ -115,20 +92,20 @@ fn with_few_descriptors_fewer_exchanges_are_admitted_and_none_fails() {
         count("200") + count("503"),
         AGENTS,
         "{answers:?}\n{}",
-        program.log()
+        limited.log()
     );
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_soft_limit_is_raised() {
-    let program = Program::start("ulimit -Sn 100; ulimit -Hn 8192", &upstream());
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.child.id())).unwrap();
+    let limited = Limited::start("ulimit -Sn 100; ulimit -Hn 8192", &upstream());
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", limited.program.child.id())).unwrap();
     let line = limits.lines().find(|l| l.starts_with("Max open files")).unwrap();
     assert_eq!(
         line.split_whitespace().skip(3).take(2).collect::<Vec<_>>(),
         ["8192", "8192"]
     );
-    assert!(!program.log().contains("limits.exchanges"), "{}", program.log());
-    assert_eq!(Program::ask(&program.addr), "200");
+    assert!(!limited.log().contains("limits.exchanges"), "{}", limited.log());
+    assert_eq!(Limited::ask(&limited.addr), "200");
 }

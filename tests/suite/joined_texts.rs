@@ -1,10 +1,10 @@
-//! An agent that keeps an answer as one text, with nothing between what were blocks, parts or items.
+//! Agents that store an answer as one text, with blocks, parts or items joined without a separator.
 
 use baton_proxy::strict::Reply;
 use pretty_assertions::assert_eq;
 
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
-use crate::matrix::variants::{self, Variant};
+use crate::matrix::variants::{Variant, on_every_wire};
 
 async fn joined_texts(variant: Variant) {
     let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("Next.")]).await;
@@ -18,19 +18,4 @@ async fn joined_texts(variant: Variant) {
     fixture.assert_clean();
 }
 
-macro_rules! wires {
-    ($($wire:ident = $variant:ident;)*) => {
-        $(#[tokio::test]
-        async fn $wire() {
-            joined_texts(variants::$variant).await;
-        })*
-    };
-}
-
-wires! {
-    anthropic = ANTHROPIC;
-    openai_chat = CHAT;
-    openai_responses = RESPONSES;
-    gemini = GEMINI;
-    ollama = OLLAMA;
-}
+on_every_wire!(joined_texts);

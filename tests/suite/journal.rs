@@ -1,8 +1,7 @@
 //! The journal behind the real proxy: what it holds is what went over the wire, and it is never in the way.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{self, Program};
 use crate::harness::{self, AgentWire, Baton, RawResponse};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -473,50 +473,6 @@ async fn foreign_origins_and_missing_tokens_are_refused() {
     assert_eq!(guarded.get("/api/status", token).await.0, 200);
 }
 
-/// `baton serve` as a process of its own.
-struct Served {
-    process: Child,
-    /// Kept, so that it may go on to print.
-    _out: BufReader<ChildStdout>,
-    address: String,
-}
-
-impl Served {
-    fn start(dir: &Path, upstream: &str) -> Self {
-        let mut process = baton(dir)
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--admin",
-                "127.0.0.1:0",
-                "--state-dir",
-            ])
-            .arg(dir)
-            .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", upstream)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let address = line.trim().rsplit(' ').next().unwrap().to_owned();
-        Self {
-            process,
-            _out: out,
-            address,
-        }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 fn baton(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command.env_clear().env("HOME", dir).env("XDG_CONFIG_HOME", dir);
@@ -542,8 +498,9 @@ fn said(dir: &Path, args: &[&str]) -> String {
 async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
     let dir = harness::temp();
-    let mut served = Served::start(dir.path(), &provider.url());
-    let url = format!("{}{}", served.address, Anthropic.path());
+    let upstream = ("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", provider.url());
+    let mut program = Program::launch(program::serve(dir.path()).env(upstream.0, upstream.1));
+    let url = format!("{}{}", program.data, Anthropic.path());
     let prompt = "Begin \u{1b}[2J with care\n#task 1/2 steps=1";
     let body: Bytes = Anthropic
         .body(&[json!({"role": "user", "content": prompt})], true)
@@ -557,8 +514,8 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         assert!(began.elapsed() < LONG);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    served.process.kill().unwrap();
-    drop(served);
+    program.child.kill().unwrap();
+    drop(program);
     let query = Query::open(dir.path()).unwrap().unwrap();
     assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), body);
     let row: Value = serde_json::from_str(&said(dir.path(), &["log", "--json"])).unwrap();

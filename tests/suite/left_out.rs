@@ -11,28 +11,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{memory, read_until, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, outline};
-use crate::matrix::variants::{self, Answer, Variant};
+use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 const SECOND: &str = "Goal: the second one.";
 
-macro_rules! wires {
-    ($($wire:ident = $variant:ident: $($test:ident)*;)*) => {
-        $(mod $wire {
-            $(#[tokio::test]
-            async fn $test() {
-                super::$test(super::variants::$variant).await;
-            })*
-        })*
-    };
-}
-
-wires! {
-    anthropic = ANTHROPIC: streamed whole restarted rewound copied handed_over_again kept told_to_the_end;
-    openai_chat = CHAT: streamed whole restarted rewound copied handed_over_again kept told_to_the_end;
-    openai_responses = RESPONSES: streamed whole restarted rewound copied handed_over_again kept told_to_the_end;
-    gemini = GEMINI: streamed whole restarted rewound copied handed_over_again kept told_to_the_end;
-    ollama = OLLAMA: streamed whole restarted rewound copied handed_over_again kept told_to_the_end;
-}
+on_every_wire!(streamed whole restarted rewound copied handed_over_again kept told_to_the_end;);
 
 /// A leg that nobody waits for.
 fn slow() -> Reply {

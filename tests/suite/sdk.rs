@@ -8,12 +8,13 @@
 #![allow(clippy::print_stdout)] // What a judge says belongs to the test's output.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::strict::{Autopilot, Fault, Model, Options, Received, Reply, Role, Strict};
+
+use crate::harness::program::{self, Program};
 
 /// How often a later leg is tried again, here; the `lost` fault outlasts it.
 const RETRIES: usize = 1;
@@ -94,7 +95,7 @@ fn judge(runner: &Runner, script: &str) {
     let proxy = Proxy::start(&provider.url());
     let output = Command::new(program)
         .arg(scripts.join(script))
-        .env("BATON_URL", &proxy.url)
+        .env("BATON_URL", &proxy.program.data)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .envs([("NO_PROXY", "127.0.0.1"), ("no_proxy", "127.0.0.1")])
         .output()
@@ -220,53 +221,21 @@ impl Judged {
 
 /// The program itself, as a person runs it.
 struct Proxy {
-    child: Child,
-    url: String,
+    program: Program,
     _state: tempfile::TempDir,
 }
 
 impl Proxy {
     fn start(provider: &str) -> Self {
         let state = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "127.0.0.1:0",
-            "--state-dir",
-        ]);
-        command.arg(state.path()).args(["--log-level", "error"]);
+        let mut command = program::serve(state.path());
         for upstream in ["ANTHROPIC", "OPENAI", "GEMINI", "OLLAMA"] {
             command.env(format!("BATON_UPSTREAMS__{upstream}__BASE_URL"), provider);
         }
         command.env("BATON_HANDOFF__RETRIES", RETRIES.to_string());
-        // No config of this machine's user.
-        command
-            .env("HOME", state.path())
-            .env("XDG_CONFIG_HOME", state.path());
-        command.env_remove("BATON_CONFIG");
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find_map(|line| line.strip_prefix("listening on ").map(str::to_owned))
-            .expect("the program says where it listens");
-        // What it prints later must find a reader.
-        std::thread::spawn(move || lines.for_each(drop));
         Proxy {
-            child,
-            url,
+            program: Program::launch(&mut command),
             _state: state,
         }
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
-use crate::matrix::variants::{self, Answer, Variant};
+use crate::matrix::variants::{Answer, Variant, on_every_wire};
 
 /// Requests of real agents, and what goes upstream.
 #[test]
@@ -376,26 +376,7 @@ async fn restart_keeps_the_proof(variant: Variant) {
     assert_eq!((pinned, seen), (true, cut(PI, &[(MODEL, "Fresh.")])));
 }
 
-macro_rules! wires {
-    ($($wire:ident = $variant:ident;)*) => {
-        $(mod $wire {
-            wires!(@ $variant: own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not
-                other_closing_lines_close_nothing a_prompt_with_labels_goes_whole later_part_is_cut
-                ordinary_text_is_not_cut restart_keeps_the_proof);
-        })*
-    };
-    (@ $variant:ident: $($test:ident)*) => {
-        $(#[tokio::test]
-        async fn $test() {
-            super::$test(super::variants::$variant).await;
-        })*
-    };
-}
-
-wires! {
-    anthropic = ANTHROPIC;
-    openai_chat = CHAT;
-    openai_responses = RESPONSES;
-    gemini = GEMINI;
-    ollama = OLLAMA;
+on_every_wire! {
+    own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not other_closing_lines_close_nothing
+    a_prompt_with_labels_goes_whole later_part_is_cut ordinary_text_is_not_cut restart_keeps_the_proof;
 }

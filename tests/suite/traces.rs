@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::program::{self, Program};
 use crate::harness::{self, AgentWire, RawResponse};
 
 const KEY: &str = "sk-ant-credential-of-the-agent";
@@ -92,45 +92,21 @@ fn attributes(span: &Span) -> BTreeMap<&str, String> {
     attributes.map(|a| (a.key.as_str(), read(a))).collect()
 }
 
-/// The program, serving.
-struct Served {
-    process: Child,
-    address: String,
-}
+/// The program, with a collector.
+struct Served(Program);
 
 impl Served {
     fn start(dir: &std::path::Path, upstream: &str, collector: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .env_clear()
-            .env("HOME", dir)
-            .env("XDG_CONFIG_HOME", dir)
+        let mut command = program::serve(dir);
+        command
             .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", upstream)
             .env("BATON_TELEMETRY__OTLP_ENDPOINT", collector)
-            .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=tests")
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--admin",
-                "127.0.0.1:0",
-                "--log-level",
-                "warn",
-            ])
-            .arg("--state-dir")
-            .arg(dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        // The second line, so that its pipe may be closed.
-        lines.next().unwrap().unwrap();
-        let address = first.strip_prefix("listening on ").unwrap().to_owned();
-        Self { process, address }
+            .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=tests");
+        Self(Program::launch(&mut command))
     }
 
     async fn ask(&self, history: &[serde_json::Value], stream: bool) -> RawResponse {
-        let url = format!("{}{}", self.address, Anthropic.path());
+        let url = format!("{}{}", self.0.data, Anthropic.path());
         let mut headers = Anthropic.headers().to_vec();
         headers.retain(|(name, _)| *name != "x-api-key");
         headers.push(("x-api-key", KEY));
@@ -138,20 +114,13 @@ impl Served {
         harness::post(&url, &headers, body.into()).await
     }
 
-    /// As a service manager ends it; what it holds back it sends now.
+    /// Ends it as a service manager does; it sends what it has not sent yet.
     #[cfg(unix)]
     async fn stop(mut self) {
-        let id = self.process.id().to_string();
+        let id = self.0.child.id().to_string();
         assert!(Command::new("kill").arg(id).status().unwrap().success());
-        let ended = tokio::task::spawn_blocking(move || self.process.wait().unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || self.0.child.wait().unwrap().success());
         assert!(ended.await.unwrap());
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

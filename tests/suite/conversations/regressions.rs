@@ -3,7 +3,7 @@
 use super::agent_quirks::AgentQuirks;
 use super::plan::{Broken, End, LegPlan, Piece, Plan, Step, Trouble};
 use super::run;
-use super::wires::TONGUES;
+use super::wires::PROFILES;
 
 fn leg(pieces: &[Piece], end: End) -> LegPlan {
     LegPlan {
@@ -44,7 +44,7 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
         quirks,
         steps,
     };
-    for profile in TONGUES {
+    for profile in PROFILES {
         run(profile, &plan).unwrap_or_else(|e| panic!("{} {e}", profile.transcript));
     }
 }

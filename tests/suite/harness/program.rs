@@ -23,13 +23,13 @@ impl Program {
     /// Starts `baton serve`.
     pub fn start(config: &Path, state: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        Self::of(serve(&mut command, config, state, "error"))
+        Self::launch(with_config(&mut command, config, state, "error"))
     }
 
     /// The same, with the text log on its standard error.
     pub fn start_logging(config: &Path, state: &Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        Self::of(serve(&mut command, config, state, "info").stderr(Stdio::piped()))
+        Self::launch(with_config(&mut command, config, state, "info").stderr(Stdio::piped()))
     }
 
     /// Starts it with a limit on the size of each file, in blocks of 512 bytes (1,024 in some shells), to simulate a
@@ -40,10 +40,11 @@ impl Program {
         // Without the trap, a write over the limit kills the process.
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_baton")]);
-        Self::of(serve(&mut command, config, state, "error"))
+        Self::launch(with_config(&mut command, config, state, "error"))
     }
 
-    fn of(command: &mut Command) -> Self {
+    /// Starts this command, and waits until it says where it listens.
+    pub fn launch(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let mut line = |front: &str| {
@@ -67,7 +68,7 @@ impl Program {
     }
 }
 
-fn serve<'a>(command: &'a mut Command, config: &Path, state: &Path, level: &str) -> &'a mut Command {
+fn with_config<'a>(command: &'a mut Command, config: &Path, state: &Path, level: &str) -> &'a mut Command {
     command
         .args(["serve", "--log-level", level, "--config"])
         .arg(config)
@@ -80,6 +81,19 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command `baton serve` on free ports over this state folder, without the config of this machine's user.
+pub fn serve(state: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .args(["--log-level", "error", "--state-dir"])
+        .arg(state)
+        .env("HOME", state)
+        .env("XDG_CONFIG_HOME", state)
+        .env_remove("BATON_CONFIG");
+    command
 }
 
 /// A config file with this provider as upstream, and further lines.

@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::json;
 
 use super::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
-use super::variants::{ANTHROPIC, CHAT, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, Variant};
+use super::variants::{GEMINI_ARRAY, Variant, on_every_wire};
 use crate::harness::fixture::FlakyStore;
 use crate::harness::memory;
 
@@ -190,20 +190,9 @@ async fn agree(variant: Variant) {
     }
 }
 
-macro_rules! wires {
-    ($($name:ident = $variant:ident;)*) => {
-        $(#[tokio::test]
-        async fn $name() {
-            agree($variant).await;
-        })*
-    };
-}
+on_every_wire!(agree);
 
-wires! {
-    anthropic = ANTHROPIC;
-    openai_chat = CHAT;
-    openai_responses = RESPONSES;
-    gemini = GEMINI;
-    gemini_array = GEMINI_ARRAY;
-    ollama = OLLAMA;
+#[tokio::test]
+async fn gemini_array() {
+    agree(GEMINI_ARRAY).await;
 }

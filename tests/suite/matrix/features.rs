@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside, outline};
-use super::variants::Variant;
+use super::variants::{Answer, Variant};
 use crate::harness::{memory, sqlite, temp};
 
 pub async fn stream(variant: Variant) {
@@ -91,6 +91,17 @@ pub async fn mixed_batch(variant: Variant) {
     }
 }
 
+/// The refused call was answered with a result, and both are put back on the next request.
+async fn assert_put_back(fixture: &Fixture, answer: &Answer, stream: bool) {
+    let pair = ["a: Handing over.", "call session_handoff", "result"];
+    assert_eq!(fixture.sent()[3..], pair);
+    let next = fixture.then(&fixture.history(), answer, "More.");
+    fixture.ask(&next, stream).await;
+    let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
+    assert_eq!(fixture.sent()[3..], rest);
+    fixture.assert_clean();
+}
+
 /// A refused handoff call gets an error result from the proxy, and the model is asked again.
 pub async fn refused_call(variant: Variant) {
     for stream in [true, false] {
@@ -99,14 +110,7 @@ pub async fn refused_call(variant: Variant) {
         let answer = fixture.ask(&fixture.history(), stream).await;
         assert!(answer.text.starts_with("Handing over.") && answer.text.ends_with("Then I go on."));
         assert!(answer.text.contains("[[handoff-aside:") && !answer.text.contains("handoff-resume"));
-        let pair = ["a: Handing over.", "call session_handoff", "result"];
-        assert_eq!(fixture.sent()[3..], pair);
-        fixture
-            .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
-            .await;
-        let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
-        assert_eq!(fixture.sent()[3..], rest);
-        fixture.assert_clean();
+        assert_put_back(&fixture, &answer, stream).await;
     }
 }
 
@@ -118,14 +122,7 @@ pub async fn two_refused_calls(variant: Variant) {
         let ends = Reply::new().thinking("So.").say("Then I go on.");
         let fixture = Fixture::new(variant, [both, ends, Reply::text("Next.")]).await;
         let answer = fixture.ask(&fixture.history(), stream).await;
-        let pair = ["a: Handing over.", "call session_handoff", "result"];
-        assert_eq!(fixture.sent()[3..], pair);
-        fixture
-            .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
-            .await;
-        let rest = [&pair[..], &["a: Then I go on.", "u: More."]].concat();
-        assert_eq!(fixture.sent()[3..], rest);
-        fixture.assert_clean();
+        assert_put_back(&fixture, &answer, stream).await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::variants::Answer;
+use super::variants::{Answer, Call};
 use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
 
@@ -18,6 +18,11 @@ fn text(value: &Value) -> String {
 
 fn list(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_default()
+}
+
+fn function_calls(calls: &[Value]) -> Vec<Call> {
+    let call = |c: &Value| (text(&c["id"]), text(&c["function"]["name"]));
+    calls.iter().map(call).collect()
 }
 
 fn sum(usage: &Value, keys: &[&str]) -> u64 {
@@ -160,10 +165,7 @@ fn chat_said(message: &Value, stop: &Value, usage: &Value) -> RawResponse {
     }
     Ok(Answer {
         text: text(&message["content"]),
-        calls: calls
-            .iter()
-            .map(|c| (text(&c["id"]), text(&c["function"]["name"])))
-            .collect(),
+        calls: function_calls(&calls),
         stop: text(stop),
         input: sum(usage, &["prompt_tokens"]),
         output: sum(usage, &["completion_tokens"]),
@@ -310,10 +312,7 @@ pub fn ollama(raw: &[u8], stream: bool) -> RawResponse {
     let calls = list(&message["tool_calls"]);
     Ok(Answer {
         text: text(&message["content"]),
-        calls: calls
-            .iter()
-            .map(|c| (text(&c["id"]), text(&c["function"]["name"])))
-            .collect(),
+        calls: function_calls(&calls),
         stop: text(&last["done_reason"]),
         input: sum(&last, &["prompt_eval_count"]),
         output: sum(&last, &["eval_count"]),

@@ -333,3 +333,34 @@ pub const CODE_ASSIST: Variant = Variant {
     }),
     ..GEMINI
 };
+
+/// One test for each wire: `on_every_wire!(FUNCTION)` makes `WIRE`, `on_every_wire!(FUNCTION FUNCTION …;)` makes
+/// `WIRE::FUNCTION`. A function takes a variant.
+macro_rules! on_every_wire {
+    ($test:ident) => {
+        $crate::matrix::variants::on_every_wire!(@one $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
+            ollama OLLAMA);
+    };
+    ($($test:ident)*;) => {
+        $crate::matrix::variants::on_every_wire!(@all ($($test)*): anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES,
+            gemini GEMINI, ollama OLLAMA);
+    };
+    (@one $test:ident: $($wire:ident $variant:ident),*) => {
+        $(#[tokio::test]
+        async fn $wire() {
+            $test($crate::matrix::variants::$variant).await;
+        })*
+    };
+    (@all $tests:tt: $($wire:ident $variant:ident),*) => {
+        $(mod $wire {
+            $crate::matrix::variants::on_every_wire!(@tests $variant $tests);
+        })*
+    };
+    (@tests $variant:ident ($($test:ident)*)) => {
+        $(#[tokio::test]
+        async fn $test() {
+            super::$test($crate::matrix::variants::$variant).await;
+        })*
+    };
+}
+pub(crate) use on_every_wire;

@@ -41,17 +41,8 @@ pub const ANTHROPIC: WireProfile = WireProfile {
     transcript: "messages",
     traits: Traits {
         thoughts: true,
-        text_first: false,
-        ids: true,
-        raw_arguments: false,
-        thought_is_content: false,
-        apart: false,
-        counts_parts: false,
-        gap: "\n\n",
-        drops_ids: true,
-        drops_call_ids: false,
         blocks: true,
-        one_string: false,
+        ..Traits::DEFAULT
     },
 };
 

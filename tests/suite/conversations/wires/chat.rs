@@ -35,18 +35,9 @@ pub const CHAT: WireProfile = WireProfile {
     lost: "stop",
     transcript: "messages",
     traits: Traits {
-        thoughts: false,
         text_first: true,
-        ids: true,
         raw_arguments: true,
-        thought_is_content: false,
-        apart: false,
-        counts_parts: false,
-        gap: "\n\n",
-        drops_ids: true,
-        drops_call_ids: false,
-        blocks: false,
-        one_string: false,
+        ..Traits::DEFAULT
     },
 };
 

@@ -29,18 +29,9 @@ pub const GEMINI: WireProfile = WireProfile {
     lost: "STOP",
     transcript: "contents",
     traits: Traits {
-        thoughts: false,
-        text_first: false,
         ids: false,
-        raw_arguments: false,
-        thought_is_content: false,
-        apart: false,
-        counts_parts: false,
-        gap: "\n\n",
-        drops_ids: true,
         drops_call_ids: true,
-        blocks: false,
-        one_string: false,
+        ..Traits::DEFAULT
     },
 };
 

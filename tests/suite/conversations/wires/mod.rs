@@ -76,8 +76,26 @@ pub struct Traits {
     pub one_string: bool,
 }
 
+impl Traits {
+    /// The defaults: a wire differs from them in a few.
+    pub const DEFAULT: Self = Self {
+        thoughts: false,
+        text_first: false,
+        ids: true,
+        raw_arguments: false,
+        thought_is_content: false,
+        apart: false,
+        counts_parts: false,
+        gap: "\n\n",
+        drops_ids: true,
+        drops_call_ids: false,
+        blocks: false,
+        one_string: false,
+    };
+}
+
 /// Every wire.
-pub const TONGUES: [WireProfile; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+pub const PROFILES: [WireProfile; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 /// How many pieces a text is streamed in.
 fn pieces(reply: &Reply, text: &str) -> usize {

@@ -35,17 +35,11 @@ pub const RESPONSES: WireProfile = WireProfile {
     transcript: "input",
     traits: Traits {
         thoughts: true,
-        text_first: false,
-        ids: true,
         raw_arguments: true,
         thought_is_content: true,
         apart: true,
         counts_parts: true,
-        gap: "\n\n",
-        drops_ids: true,
-        drops_call_ids: false,
-        blocks: false,
-        one_string: false,
+        ..Traits::DEFAULT
     },
 };
 
