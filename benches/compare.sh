@@ -1,13 +1,13 @@
 #!/bin/sh
-# Compares figures with those that were written down: lines of a number, a tab and a name, comments begin with `#`.
+# Compares figures with a baseline. A line has a number, a tab and a name; comments begin with `#`.
 #
-#   benches/compare.sh BASELINE FIGURES TOLERANCE      fails where a figure grew by more than TOLERANCE percent,
-#                                                      where one is missing, and where one is new
-#   benches/compare.sh --here                          prints the first line of a baseline that is made here
+#   benches/compare.sh BASELINE FIGURES TOLERANCE      fails if a figure grew by more than TOLERANCE percent,
+#                                                      if one is missing, or if one is new
+#   benches/compare.sh --here                          prints the first line of a baseline for this machine
 #
-# A baseline says what it was counted with (`# rustc 1.2.3 x86_64+avx2`). Another compiler makes other code of the same
-# source, so the tolerance is five times as wide then; for another processor there is nothing to compare with, nor for
-# one with other vectors, by which the program chooses how it reads.
+# A baseline names the compiler and processor that it was counted with (`# rustc 1.2.3 x86_64+avx2`). Another compiler
+# generates other code from the same source, so the tolerance is then five times as wide. For another processor, or one
+# with other vector extensions, by which the program chooses its code, there is nothing to compare with.
 set -eu
 
 used=$(${RUSTC:-rustc} --version | cut -d' ' -f2)

@@ -1,4 +1,4 @@
-//! The pure core alone: what a request's rewrite costs, and what an event of a stream costs.
+//! Times of the pure core: the rewrite of a request, and each event of a stream.
 //!
 //! `cargo bench --bench core`
 #![allow(missing_docs, clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! Fixed pieces of work whose instructions `benches/instructions.sh` counts. Run without arguments it only
-//! checks that they run.
+//! Fixed work items whose instructions `benches/instructions.sh` counts. Without arguments, this only checks that they
+//! run.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "support/history.rs"]

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Counts the instructions of fixed pieces of work of the pure core and compares them with benches/instructions.txt.
+# Counts the instructions of fixed work items of the pure core and compares them with benches/instructions.txt.
 #
-#   benches/instructions.sh            fails where a count grew by more than the tolerance
-#   benches/instructions.sh --update   writes the counts down
+#   benches/instructions.sh            fails if a count grew by more than the tolerance
+#   benches/instructions.sh --update   updates the baseline
 #
-# Counts do not depend on how busy a machine is, who counts, where, and in what environment (0.05 %); by what the
-# processor offers to libc they differ by 2 %, hence the tolerance. Another compiler makes other code. BENCH names an
-# executable of another build.
+# Counts do not depend on the load of the machine, the user, the folder or the environment (0.05 %). They differ by 2 % with
+# what the processor offers to libc, hence the tolerance. Another compiler generates other code. BENCH names an executable
+# of another build.
 set -eu
 cd "$(dirname "$0")/.."
 tolerance=3 # percent

@@ -2,11 +2,11 @@
 # Counts the instructions of whole requests through baton and through a plain hyper proxy, socket to socket, and
 # compares their ratios with benches/whole.txt.
 #
-#   benches/whole.sh            fails where a ratio grew by more than the tolerance
-#   benches/whole.sh --update   writes the ratios down
+#   benches/whole.sh            fails if a ratio grew by more than the tolerance
+#   benches/whole.sh --update   updates the baseline
 #
-# What the two have in common (runtime, HTTP, libc, the processor) grows in both and stays out of the ratio. BENCH
-# names an executable of another build of the bench end_to_end.
+# What both have in common (runtime, HTTP, libc, the processor) changes in both and cancels out of the ratio. BENCH names an
+# executable of another build of the bench end_to_end.
 set -eu
 cd "$(dirname "$0")/.."
 tolerance=5 # percent

@@ -1,4 +1,4 @@
-//! A provider to point any agent or SDK at: it enforces the rules of the real APIs, and its model obeys
+//! A scripted provider for any agent or SDK: it enforces the rules of the real APIs, and its model obeys
 //! `#task K/N steps=S` lines in the prompt (see `baton_proxy::strict::Autopilot`).
 //!
 //! `cargo run --example strict_provider -- --listen 127.0.0.1:9999`
@@ -26,16 +26,16 @@ struct Arguments {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:9999")]
     listen: SocketAddr,
-    /// Write bodies so many bytes at a time (0: one event at a time).
+    /// Write bodies this many bytes at a time (0: one event at a time).
     #[arg(long, default_value_t = 0)]
     chunk: usize,
-    /// Wait so many milliseconds between two writes.
+    /// Wait this many milliseconds between two writes.
     #[arg(long, default_value_t = 0)]
     delay_ms: u64,
-    /// Drop the connection after so many events of each reply.
+    /// Drop the connection after this many events of each reply.
     #[arg(long, value_name = "EVENTS", conflicts_with = "error_after")]
     cut_after: Option<usize>,
-    /// End each reply with the wire's in-stream error after so many events.
+    /// End each reply with the wire's in-stream error after this many events.
     #[arg(long, value_name = "EVENTS")]
     error_after: Option<usize>,
 }
@@ -45,7 +45,7 @@ impl Arguments {
         let error = |events| Fault::ErrorEvent {
             events,
             kind: "server_error".to_owned(),
-            message: "an error, as ordered".to_owned(),
+            message: "an error, as requested".to_owned(),
         };
         let cut = self.cut_after.map(Fault::CutAfterEvents);
         cut.or_else(|| self.error_after.map(error))
@@ -56,9 +56,9 @@ impl Arguments {
 async fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
     let listen = arguments.listen;
-    let model = move |seen: &Received| {
+    let model = move |request: &Received| {
         let delay = Duration::from_millis(arguments.delay_ms);
-        let mut reply = Autopilot.reply(seen).delay(delay);
+        let mut reply = Autopilot.reply(request).delay(delay);
         reply.fault = arguments.fault();
         if arguments.chunk > 0 {
             reply.in_bytes(arguments.chunk)
@@ -72,17 +72,17 @@ async fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn print(seen: &Received, complaints: &[Complaint]) {
+fn print(request: &Received, complaints: &[Complaint]) {
     println!(
         "#{} {} {} {} {} bytes, {} messages, {} tools{}",
-        seen.number,
-        seen.wire,
-        seen.method,
-        seen.path,
-        seen.raw.len(),
-        seen.messages().len(),
-        seen.tool_names().len(),
-        if seen.offers_handoff() {
+        request.number,
+        request.wire,
+        request.method,
+        request.path,
+        request.raw.len(),
+        request.messages().len(),
+        request.tool_names().len(),
+        if request.offers_handoff() {
             ", handoff on offer"
         } else {
             ""

@@ -1,4 +1,4 @@
-//! The proxies as processes: started on a core of their own where there are two, watched through `/proc`.
+//! The proxies as processes: each started on a core of its own where there are two, and observed through `/proc`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

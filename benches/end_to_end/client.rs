@@ -1,4 +1,4 @@
-//! The agent: one HTTP/1.1 connection that it keeps.
+//! The agent: one HTTP/1.1 connection that is kept open.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,10 +1,10 @@
-//! Instructions that a whole request costs a proxy, from socket to socket: the process runs under valgrind, once
-//! with few requests and once with many, and the difference is the requests'.
+//! Instructions for a whole request through a proxy, from socket to socket: the process runs under valgrind, once with
+//! few requests and once with many; the difference belongs to the requests.
 //!
-//! Only what runs in user space is counted, on all threads, whatever waits included. How busy the machine is does not
-//! matter. libc's copies by `rep movsb` would count as an instruction for each byte, so both proxies copy by vectors.
-//! The journal is off: it works by the clock, and hashes with instructions that valgrind's processor does not have.
-//! What it costs tells `--only journal`.
+//! Only user space is counted, on all threads, including busy waiting. How busy the machine is does not matter. Copies by
+//! `rep movsb` would count as one instruction for each byte, so libc is told to copy by vectors in both proxies. The
+//! journal is off: it works by the clock, and hashes with instructions that valgrind does not emulate; `--only journal`
+//! measures its cost.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! From the end of the hidden call to the next leg's request, with the durable write between them, and the
-//! machine's own price of a durable write beside it.
+//! The time from the end of the hidden call to the next leg's request, including the durable write; beside it, the time of
+//! a durable write on this machine.
 
 use std::fs::File;
 use std::io::Write as _;

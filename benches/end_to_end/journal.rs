@@ -1,5 +1,5 @@
-//! What the journal costs: the same requests through a proxy that keeps one and one that does not. Its thread works
-//! behind the requests, so CPU is read when that is done, too.
+//! The cost of the journal: the same requests through a proxy with a journal and one without. Its thread works after the
+//! requests, so CPU time is read when that work is done, too.
 
 use std::time::Duration;
 

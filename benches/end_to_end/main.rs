@@ -1,4 +1,4 @@
-//! What baton adds, end to end: side by side with no proxy and with plain hyper proxies, in one run.
+//! What baton adds, end to end: compared with no proxy and with plain hyper proxies, in one run.
 //!
 //! ```text
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
@@ -7,11 +7,11 @@
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
 //! ```
-//! Each of them takes `--baton FILE`, to measure another build with the same bench.
+//! Each accepts `--baton FILE`, to measure another build with the same bench.
 //!
-//! Client and upstream share one core, each proxy is a process on another. All take turns in an order that is mixed
-//! anew each time, and who is next waits until the one before has nothing left to do: what disturbs the machine
-//! disturbs all of them alike. baton runs twice, with its journal and without.
+//! Client and upstream share one core; each proxy is a process on another. All take turns in a random order, and each
+//! turn waits until the previous proxy is idle, so that other load on the machine affects all of them equally. baton
+//! runs twice, with its journal and without.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod args;

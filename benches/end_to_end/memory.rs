@@ -1,4 +1,4 @@
-//! What it weighs: idle, with a thousand open streams, and how soon it serves.
+//! Memory, idle and with a thousand open streams, and the time until a started proxy serves.
 
 use std::time::{Duration, Instant};
 

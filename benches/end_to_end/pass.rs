@@ -1,5 +1,5 @@
-//! The yardstick: a proxy of hyper alone that passes requests through, streaming them or collecting them first.
-//! It runs as a process of its own, with the runtime that baton has.
+//! The baseline: a proxy of plain hyper that passes requests through, either streaming them or collecting them first. It
+//! runs as a process of its own, with the same runtime as baton.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! A picture of what has a bound: how much of its bound each figure takes.
+//! A plot of the figures that have a bound, each as a fraction of its bound.
 
 use std::fmt::Write as _;
 

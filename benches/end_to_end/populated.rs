@@ -1,4 +1,4 @@
-//! A store that has seen months of work, beside an empty one: the same requests and handoffs through both.
+//! A store with months of handoffs compared with an empty one: the same requests and handoffs through both.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Tables for people, JSON for machines.
+//! The report: tables for people, JSON for programs.
 
 use serde_json::{Map, Value, json};
 

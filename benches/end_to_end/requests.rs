@@ -1,4 +1,4 @@
-//! What requests cost: latency added over no proxy, CPU, throughput.
+//! The cost of requests: latency added to no proxy, CPU, throughput.
 
 use std::time::{Duration, Instant};
 

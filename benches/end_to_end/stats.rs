@@ -1,4 +1,4 @@
-//! Medians, and how far they scatter.
+//! Medians and their spread.
 
 use std::time::Duration;
 

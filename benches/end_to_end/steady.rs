@@ -1,4 +1,4 @@
-//! Requests at a steady rate, as many agents at once send them, the proxy on one core: what the slowest of them wait.
+//! Requests at a steady rate from many agents at once, with the proxy on one core: the latency of the slowest.
 
 use std::time::{Duration, Instant};
 

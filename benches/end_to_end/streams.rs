@@ -1,4 +1,4 @@
-//! What streams cost: the time to the first event, the delay of each one, CPU, and how many go through.
+//! The cost of streams: the time to the first event, the delay of each event, CPU, throughput.
 
 use std::time::Instant;
 

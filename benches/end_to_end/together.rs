@@ -1,4 +1,4 @@
-//! Handoffs of several conversations at once: the store flushes the disk once for all that wait for it.
+//! Concurrent handoffs of several conversations: the store flushes the disk once for all that wait.
 
 use crate::Bench;
 use crate::children::{Kind, Proxy};

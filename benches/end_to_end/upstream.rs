@@ -1,4 +1,4 @@
-//! The scripted provider: answers at once, in the way that the request's `x-script` header asks for.
+//! The scripted provider: answers at once, as the request's `x-script` header asks.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

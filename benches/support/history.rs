@@ -1,7 +1,7 @@
 //! Agent histories as coding agents send them, from a seeded generator: the same seed gives the same bytes.
 //!
 //! Nearly all of a history is text inside JSON strings, with an escape about every forty bytes (line breaks,
-//! quotes, tabs); around it stand calls with small ids and small inputs.
+//! quotes, tabs), between calls with short ids and short inputs.
 
 use std::fmt::Write as _;
 

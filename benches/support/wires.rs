@@ -1,4 +1,4 @@
-//! Streams of text as each wire's providers send them: an opening, then a piece of text in each frame.
+//! Text streams in the format of each wire: the opening frames, then a piece of text in each frame.
 
 use baton_proxy::course::StreamMerge;
 use baton_proxy::record::WireId;

@@ -1,6 +1,6 @@
-//! Requests that are not as they should be, upstreams that fail, agents that leave, a store that is down.
+//! Malformed requests, upstreams that fail, agents that leave, a store that is down.
 //!
-//! At the rim, in `src/proxy/tests`: 200 MB in constant memory, the size limit and bombs (`bodies`), upstreams
+//! `src/proxy/tests` has: 200 MB in constant memory, the size limit and bombs (`bodies`), upstreams
 //! that cannot be reached, resolved or trusted (`refusals`), agents that leave a relayed answer (`relayed`).
 
 use std::sync::atomic::Ordering;
@@ -103,7 +103,7 @@ async fn compressed_bodies_are_decoded_edited_and_sent_plain() {
     fixture.assert_clean();
 }
 
-/// Upstream knows the response under another id, which the store alone could tell.
+/// Upstream has the response under another id, which only the store knows.
 #[tokio::test]
 async fn a_stored_response_is_not_asked_for_while_its_id_cannot_be_looked_up() {
     let store = FlakyStore::new(memory());
@@ -182,7 +182,7 @@ async fn damaged_quoted_and_unknown_sentinels() {
     // Unknown: plain text.
     let unknown = sentinel.replace(id, "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
     assert_eq!(sent_with(&fixture, &unknown).await[1], format!("a: {unknown}"));
-    // Never closed: the store knows it, and what is left of the prompt goes.
+    // Never closed: the store knows it, and the rest of the prompt is removed.
     let opened = format!("\n\n[[handoff-resume:{id}]]");
     for rest in [
         "",
@@ -215,7 +215,7 @@ async fn an_upstream_that_answers_html() {
                 && response.header("content-type").unwrap().starts_with("text/html")
         );
     }
-    // In place of the next leg: nothing of it is shown, and the handoff is not lost.
+    // Instead of the next leg: nothing of it is shown, and the handoff is not lost.
     let message = fixture.turn(&history()).await;
     assert_eq!(message.stop.as_deref(), Some("pause_turn"));
     fixture.script.push(Reply::text("Fresh."));
@@ -237,7 +237,7 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
     for at in (0..first - 60).step_by(97) {
         fixture.script.push(handoff().fault(Fault::CutAfterBytes(at)));
         let response = fixture.ask(&history()).await;
-        // Before the first event the agent is told so by a status.
+        // Before the first event, the agent gets an error status.
         assert!(
             (response.broken || response.status == 502) && !response.text().contains("[[handoff-resume:"),
             "cut at {at}: {}",
@@ -263,12 +263,12 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
         let text = response.text();
         assert!(text.contains("[[handoff-resume:"), "cut at {at}: {text}");
         if !response.broken {
-            // Nothing of it was shown yet: it was sent again in the same answer.
+            // Nothing of it was shown yet, so it was retried in the same answer.
             assert!(text.contains("Fresh.") && text.contains("message_stop"), "{text}");
             sent_again += 1;
             continue;
         }
-        // Asked again, it goes straight on behind the sentinel.
+        // A repeated request continues directly after the sentinel.
         let message = fixture.turn(&mine).await;
         assert!(said(&message)[0].starts_with("\n\n[[handoff-resume:") && said(&message)[1] == "Fresh.");
         assert_eq!(texts(fixture.last().messages()), [format!("u: {PROMPT}")]);
@@ -277,7 +277,7 @@ async fn an_upstream_cut_anywhere_loses_nothing() {
     assert_eq!(fixture.script.left(), 0);
 }
 
-/// As long as a handoff, and none.
+/// A history with a sentinel-like text that is as long as a sentinel.
 fn handoff_shape() -> Reply {
     Reply::text("Done with that.").call("read_file", json!({"prompt": PROMPT, "reason": "done"}))
 }
@@ -300,7 +300,7 @@ async fn an_event_over_the_limit_is_relayed_unread() {
 async fn an_agent_that_leaves_ends_every_leg() {
     let stall = |events| Fault::Stall { events, time: None };
     let second = || Reply::text("Fresh.");
-    // Where it leaves: in leg 1, in hidden arguments, between the legs, in leg 2.
+    // The agent leaves in leg 1, in hidden arguments, between the legs, in leg 2.
     let table: [(Vec<Reply>, &str); 4] = [
         (vec![Reply::text("Hello.").fault(stall(4))], "Hello."),
         (vec![handoff().deltas(4).fault(stall(14))], "\"index\":0}"),
@@ -394,7 +394,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
         assert_eq!(said(&message), ["Done with that."]);
         assert_eq!((message.stop.as_deref(), message.ended), (Some("end_turn"), true));
         assert!(!response.text().contains("handoff-resume"), "{}", response.text());
-        // Beside other calls: they go on without it.
+        // Beside other calls: those are passed on without it.
         let both: Value = json!({"prompt": "p"});
         fixture.script.push(
             Reply::new()
@@ -410,7 +410,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
             (message.content.len(), message.stop.as_deref()),
             (1, Some("tool_use"))
         );
-        // Refused: it is not asked again, since that could not be told later.
+        // Refused: the model is not asked again, since the refused call could not be put back later.
         fixture
             .script
             .push(Reply::new().call("session_handoff", json!({"prompt": ""})));

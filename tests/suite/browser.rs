@@ -1,5 +1,5 @@
-//! The inspector's page in headless Chromium: with canned answers of the API, and on the running program with an
-//! agent at work. Screenshots are kept under `target/screenshots`.
+//! The inspector's page in headless Chromium: with canned answers of the API, and with the running program and an
+//! agent. Screenshots are kept under `target/screenshots`.
 //!
 //! `tests/browser/setup` installs what drives the browser, which is the system's own. Without them a test says so
 //! and passes, unless `CI=true` or `BATON_BROWSER=required`.

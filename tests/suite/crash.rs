@@ -1,5 +1,5 @@
-//! The real program, killed with SIGKILL at one moment after another of a handoff, and started again over the
-//! same state: a handoff of which the agent saw so much as the first byte is never lost.
+//! The real program, killed with SIGKILL at many moments of a handoff and restarted over the same state: a handoff is
+//! never lost once the agent has seen its first byte.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,19 +20,19 @@ use crate::harness::{AgentWire, RawResponse, client, open, post, temp};
 
 const OPENING: &str = "[[handoff-resume:";
 
-/// Time a handoff of [`model`] takes, and a little more.
+/// Milliseconds that a handoff of [`model`] takes, and a few more.
 const LAST_MOMENT: u64 = 170;
 
-/// Between two moments at which it is killed.
+/// Milliseconds between two moments at which it is killed.
 const STEP: usize = 7;
 
-/// Time a first start takes until it listens, and much more.
+/// Milliseconds that a first start takes until it listens, and many more.
 const FIRST_START: u64 = 200;
 
-/// Between two moments at which it is killed.
+/// Milliseconds between two moments at which it is killed.
 const FIRST_STEP: usize = 5;
 
-/// The program, as it begins.
+/// Starts the program without waiting until it listens.
 fn spawn(config: &Path, state: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_baton"))
         .args(["serve", "--log-level", "error", "--config"])
@@ -60,7 +60,7 @@ impl Program {
         post(&self.url(), Anthropic.headers(), body.into()).await
     }
 
-    /// Asks, is killed after `moment`, and returns what the agent had by then.
+    /// Sends a request, kills the program after `moment`, and returns what the agent had received.
     async fn ask_and_die(&mut self, history: &[Value], moment: Duration) -> Vec<u8> {
         let body = Bytes::from(Anthropic.body(history, true).to_string());
         let (agent, url) = (client(), self.url());
@@ -78,7 +78,7 @@ impl Program {
     }
 }
 
-/// The model hands over when it is told a number.
+/// A model that hands over when the user's text has a number.
 fn model(seen: &Received) -> Reply {
     let pause = Duration::from_millis(3);
     if texts(seen.messages()) == [format!("u: {PROMPT}")] {
@@ -97,7 +97,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
     let (mut shown, mut unseen) = (0, 0);
     let mut moments = (0..).step_by(STEP);
-    // On a machine that is busy the later moments are those that count.
+    // On a busy machine only the later moments matter.
     while let Some(moment) = moments
         .next()
         .filter(|&m| m < LAST_MOMENT || (shown <= 2 && m < 10 * LAST_MOMENT))
@@ -113,7 +113,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
         let program = Program::start(&config, &state);
         let Some(at) = raw.find(OPENING) else {
             unseen += 1;
-            // Nothing was shown: the agent asks again, and all is as if for the first time.
+            // Nothing was shown: the repeated request is answered as if it were the first.
             let response = program.ask(&mine).await;
             assert!(
                 response.text().contains("message_stop"),
@@ -132,7 +132,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
             Some(PROMPT),
             "{moment}: {raw}"
         );
-        // What the agent kept of it: the sentinel's opening line will do.
+        // The agent kept part of it; the sentinel's opening line is enough.
         let kept = [
             text_block("Done with that."),
             text_block(&format!("{OPENING}{id}]]")),
@@ -169,7 +169,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
         match state.join(sqlite::FILE).exists() {
             true => {
                 whole += 1;
-                // As a command finds it that runs before the next start.
+                // What a command finds that runs before the next start.
                 let left = SqliteStore::open_existing(&state).unwrap();
                 assert!(left.is_some(), "{moment}: a file without a store in it");
             }
@@ -189,7 +189,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     );
 }
 
-/// What is spilled while a response streams is in a file that has no name.
+/// A request is spilled to a file without a name while its answer streams.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_program_leaves_no_request_behind() {

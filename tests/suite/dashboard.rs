@@ -1,4 +1,4 @@
-//! The Grafana dashboard asks for metrics and labels that exist.
+//! The Grafana dashboard queries only metrics and labels that exist, and all metrics are in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use baton_proxy::record::WireId;
 use baton_proxy::telemetry::{ExchangeEvent, Metrics, Tokens};
 use serde_json::Value;
 
-/// Labels that Prometheus itself puts on what it scrapes.
+/// Labels that Prometheus itself adds.
 const SCRAPED: [&str; 2] = ["instance", "job"];
 
-/// Words of the query language that stand where a metric's name could.
+/// Words of the query language that could be taken for metric names.
 const WORDS: [&str; 6] = ["by", "without", "on", "ignoring", "and", "or"];
 
-/// Each sample's name with its labels, as `/metrics` shows them.
+/// The name of each sample on `/metrics`, with its labels.
 fn samples() -> BTreeMap<String, BTreeSet<String>> {
     let metrics = Metrics::new();
     metrics.record(&ExchangeEvent {
@@ -35,7 +35,7 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// What a PromQL expression asks for.
+/// What a PromQL expression queries.
 #[derive(Default)]
 struct Query {
     /// Each metric's name with the labels in its braces.
@@ -63,7 +63,7 @@ impl Query {
         query
     }
 
-    /// Takes what begins with a name, and gives what is behind it.
+    /// Parses text that begins with a name; returns the rest.
     fn name<'a>(&mut self, name: &str, behind: &'a str) -> &'a str {
         let behind = behind.trim_start();
         match behind.chars().next() {
@@ -96,7 +96,7 @@ fn split_name(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()))
 }
 
-/// The parts between the bracket that `text` begins with and the next `close`.
+/// The comma-separated parts between the bracket that `text` begins with and the next `close`.
 fn inside(text: &str, close: char) -> impl Iterator<Item = &str> {
     let end = text.find(close).expect("brackets are closed");
     text[1..end].split(',').map(str::trim)
@@ -170,7 +170,7 @@ fn every_query_asks_for_what_exists() {
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
-    // Nothing that is counted is missing from it.
+    // Every metric is in the dashboard.
     let shown: BTreeSet<_> = queries
         .iter()
         .flat_map(|(_, expr, _)| Query::read(expr).metrics)
@@ -180,7 +180,7 @@ fn every_query_asks_for_what_exists() {
     assert_eq!(shown, counted);
 }
 
-/// A metric's name without what a histogram or a counter puts behind it.
+/// A metric's name without the suffixes of histograms and counters.
 fn family(name: &str) -> &str {
     let suffixes = ["_bucket", "_sum", "_count", "_total", "_info"];
     let bare = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));

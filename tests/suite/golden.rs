@@ -183,7 +183,7 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
 }
 
 fn stream_merges(f: &Folder) {
-    // Pings are upstream's own to send or not: leg 2's goes by as it came.
+    // Upstream may send pings or not: leg 2's ping is relayed unchanged.
     let wanted = events(&f.stream("05_merged"));
     let (one, two) = (f.stream("03_leg1").len(), f.stream("04_leg2").len());
     let whole = merged(f, one, two);
@@ -357,7 +357,7 @@ golden!(
 golden!(gemini, baton_proxy::wire::gemini::Gemini);
 golden!(ollama, baton_proxy::wire::ollama::Ollama);
 
-/// Damaged bytes are refused or go by; nothing panics, and what is not changed is not lost.
+/// Damaged bytes are refused or relayed; nothing panics, and unchanged bytes are not lost.
 fn damage_never_panics(f: &Folder) {
     let legs = [f.stream("03_leg1"), f.stream("20_mixed_upstream")];
     let requests = [

@@ -1,5 +1,5 @@
-//! What the inspector says of an exchange is right, on every wire: whose tokens these are, why each message stands
-//! there, what the model saw beside the messages, what a search finds, and how long each leg took.
+//! What the inspector says about an exchange is right, on every wire: the tokens of each leg, why each message is there,
+//! what the model saw besides the messages, what a search finds, and how long each leg took.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-/// Long enough to come in many pieces, with what JSON escapes.
+/// A text that is streamed in many pieces, with characters that JSON escapes.
 const SENTENCE: &str =
     "The quick brown fox jumps over \"one\" lazy dog, and <then> sleeps in the größte hall.";
 
@@ -46,7 +46,7 @@ impl Run {
         Self { fixture, tap, dir }
     }
 
-    /// The journal, once `exchanges` of them are in it.
+    /// The journal; waits until it has this many exchanges.
     async fn query(&self, exchanges: usize) -> Query {
         self.fixture.baton.events(exchanges).await;
         let tap = self.tap.clone();
@@ -101,7 +101,7 @@ async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
             let sum = row.tokens_sum.unwrap();
             assert_eq!(sum.all_input(), first.all_input() + last.all_input());
             assert_eq!(sum.output, first.output + last.output);
-            // The event that logs and metrics are made of says the same.
+            // The event behind logs and metrics has the same numbers.
             let events = run.fixture.baton.events(1).await;
             let spent = events[0].spent();
             assert_eq!((spent.all_input(), spent.output), (sum.all_input(), sum.output));
@@ -215,7 +215,7 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
             notes.contains("1 handoff call was answered with an error"),
             "{notes}"
         );
-        // One leg's reasons do not show in another.
+        // The reasons of one leg are not shown for another.
         let asked = |leg: usize| {
             let mut messages = exchange.legs[leg].sent.messages.iter();
             messages.any(|message| message.why == Some(Why::AskAgain))
@@ -339,7 +339,7 @@ async fn a_search_hit_names_its_place() {
     let (_, exchange) = newest(&query);
     let tools = exchange.legs[0].sent.envelope.len();
     assert_eq!(at("session_handoff"), ("response".into(), "body", Some(0), None));
-    // Only the tool's own text has this.
+    // Only the tool's description contains this.
     let full = query
         .envelope_row(&exchange.exchange.id, Body::Sent(0), tools - 1)
         .unwrap()

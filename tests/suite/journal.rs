@@ -1,4 +1,4 @@
-//! The journal behind the real proxy: what it holds is what went over the wire, and it is never in the way.
+//! The journal of the real proxy: it holds exactly what went over the wire, and never delays an exchange.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,14 +22,14 @@ use crate::harness::{self, AgentWire, Baton, RawResponse};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// A proxy with a journal, and all that an agent said and heard.
+/// A proxy with a journal, and the agent's requests and responses.
 struct Run {
     dir: tempfile::TempDir,
     tap: Tap,
     store: SharedStore,
     baton: Baton,
     provider: Strict,
-    /// Request, answer, and the bodies that the provider saw, for each turn.
+    /// Request, response, and the bodies that the provider received, for each turn.
     turns: Vec<(Bytes, RawResponse, Vec<Bytes>)>,
 }
 
@@ -133,7 +133,7 @@ async fn chain(stream: bool) {
         let answer = String::from_utf8(read(Side::Response(0))).unwrap();
         assert!(answer.contains("session_handoff") && !response.text().contains("session_handoff"));
         assert!(response.text().contains("[[handoff-resume:"));
-        // The second leg is cut clean: nothing of the agent's is left but what every session has.
+        // The second leg has none of the agent's messages except the preamble.
         assert!(exchange.legs[1].received_states.iter().all(|s| *s == State::Cut));
         assert_eq!(exchange.legs[1].sent.messages[0].state, State::New);
         assert!(
@@ -225,7 +225,7 @@ async fn an_agent_that_leaves_is_journaled_with_what_it_was_shown() {
     assert!(shown.starts_with(&seen) || seen.starts_with(&shown));
 }
 
-/// An admin listener on a run's journal.
+/// An admin listener for the journal of a run.
 struct Listener {
     address: std::net::SocketAddr,
     _stop: tokio::sync::oneshot::Sender<()>,
@@ -292,7 +292,7 @@ impl Listener {
     }
 }
 
-/// The members of an object are these, in any order.
+/// Asserts that an object has these fields, in any order.
 fn has(value: &Value, names: &str) {
     let members = value.as_object().unwrap_or_else(|| panic!("no object: {value}"));
     for name in names.split_whitespace() {
@@ -508,7 +508,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         .into();
     let response = harness::post(&url, Anthropic.headers(), body.clone()).await;
     let id = response.header("x-baton-exchange").unwrap().to_owned();
-    // Written soon, without being asked for.
+    // It is written soon, without a flush.
     let began = Instant::now();
     while !said(dir.path(), &["log", "--json"]).contains("\"outcome\":\"complete\"") {
         assert!(began.elapsed() < LONG);

@@ -1,5 +1,5 @@
-//! An agent stops an answer behind its handoff, and leaves all of it out of its next request: the handoff holds all the
-//! same where that request goes on from the same point, on every wire.
+//! An agent stops an answer after its handoff and leaves the whole answer out of its next request: the handoff still
+//! applies where that request continues from the same point, on every wire.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const SECOND: &str = "Goal: the second one.";
 
 on_every_wire!(streamed whole restarted rewound copied handed_over_again kept told_to_the_end;);
 
-/// A leg that nobody waits for.
+/// A leg that is slower than the test.
 fn slow() -> Reply {
     fresh()
         .delay(Duration::from_secs(20))
@@ -32,7 +32,7 @@ async fn fixture(variant: Variant, store: SharedStore) -> Fixture {
     Fixture::with(variant, [handoff(), slow()], store, |_| {}).await
 }
 
-/// Asks, and leaves when the sentinel was shown (streamed), or while the answer is made.
+/// Sends a turn and leaves when the sentinel was shown (streamed), or while the answer is produced.
 async fn stop(fixture: &Fixture, history: &[Value], stream: bool) {
     let body = (fixture.variant.body)(history, stream).to_string();
     let path = (fixture.variant.path)(stream);
@@ -58,12 +58,12 @@ async fn stop(fixture: &Fixture, history: &[Value], stream: bool) {
             () = second_leg => {}
         }
     }
-    // The proxy has seen the agent leave when its exchange is over.
+    // When the exchange has ended, the proxy has noticed that the agent left.
     let over = fixture.baton.events(1).await;
     assert_eq!(over[0].fired.len(), 1, "{over:?}");
 }
 
-/// The transcript with new text behind it.
+/// The transcript with a new user message.
 fn and(fixture: &Fixture, history: &[Value], text: &str) -> Vec<Value> {
     [history, &[fixture.user(text)]].concat()
 }
@@ -120,7 +120,7 @@ async fn restarted(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// A request that goes on from an earlier point has the old transcript; the branch is found again afterwards.
+/// A request that continues from an earlier point is not cut; the branch with the handoff is recognised again later.
 async fn rewound(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let history = fixture.history();
@@ -145,7 +145,7 @@ async fn rewound(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An agent copies its session: the copy has another name.
+/// An agent copies its session; the copy has another session id.
 async fn copied(variant: Variant) {
     let dir = temp();
     let mut fixture = fixture(variant, sqlite(dir.path())).await;
@@ -178,7 +178,7 @@ async fn handed_over_again(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let history = fixture.history();
     stop(&fixture, &history, true).await;
-    // The second one is shown and kept.
+    // The answer of the second handoff is shown and kept.
     let next = and(&fixture, &history, "Go on, please.");
     let answer = says(&fixture, &next, "Next.").await;
     let after = fixture.then(&next, &answer, "Finish.");
@@ -191,7 +191,7 @@ async fn handed_over_again(variant: Variant) {
         fixture.sent(),
         [format!("u: {SECOND}").as_str(), "a: Second.", "u: More."]
     );
-    // Back to before it: the first one holds.
+    // A rewind to before it: the first one applies.
     says(
         &fixture,
         &and(&fixture, &after[..after.len() - 1], "Not that."),
@@ -200,7 +200,7 @@ async fn handed_over_again(variant: Variant) {
     .await;
     let opening = format!("{}Go on, please.", carry());
     assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: Not that."]);
-    // A second one that is left out, too.
+    // The answer of the second handoff is left out, too.
     fixture.push(second());
     fixture.push(slow());
     let body = (variant.body)(&after, true).to_string();
@@ -215,7 +215,7 @@ async fn handed_over_again(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An agent that keeps what it has read of the answer is found by the sentinel, as ever.
+/// An agent that keeps what it has read of the answer has the sentinel, which is found as usual.
 async fn kept(variant: Variant) {
     let fixture = fixture(variant, memory()).await;
     let history = fixture.history();
@@ -229,7 +229,7 @@ async fn kept(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// An answer that the agent has all of, and takes out later, was taken back by a person.
+/// An answer that the agent received completely and removes later was taken back by a person.
 async fn told_to_the_end(variant: Variant) {
     for stream in [true, false] {
         let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
@@ -243,8 +243,8 @@ async fn told_to_the_end(variant: Variant) {
     }
 }
 
-/// The agent goes on from a response that upstream holds, and says nothing itself: nothing of such a request can be found
-/// again, and nothing is cut away in its name.
+/// The agent continues from a response that upstream stores, without a message of its own: such a request cannot be
+/// recognised again, so nothing is cut.
 #[tokio::test]
 async fn a_system_message_alone_is_no_cut_point() {
     let dir = temp();

@@ -1,5 +1,5 @@
-//! Answers in which any one value is of another kind than the API has it: what the agent gets is JSON all the same,
-//! and a leg is never joined to what it is not.
+//! Answers in which one value has a type that the API does not have there: what the agent gets is still valid JSON, and
+//! a leg is never joined to something else than a message.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn golden(wire: &dyn Wire, name: &str) -> Bytes {
         .into()
 }
 
-/// A model's words that look like ours, so that an answer is never passed on unread.
+/// The same bytes with a mark in the model's text, so that the answer is not relayed unread.
 fn with_mark(text: &[u8]) -> String {
     let text = String::from_utf8(text.to_vec()).unwrap();
     let marked = text.replace("The survey", "[[handoff-resume:x The survey");
@@ -38,7 +38,7 @@ fn with_mark(text: &[u8]) -> String {
     marked
 }
 
-/// The value with each of its nodes replaced by each of some odd ones.
+/// Copies of the value, each with one of its nodes replaced by a value of another type.
 fn odd(value: &Value) -> Vec<Value> {
     let odd = [json!(7), json!("x"), json!([7]), json!({"a": 7}), Value::Null];
     let mut places = Vec::new();
@@ -79,7 +79,7 @@ fn leg(wire: &dyn Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
     })
 }
 
-/// What went wrong, the first of each kind of change.
+/// What went wrong: the first failure of each kind of change.
 fn judge(wrong: &[String]) {
     let some: Vec<_> = wrong.iter().take(8).map(String::as_str).collect();
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), some.join("\n"));
@@ -134,7 +134,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
     judge(&wrong);
 }
 
-/// A reply whose message is none is not taken for one: there is nothing to join.
+/// A reply without a message is relayed: there is nothing to join.
 #[test]
 fn a_reply_without_a_message_is_relayed() {
     let message = |value: Value| json!({"id": "x", "choices": [{"index": 0, "message": value, "finish_reason": "stop"}], "x": "handoff-"});
@@ -152,7 +152,7 @@ fn a_reply_without_a_message_is_relayed() {
     assert!(responses.reply(&Bytes::from(output), WATCH).is_none());
 }
 
-/// The stream's frames, each with what ends it.
+/// The stream's frames, each with its separator.
 fn frames(wire: &dyn Wire, name: &str) -> Vec<String> {
     let lines = wire.id() == WireId::Ollama;
     let (kind, end) = if lines { ("ndjson", "\n") } else { ("sse", "\n\n") };
@@ -160,7 +160,7 @@ fn frames(wire: &dyn Wire, name: &str) -> Vec<String> {
     text.split_inclusive(end).map(str::to_owned).collect()
 }
 
-/// Front, JSON and end of a frame.
+/// A frame split into prefix, JSON and end.
 fn parts(frame: &str) -> Option<(&str, Value, &str)> {
     let at = frame.find('{')?;
     let value = serde_json::from_str(frame[at..].trim_end()).ok()?;

@@ -1,6 +1,6 @@
-//! The official SDKs as judges: each drives the real program in front of the strict provider, five tasks in a
-//! row (`tests/sdk/`). The scripts judge what the SDK made of the streams; this file judges what reached the
-//! provider: no complaint, and a context that begins anew with every task.
+//! The official SDKs, each with the real program in front of the strict provider, five tasks in a row (`tests/sdk/`).
+//! The scripts check what the SDK made of the streams; this file checks what reached the provider: no rule is broken,
+//! and the context starts over with every task.
 //!
 //! `tests/sdk/setup` installs the SDKs under `target/`. Without them a test says so and passes, unless
 //! `CI=true` or `BATON_SDK=required`.
@@ -16,7 +16,7 @@ use baton_proxy::strict::{Autopilot, Fault, Model, Options, Received, Reply, Rol
 
 use crate::harness::program::{self, Program};
 
-/// How often a later leg is tried again, here; the `lost` fault outlasts it.
+/// How often a later leg is retried here; the `lost` fault lasts longer.
 const RETRIES: usize = 1;
 
 /// Tasks of one run.
@@ -127,7 +127,7 @@ fn runs(provider: &Strict) -> BTreeMap<String, Vec<Arc<Received>>> {
     runs
 }
 
-/// Each task begins in a context of its own, and grows to the same size as the one before.
+/// Each task starts in a new context, which grows to the same size as the previous one.
 fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let mut teeth: Vec<Vec<(usize, usize)>> = Vec::new();
     for seen in requests {
@@ -143,7 +143,7 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
         );
         let point = (seen.turns().len(), seen.raw.len());
         if opens_a_task(seen) {
-            // A request that was tried again stands there once.
+            // A retried request is counted once.
             if teeth.last().is_none_or(|tooth| tooth.len() > 1) {
                 teeth.push(vec![point]);
             }
@@ -158,7 +158,7 @@ fn sawtooth(run: &str, requests: &[Arc<Received>]) {
     let lengths = |tooth: &[(usize, usize)]| tooth.iter().map(|(turns, _)| *turns).collect::<Vec<_>>();
     let usual = lengths(&teeth[2]);
     assert!(usual.is_sorted(), "run {run}: contexts {teeth:?}");
-    // Where the person had to say "Go on.", that message stands in the second context.
+    // Where the person had to say "Go on.", that message is in the second context.
     let odd = requests
         .iter()
         .any(|seen| seen.header("x-judge-fault") == Some("lost"));
@@ -178,7 +178,7 @@ fn opens_a_task(seen: &Received) -> bool {
     seen.turns().iter().all(|turn| turn.role != Role::Assistant)
 }
 
-/// The autopilot, delivered and disturbed as the request's headers say.
+/// The autopilot, with the delivery and the faults that the request's headers ask for.
 #[derive(Default)]
 struct Judged {
     /// Faults so far, by run.
@@ -219,7 +219,7 @@ impl Judged {
     }
 }
 
-/// The program itself, as a person runs it.
+/// The program, as a person runs it.
 struct Proxy {
     program: Program,
     _state: tempfile::TempDir,

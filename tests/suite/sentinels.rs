@@ -1,5 +1,5 @@
-//! What stands in an agent's transcript where a handoff happened: its two forms, whose it is, and what a request
-//! without a readable one comes to.
+//! Sentinels in an agent's transcript: their two forms, whose they are, pasted resume lines, and requests whose sentinel
+//! is missing or unknown.
 
 use baton_proxy::config::{Client, Config, Secret, Transcript};
 use baton_proxy::mark::seal::SealKey;
@@ -44,7 +44,7 @@ fn spoken(text: &str) -> Vec<Value> {
     [&history()[..], &[answer, user("More.")]].concat()
 }
 
-/// The store is lost: only the seal speaks for a sentinel, and it speaks for its own client alone.
+/// The store is lost: a sentinel is valid by its seal only, and a seal is valid for its own client only.
 #[tokio::test]
 async fn a_seal_is_valid_for_its_own_client_only() {
     let first = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], memory(), teammates).await;
@@ -68,7 +68,7 @@ async fn a_seal_is_valid_for_its_own_client_only() {
     );
 }
 
-/// Transcripts outlive versions: the older form, sealed before there were clients, holds for who has none.
+/// Transcripts outlive versions: the older form, sealed before there were clients, is valid where none are configured.
 #[tokio::test]
 async fn the_older_form_stays_valid_where_there_are_no_clients() {
     let seal = SealKey::new(KEY).seal("local", ID, "Goal.");
@@ -85,7 +85,7 @@ async fn the_older_form_stays_valid_where_there_are_no_clients() {
     assert_eq!(team.last().messages().len(), 5);
 }
 
-/// What a stranger who opens the transcript reads.
+/// What somebody reads who opens the transcript and does not know baton.
 #[tokio::test]
 async fn the_sentinel_says_what_happened_and_why() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -107,15 +107,15 @@ async fn the_sentinel_says_what_happened_and_why() {
     fixture.assert_clean();
 }
 
-/// A transcript in which neighbouring texts came back as one, as on chat.
+/// A transcript in which consecutive texts were joined, as on chat.
 async fn sent_behind(fixture: &AnthropicFixture, sentinel: &str, rest: &str) -> Vec<String> {
     fixture.script.push(Reply::text("ok"));
     fixture.turn(&spoken(&format!("Done.{sentinel}{rest}"))).await;
     texts(fixture.last().messages())
 }
 
-/// The prompt is not in the transcript, so what stands behind the sentinel is the model's own, also where the model said
-/// the prompt again.
+/// The prompt is not in the transcript, so the text after the sentinel is the model's own, even where the model repeats
+/// the prompt.
 #[tokio::test]
 async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() {
     let short = |c: &mut Config| c.handoff.transcript = Transcript::Sentinel;
@@ -127,7 +127,7 @@ async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() 
         let sent = sent_behind(&fixture, &sentinel, rest).await;
         assert_eq!(sent, [&format!("u: {PROMPT}"), &format!("a: {rest}"), "u: More."]);
     }
-    // A sentinel that was shown with its prompt is told apart: what is left of the prompt goes.
+    // After a sentinel that was shown with its prompt, the rest of the prompt is removed.
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
     let message = fixture.turn(&history()).await;
     let torn = said(&message)[1].split_once("\nNext").unwrap().0.to_owned();
@@ -137,7 +137,7 @@ async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() 
     );
 }
 
-/// Sent on whole, and not without a word.
+/// The request goes upstream uncut, and is counted and logged.
 #[tokio::test]
 async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {
     let first = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -155,7 +155,7 @@ async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {
     }
 }
 
-/// One leg is the first alone: a handoff would have none to go on in, and every call of the tool would be dropped.
+/// With one leg, a handoff would have no leg to continue in, and every call of the tool would be dropped.
 #[tokio::test]
 async fn with_a_chain_of_one_leg_the_tool_is_not_offered() {
     for (legs, offered) in [(1, false), (2, true)] {
@@ -166,7 +166,7 @@ async fn with_a_chain_of_one_leg_the_tool_is_not_offered() {
     }
 }
 
-/// However it was pasted, and whatever an agent made of it.
+/// However the line was pasted, and however the agent changed it.
 #[tokio::test]
 async fn a_pasted_resume_line_is_recognised_in_every_form() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -192,14 +192,14 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
             "{pasted}"
         );
     }
-    // In the middle of a text it is text.
+    // In the middle of a text it has no effect.
     fixture.script.push(Reply::text("ok"));
     fixture.turn(&[user(&format!("What is {line}?"))]).await;
     assert_eq!(fixture.last().messages().len(), 1);
     fixture.assert_clean();
 }
 
-/// Nothing goes upstream, and the agent gets a message of its wire's own shape that says what to do.
+/// Nothing goes upstream, and the agent gets a message in the shape of its wire that says what to do.
 #[tokio::test]
 async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
     for variant in [
@@ -226,7 +226,7 @@ async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
                     said.text
                 );
                 assert!(said.input > 0 && said.calls.is_empty());
-                // The answer comes back, and what follows is an ordinary turn.
+                // The agent sends the answer back, and the next turn is an ordinary one.
                 fixture.push(Reply::text("Well."));
                 let next = fixture
                     .ask(&fixture.then(&history, &said, "Then go on."), stream)
@@ -239,7 +239,7 @@ async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
     }
 }
 
-/// Two handoffs of the same millisecond: what is left of the id fits both, and a digit more tells them apart.
+/// Two handoffs of the same millisecond: the truncated id fits both, and one more digit distinguishes them.
 #[tokio::test]
 async fn an_ambiguous_id_is_reported() {
     let store = memory();

@@ -1,4 +1,4 @@
-//! What `baton serve` says to the person who started it, and what others can know of it.
+//! What `baton serve` prints and logs, and what other commands say about a running proxy.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -21,7 +21,7 @@ fn model(seen: &Received) -> Reply {
     }
 }
 
-/// What a command prints.
+/// The output of a command.
 fn said(config: &Path, state: &Path, words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
     command.args(words).arg("--config").arg(config);
@@ -117,7 +117,7 @@ async fn a_handoff_is_an_event_of_its_own() {
         (&event["origin"], &latest["origin"]),
         (&"model".into(), &"model".into())
     );
-    // Whoever reads logs or watches need not be allowed to read what the model says.
+    // Readers of logs and events may not be allowed to read what the model says.
     let message = event["reason"].as_str().unwrap();
     assert!(
         message.starts_with("[redacted:custom], then [redacted:"),

@@ -1,5 +1,5 @@
-//! Requests whose framing or head means one thing to one reader and another to the next. Whatever the proxy makes of
-//! them: upstream gets nothing, or exactly one request that cannot be misread.
+//! Request smuggling: requests whose framing or head is ambiguous. Upstream must receive nothing, or exactly one request
+//! that is not ambiguous.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::{Baton, config, memory};
 
-/// What becomes of a shape.
+/// What must happen to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// Upstream gets no request.
@@ -20,14 +20,14 @@ enum Fate {
 }
 use Fate::{Body, Refused};
 
-/// A complete request, as upstream reads it.
+/// A complete request, as upstream parses it.
 #[derive(Debug)]
 struct Got {
     head: String,
     body: Vec<u8>,
 }
 
-/// An upstream that reads as strictly as RFC 9112 allows, and answers everything with `{}`.
+/// An upstream that parses as strictly as RFC 9112 allows, and answers everything with `{}`.
 struct Upstream {
     url: String,
     got: Arc<Mutex<Vec<Got>>>,
@@ -69,7 +69,7 @@ async fn serve(mut stream: TcpStream, got: Arc<Mutex<Vec<Got>>>) {
     }
 }
 
-/// The first request, if it is all there, and what is behind it.
+/// The first request, if it is complete, and the bytes after it.
 fn complete(bytes: &[u8]) -> Option<(Got, Vec<u8>)> {
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
     let head = String::from_utf8(bytes[..end].to_vec()).expect("a head is text");
@@ -112,7 +112,7 @@ fn chunks(bytes: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Lines of a head, and what stands behind it. A `GET /smuggled` in what is behind must never get anywhere.
+/// Lines of a head, and the bytes after it. A `GET /smuggled` in those bytes must never reach upstream.
 #[rustfmt::skip]
 const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("a plain body", "content-length: 2\r\n", "{}", Body("{}")),
@@ -128,11 +128,11 @@ const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("a length over 64 bits", "content-length: 18446744073709551618\r\n", "{}", Refused),
     ("no length", "content-length:\r\n", "{}", Refused),
     ("a length with a space inside", "content-length: 2 0\r\n", "{}", Refused),
-    // A length and chunks: chunks win, and the length does not go on.
+    // A length and chunks: chunks win, and the length is not passed on.
     ("length, then chunks", "content-length: 2\r\ntransfer-encoding: chunked\r\n", "2\r\n{}\r\n0\r\n\r\n", Body("{}")),
     ("chunks, then length", "transfer-encoding: chunked\r\ncontent-length: 2\r\n", "2\r\n{}\r\n0\r\n\r\n", Body("{}")),
     ("a length that Connection names", "connection: content-length, close\r\ncontent-length: 2\r\n", "{}", Body("{}")),
-    // Codings that hide chunks from one reader.
+    // Transfer codings that hide chunks from some parsers.
     ("chunks that are not last", "transfer-encoding: chunked, identity\r\ncontent-length: 2\r\n", "{}", Refused),
     ("no coding at all", "transfer-encoding: identity\r\ncontent-length: 2\r\n", "{}", Refused),
     ("nearly chunked", "transfer-encoding: xchunked\r\ncontent-length: 2\r\n", "{}", Refused),
@@ -163,7 +163,7 @@ const SHAPES: &[(&str, &str, &str, Fate)] = &[
     ("what is one connection's", "connection: x-evil, upgrade, http2-settings, close\r\nx-evil: 1\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\ncontent-length: 2\r\n", "{}", Body("{}")),
 ];
 
-/// Shapes of the first line: what stands before the method and behind the target.
+/// Variants of the request line: what precedes the method and follows the target.
 #[rustfmt::skip]
 const FIRST_LINES: &[(&str, &str, &str, Fate)] = &[
     ("an empty line before", "\r\nPOST ", " HTTP/1.1", Body("{}")),
@@ -178,11 +178,11 @@ const FIRST_LINES: &[(&str, &str, &str, Fate)] = &[
     ("two slashes", "POST /", " HTTP/1.1", Refused),
 ];
 
-/// Sends it all and returns what the proxy says to it. Where it waits for more there is none.
+/// Sends everything and returns the proxy's response; empty where the proxy waits for more.
 async fn send(baton: &Baton, request: &[u8], fate: Fate) -> String {
     let mut agent = TcpStream::connect(baton.addr).await.unwrap();
     let mut got = Vec::new();
-    // It may be refused before it is all sent.
+    // It may be refused before everything is sent.
     let _ = agent.write_all(request).await;
     let time = match fate {
         Refused => Duration::from_millis(400),
@@ -194,7 +194,7 @@ async fn send(baton: &Baton, request: &[u8], fate: Fate) -> String {
             got.extend_from_slice(&piece[..n]);
         }
     };
-    // Who leaves is not answered.
+    // An agent that leaves gets no answer.
     let _ = tokio::time::timeout(time, reading).await;
     String::from_utf8_lossy(&got).into_owned()
 }
@@ -235,7 +235,7 @@ fn check(what: &str, upstream: &Upstream, fate: Fate, target: &str, answer: &str
     }
 }
 
-/// Read by the proxy, and relayed as it comes.
+/// On a path that the proxy reads, and on one that it relays.
 const TARGETS: [&str; 3] = ["/v1/messages", "/v1beta/models/m:generateContent", "/v1/files"];
 
 async fn place(change: impl FnOnce(&mut Config)) -> (Baton, Upstream) {

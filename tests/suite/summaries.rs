@@ -1,5 +1,5 @@
-//! Agents that ask for a summary of their transcript flattened into one text: a sentinel of the same conversation cuts
-//! that text, and no other sentinel, and no other text.
+//! Summary requests in which the agent flattens its transcript into one text: a sentinel of the same conversation cuts
+//! that text. Other sentinels and other texts are left unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::harness::{RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
 use crate::matrix::variants::{Answer, Variant, on_every_wire};
 
-/// Requests of real agents, and what goes upstream.
+/// Recorded requests of real agents, and what must go upstream.
 #[test]
 fn recorded_requests_are_cut() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/summaries");
@@ -48,7 +48,7 @@ fn recorded_requests_are_cut() {
     assert!(count >= 12, "{count}");
 }
 
-/// How an agent flattens.
+/// How an agent flattens its transcript.
 #[derive(Clone, Copy)]
 struct Agent {
     system: &'static str,
@@ -56,7 +56,7 @@ struct Agent {
     behind: &'static str,
     gap: &'static str,
     labels: [&'static str; 3],
-    /// The transcript stands in the system's text, and this in the user's.
+    /// The user's text, where the transcript is in the system prompt.
     asks: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ fn request(variant: &Variant, agent: Agent, sections: &[Section<'_>]) -> Value {
     body
 }
 
-/// Replaces a string, wherever it stands.
+/// Replaces a string wherever it occurs.
 fn set(value: &mut Value, old: &str, new: &str) {
     match value {
         Value::String(text) if text == old => new.clone_into(text),
@@ -121,12 +121,12 @@ fn set(value: &mut Value, old: &str, new: &str) {
 
 struct HandedOver {
     fixture: Fixture,
-    /// What the model said when it handed over.
+    /// The answer in which the model handed over.
     answer: Answer,
 }
 
 impl HandedOver {
-    /// A conversation with one handoff, and one turn behind it.
+    /// A conversation with one handoff and one later turn.
     async fn new(variant: Variant, session: Option<&'static str>) -> Self {
         let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
         Self::on(fixture, session).await
@@ -160,7 +160,7 @@ impl HandedOver {
         response
     }
 
-    /// Asks for a summary: whether it was cut, and what the model saw of the transcript.
+    /// Sends a summary request. Returns whether it was cut, and what the model saw of the transcript.
     async fn summary(&self, agent: Agent, sections: &[Section<'_>]) -> (bool, String) {
         let body = request(&self.fixture.variant, agent, sections);
         let response = self.send(body).await;
@@ -192,7 +192,7 @@ fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'stati
     Box::leak(headers.into_boxed_slice())
 }
 
-/// What a cut leaves.
+/// What remains after a cut.
 fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
     let mut lines = vec![format!("{}{PROMPT}", agent.labels[USER])];
     lines.extend(
@@ -208,7 +208,7 @@ fn cut(agent: Agent, rest: &[Section<'_>]) -> String {
     )
 }
 
-/// The agents, with the session that they name: pi names none when it asks for a summary.
+/// The agents with their session ids: pi sends none with a summary request.
 const AGENTS: [(Agent, Option<&str>); 3] = [(PI, None), (OPENCODE, Some("one")), (GOOSE, Some("one"))];
 
 async fn own_sentinel_cuts(variant: Variant) {
@@ -219,7 +219,7 @@ async fn own_sentinel_cuts(variant: Variant) {
         let (pinned, seen) = conversation.summary(agent, &sections).await;
         let rest = [(MODEL, "Fresh."), (RESULT, "fn main() {}"), (USER, "More.")];
         assert_eq!((pinned, seen), (true, cut(agent, &rest)));
-        // The earlier part alone, with nothing behind the sentinel.
+        // The earlier part only, with nothing after the sentinel.
         let end = conversation.answer.text.rfind("Fresh.").unwrap();
         let earlier = [
             &conversation.sections()[..3],
@@ -260,7 +260,7 @@ async fn foreign_sentinel_does_not(variant: Variant) {
     }
 }
 
-/// The conversation's own earlier handoff, quoted behind a later one.
+/// The conversation's own earlier handoff, quoted after a later one.
 async fn quoted_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
         let conversation = HandedOver::new(variant, session).await;
@@ -287,7 +287,7 @@ async fn quoted_sentinel_does_not(variant: Variant) {
     }
 }
 
-/// A closing line counts in the sentinel's own message, and only with a seal: the short sentinel has none.
+/// A closing line is recognised only in the sentinel's own message and only with a seal; the short sentinel has none.
 async fn other_closing_lines_close_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
         for transcript in [Transcript::Full, Transcript::Sentinel] {
@@ -318,7 +318,7 @@ async fn other_closing_lines_close_nothing(variant: Variant) {
     }
 }
 
-/// A carry-over prompt may hold what looks like a message's beginning.
+/// A carry-over prompt may contain text that looks like the beginning of a message.
 async fn a_prompt_with_labels_goes_whole(variant: Variant) {
     for (agent, session) in AGENTS {
         let prompt = format!("Goal: this.{}{}no.\nNext: that.", agent.gap, agent.labels[USER]);
@@ -333,7 +333,7 @@ async fn a_prompt_with_labels_goes_whole(variant: Variant) {
     }
 }
 
-/// The agent compacted before: its text begins in the middle of the conversation.
+/// The agent compacted earlier, so its text begins in the middle of the conversation.
 async fn later_part_is_cut(variant: Variant) {
     let conversation = HandedOver::new(variant, None).await;
     let (pinned, _) = conversation.summary(PI, &conversation.sections()[1..]).await;
@@ -345,7 +345,7 @@ async fn later_part_is_cut(variant: Variant) {
     assert!(!pinned, "something else stands before it");
 }
 
-/// The same text in a request that is no summary.
+/// The same text in a request that is not a summary request.
 async fn ordinary_text_is_not_cut(variant: Variant) {
     let conversation = HandedOver::new(variant, Some("one")).await;
     for agent in [PI, OPENCODE, GOOSE] {
@@ -366,7 +366,7 @@ async fn ordinary_text_is_not_cut(variant: Variant) {
     }
 }
 
-/// The store proves it, also after a restart.
+/// The store proves which conversation the sentinel belongs to, also after a restart.
 async fn restart_keeps_the_proof(variant: Variant) {
     let dir = temp();
     let fixture = Fixture::with(variant, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;

@@ -1,4 +1,4 @@
-//! Traces: what a collector gets of a chain of tasks through the real program, and that it is never in the way.
+//! Traces: what a collector receives for a chain of tasks through the real program, and that it never delays an exchange.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,7 +28,7 @@ use crate::harness::{self, AgentWire, RawResponse};
 
 const KEY: &str = "sk-ant-credential-of-the-agent";
 
-/// What a collector was sent: head and body.
+/// A request to the collector: head and body.
 type Got = Arc<Mutex<Vec<(Parts, Bytes)>>>;
 
 /// A collector on a free port.
@@ -124,7 +124,7 @@ impl Served {
     }
 }
 
-/// An agent works through five tasks; the answers' heads.
+/// An agent works through five tasks; returns the responses.
 async fn five_tasks(served: &Served) -> Vec<RawResponse> {
     let mut history = vec![json!({"role": "user", "content": "Begin softly.\n#task 1/5 steps=2"})];
     let mut heads = Vec::new();
@@ -247,7 +247,7 @@ async fn spans_that_no_collector_accepts_are_counted() {
 #[tokio::test]
 async fn a_collector_that_hangs_is_not_waited_for() {
     let metrics = Metrics::new();
-    // It accepts, and says nothing.
+    // It accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let traces = Traces::start(&url, &metrics).unwrap();

@@ -1,4 +1,4 @@
-//! A request that does not get the tool says why: on the response, in its event, and so in log, journal and page.
+//! Why a request does not get the tool: on the response and in the event, and so in log, journal and inspector.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::harness::{AgentWire, memory};
 
 type Headers = &'static [(&'static str, &'static str)];
 
-/// The header, and what the event says.
+/// The response header, and the reason in the event.
 async fn message(
     fixture: &AnthropicFixture,
     path: &str,
@@ -50,7 +50,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
     let found = message(&fixture, path, &[], good.to_string()).await;
     assert_eq!(found, (None, None));
     let with = |key: &str, value: Value| {
-        // Of a conversation of its own: a decision is kept.
+        // Each in a conversation of its own, since the decision is stored.
         let mut body = Anthropic.body(&[user(&format!("{key} {value}"))], true);
         body[key] = value;
         body.to_string()
@@ -120,7 +120,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
         Untooled::ProviderHeld,
     )
     .await;
-    // What carries no transcript has no tool to miss.
+    // Requests without a transcript have no reason.
     let response = fixture.baton.post("/v1/files", &[], "x".into()).await;
     assert_eq!(response.header("x-baton-untooled"), None);
 }

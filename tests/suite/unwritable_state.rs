@@ -1,4 +1,4 @@
-//! The real program whose state cannot be written: nothing is shown that was not kept, and `/readyz` says so.
+//! The real program when its state cannot be written: no sentinel is shown that was not stored, and `/readyz` fails.
 #![cfg(unix)]
 
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ async fn a_full_disk_keeps_no_handoff_and_is_not_ready() {
     let dir = temp();
     let more = "journal.enabled = false\nhandoff.mode = 'stop'\n";
     let (config, state) = (config_for(&provider, dir.path(), more), dir.path().join("state"));
-    // The store's own file fits, and a few pages of its log.
+    // The limit fits the database file and a few pages of its log.
     let program = Program::start_on_a_small_disk(&config, &state, 160);
     becomes(&program, 200).await;
     let mut lost = None;

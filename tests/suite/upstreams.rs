@@ -1,4 +1,4 @@
-//! Named upstreams, from the text of a config to what the provider receives; and requests that no proxy may touch.
+//! Named upstreams, from the text of a config to what the provider receives; and requests that must not be changed.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ struct Place {
 }
 
 impl Place {
-    /// The proxy by this config, in which `{url}` is the provider's.
+    /// Starts the proxy with this config, in which `{url}` is the provider's URL.
     async fn new(config: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         let script = Queue::new(replies);
         let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
@@ -106,7 +106,7 @@ async fn the_key_is_in_the_header_that_the_vendor_expects() {
 async fn the_configured_wire_applies_where_the_path_does_not_identify_one() {
     let config = "[upstreams.bricks]\nbase_url = '{url}'\nwire = 'openai_chat'";
     let place = Place::new(config, []).await;
-    // The provider knows no such path: what it got is what is looked at.
+    // The provider has no such path; only the request that it received matters.
     place
         .post("/u/bricks/serving-endpoints/m/invocations", &chat(false))
         .await;
@@ -132,7 +132,7 @@ async fn each_upstream_has_its_own_timeouts() {
     assert_eq!(response.json()["error"]["code"], "upstream_silent");
     let response = place.post("/u/slow/v1/chat/completions", &chat(true)).await;
     assert_eq!(response.status, 200, "{}", response.text());
-    // Silence in the middle of an answer ends it, and not with a proper end.
+    // Silence in the middle of an answer breaks it off.
     let stall = Fault::Stall {
         events: 2,
         time: None,
@@ -153,7 +153,7 @@ async fn an_upstream_that_accepts_no_connection_times_out() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let addr = listener.local_addr().unwrap();
-    // Nobody accepts: once the queue is full, connections are left hanging.
+    // Nobody accepts: once the backlog is full, connections hang.
     let mut waiting = Vec::new();
     loop {
         let connecting = tokio::net::TcpStream::connect(addr);
@@ -207,7 +207,7 @@ async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
     assert!(place.provider.requests().is_empty());
 }
 
-/// What is logged on this thread while it lives.
+/// Collects what is logged on this thread while it lives.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -273,7 +273,7 @@ async fn a_signed_body_is_relayed_unchanged_and_the_log_says_why_once() {
         assert_eq!((response.status, &response.raw[..]), (200, &body[..]));
         assert_eq!(place.provider.requests().pop().unwrap().path, path);
     }
-    // A body that the signature leaves out is like any other.
+    // A body that is not signed is rewritten like any other.
     let open = [
         ("authorization", signature),
         ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),

@@ -48,7 +48,7 @@ async fn results_whose_calls_were_cut_go_and_the_others_stay() {
         let seen = fixture.last();
         assert_eq!(seen.messages()[2]["content"], json!([result("c2")]));
     }
-    // Nothing but a late result: the message goes.
+    // Only a late result: the message is removed.
     fixture.script.push(Reply::text("ok"));
     let upto = message
         .content
@@ -87,7 +87,7 @@ async fn tokens_arrive_as_they_are_produced_and_errors_keep_their_status() {
         .await;
     let read = tokio::time::timeout(Duration::from_secs(5), read_until(response, "first words")).await;
     assert!(read.is_ok(), "held back");
-    // Row 27, too: what upstream answers is the agent's to read, byte for byte.
+    // Upstream's answer reaches the agent byte for byte.
     let reply = fixture.ask(&history()).await;
     assert_eq!((reply.status, reply.header("retry-after")), (529, Some("7")));
     assert_eq!(reply.header("anthropic-ratelimit-x"), Some("9"));
@@ -113,7 +113,7 @@ async fn keep_alives_are_sent_and_a_dead_upstream_is_detected() {
     fixture.script.push(Reply::text("Fresh.").head_delay(pause));
     let message = fixture.turn(&history()).await;
     assert!(message.pings >= 5, "while leg 2 is awaited: {}", message.pings);
-    // Between tokens that the agent sees, upstream's own silence is upstream's own.
+    // Between tokens that the agent sees, no keep-alives are added.
     fixture.script.push(Reply::text("Hi there.").fault(Fault::Stall {
         events: 4,
         time: Some(pause),

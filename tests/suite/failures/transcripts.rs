@@ -82,8 +82,8 @@ async fn a_sentinel_lost_in_a_summary_unpins_and_is_counted() {
     );
 }
 
-/// Two conversations that open alike and name no session share what is known of them: the one that never had a handoff
-/// has lost none.
+/// Two conversations with the same opening and no session id share one record: the one that never had a handoff has not
+/// lost one.
 #[tokio::test]
 async fn another_conversation_with_the_same_opening_is_not_counted() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
@@ -265,7 +265,7 @@ async fn a_prompt_may_contain_anything() {
             let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
             let carry = format!("u: {wanted}");
             assert_eq!(texts(fixture.last().messages()), std::slice::from_ref(&carry));
-            // Recovered from the transcript alone, whatever it holds.
+            // Recovered from the transcript alone, whatever the prompt contains.
             let baton = Baton::start(config(&fixture.provider.url()), memory());
             fixture.script.push(Reply::text("ok"));
             let next = then(&history(), &message, "More.");
@@ -320,7 +320,7 @@ async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
         .turn(&[&history()[..], &[assistant(&message.content)]].concat())
         .await;
     assert_eq!(texts(fixture.last().messages()), [carry()]);
-    // Quoted in what a person says: it is no sentinel there, unless it opens the text.
+    // Quoted in a person's text it has no effect, unless the text begins with it.
     fixture.script.push(Reply::text("ok"));
     let quote = format!(
         "<previous_response_suffix>{}</previous_response_suffix>",
