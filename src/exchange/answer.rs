@@ -14,14 +14,14 @@ use crate::journal::{Beginnings, Begun, PackedHeaders, SentLeg, Transcript};
 use crate::mark::sentinel;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers::{self, Sending};
-use crate::proxy::out::OutBody;
+use crate::proxy::response_body::ResponseBody;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
 use crate::proxy::{App, RequestContext, relay, route};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::untooled::{self, Untooled};
 use crate::rewrite::{Cut, Rewritten};
-use crate::session::{AnswerId, Live};
+use crate::session::{AnswerId, LiveConversation};
 use crate::store::StoreError;
 use crate::telemetry::{Outcome, Tokens};
 use crate::wire::{Framing, LegReport, Watch};
@@ -62,13 +62,13 @@ impl Fired {
 /// What the agent gets.
 #[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
 enum Shown {
-    Now(Response<OutBody>),
+    Now(Response<ResponseBody>),
     /// When all of it is there.
     Collected(Box<Asked>),
 }
 
 impl Shown {
-    async fn response(self) -> Response<OutBody> {
+    async fn response(self) -> Response<ResponseBody> {
         match self {
             Self::Now(response) => response,
             Self::Collected(asked) => whole::answer(asked).await,
@@ -92,7 +92,7 @@ impl Exchange {
     /// Writes what is known by now into the exchange's event, and the request into the journal.
     pub(super) fn note(&self, beginnings: Option<Beginnings>) {
         let prepared = &self.prepared;
-        self.ctx.meter.note(|e| {
+        self.ctx.recorder.note(|e| {
             e.model.clone_from(&prepared.request.view().facts.model);
             e.pinned = self.pinned_id();
             e.tooled = prepared.tooled;
@@ -125,8 +125,8 @@ impl Exchange {
             principal: ctx.principal.clone(),
             conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
             wire: self.prepared.wire.id(),
-            call: super::prepare::wire_call(ctx.call),
-            upstream: ctx.place.name.clone(),
+            call: super::prepare::wire_call(ctx.endpoint),
+            upstream: ctx.upstream.name.clone(),
             route: format!("{} {path}", ctx.method),
             model: view.facts.model.clone(),
             headers: PackedHeaders::new(&ctx.headers),
@@ -144,7 +144,7 @@ impl Exchange {
         self.prepared.active.as_ref().map(|a| a.id.to_string())
     }
 
-    pub(super) fn live(&self) -> Result<&Arc<Live>, StoreError> {
+    pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
         self.prepared.live.as_ref().ok_or_else(|| StoreError {
             message: "the store could not be read".to_owned(),
         })
@@ -164,12 +164,12 @@ impl Exchange {
             .prepared
             .live
             .as_ref()
-            .filter(|l| is_model_call(self.ctx.call) && l.may_repeat())?;
+            .filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
         live.take_repeat(self.hash(), &self.answer, super::now_ms())
     }
 
     /// Sends the first leg and takes its answer.
-    pub(super) async fn begin(self) -> Response<OutBody> {
+    pub(super) async fn begin(self) -> Response<ResponseBody> {
         let first = self.prepared.first(&self.app, self.prepared.tooled);
         self.note_lost(&first);
         let sent = self.send_first(&first).await;
@@ -177,7 +177,7 @@ impl Exchange {
             Ok(response) => response,
             Err(fault) => return self.ctx.refuse(fault.into()),
         };
-        self.ctx.meter.first_byte();
+        self.ctx.recorder.first_byte();
         if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
             return Box::pin(self.other_way_round(response)).await;
         }
@@ -186,7 +186,7 @@ impl Exchange {
 
     /// Tells of hidden pairs that had to be left out.
     fn note_lost(&self, first: &Rewritten) {
-        let lost = if is_model_call(self.ctx.call) {
+        let lost = if is_model_call(self.ctx.endpoint) {
             self.prepared.lost(first)
         } else {
             0
@@ -198,13 +198,13 @@ impl Exchange {
                 "hidden calls find their place in the transcript no more: left out"
             );
             self.ctx
-                .meter
+                .recorder
                 .note(|e| e.lost_pairs = u32::try_from(lost).unwrap_or(u32::MAX));
         }
     }
 
     /// A repeated request: what follows the handoff, opened by its sentinel.
-    pub(super) async fn go_on(self, id: HandoffId) -> Response<OutBody> {
+    pub(super) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
         let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
         let found = found.unwrap_or_else(|error| {
             tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");
@@ -219,7 +219,7 @@ impl Exchange {
             Ok(response) => response,
             Err(fault) => return self.ctx.refuse(fault.into()),
         };
-        self.ctx.meter.first_byte();
+        self.ctx.recorder.first_byte();
         if !response.status().is_success() {
             return relay::answer(&self.ctx, Ok(response));
         }
@@ -256,7 +256,7 @@ impl Exchange {
     }
 
     /// The conversation, where an answer in it broke off behind its sentinel, or still may.
-    pub(super) fn may_repeat(&self) -> Option<&Arc<Live>> {
+    pub(super) fn may_repeat(&self) -> Option<&Arc<LiveConversation>> {
         self.prepared.live.as_ref().filter(|l| l.may_repeat())
     }
 
@@ -265,13 +265,13 @@ impl Exchange {
         // Nothing to change: the body goes out as it came, compressed where it was.
         if let Some(raw) = self.prepared.request.as_it_came(rope) {
             let sending = Sending {
-                read: is_model_call(self.ctx.call),
+                read: is_model_call(self.ctx.endpoint),
                 ..Sending::default()
             };
             return self.send(first, vec![raw.clone()], sending).await;
         }
         let sending = Sending {
-            read: is_model_call(self.ctx.call),
+            read: is_model_call(self.ctx.endpoint),
             plain: true,
             later_leg: false,
         };
@@ -300,17 +300,17 @@ impl Exchange {
             tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
         }
         let body = RopeBody::new(rope);
-        self.ctx.meter.leg_sent(body.left());
+        self.ctx.recorder.leg_sent(body.left());
         let headers = self.ctx.onward(sending);
         let (method, target) = (&self.ctx.method, &self.ctx.target);
         let recording = &self.ctx.recording;
         recording.sent(|| SentLeg {
-            url: self.ctx.place.address(target),
+            url: self.ctx.upstream.address(target),
             headers: PackedHeaders::without_sensitive(&headers),
             rope: leg.rope.clone(),
             changes: leg.changes.clone(),
         });
-        let sent = self.ctx.place.send(method, target, headers, body).await;
+        let sent = self.ctx.upstream.send(method, target, headers, body).await;
         match &sent {
             Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
             Err(_) => recording.unanswered(),
@@ -325,7 +325,7 @@ impl Exchange {
     }
 
     /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
-    async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<OutBody> {
+    async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<ResponseBody> {
         let (parts, body) = response.into_parts();
         let read = match self.readable(&parts, body) {
             Ok(body) => {
@@ -361,7 +361,7 @@ impl Exchange {
                 {
                     tracing::error!(%error, "what worked could not be written down");
                 }
-                self.ctx.meter.note(|e| {
+                self.ctx.recorder.note(|e| {
                     e.tooled = tooled;
                     e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
                 });
@@ -369,13 +369,13 @@ impl Exchange {
                 return self.take(response, again).response().await;
             }
         }
-        self.ctx.meter.decide(Outcome::UpstreamError);
-        shaped(parts.status, &parts.headers, OutBody::whole(text))
+        self.ctx.recorder.decide(Outcome::UpstreamError);
+        shaped(parts.status, &parts.headers, ResponseBody::whole(text))
     }
 
     /// Takes upstream's answer to the first leg.
     fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
-        if !response.status().is_success() || !is_model_call(self.ctx.call) {
+        if !response.status().is_success() || !is_model_call(self.ctx.endpoint) {
             return Shown::Now(relay::answer(&self.ctx, Ok(response)));
         }
         let now = self.circumstances(&first);
@@ -401,9 +401,9 @@ impl Exchange {
             Err(body) => return relayed(&self, parts, body),
         };
         if self.is_stream(&parts) {
-            self.ctx.meter.note(|e| e.streamed = true);
+            self.ctx.recorder.note(|e| e.streamed = true);
             let source = stream::Driver::new(self, body, now, opening);
-            return Shown::Now(shaped(parts.status, &parts.headers, OutBody::stream(source)));
+            return Shown::Now(shaped(parts.status, &parts.headers, ResponseBody::stream(source)));
         }
         if is_json(&parts) {
             return Shown::Collected(Box::new(Asked {
@@ -475,7 +475,7 @@ impl Exchange {
     pub(super) fn count(&self, report: &LegReport) {
         let (usage, broken_up) = (report.usage, report.broken_up);
         self.ctx.recording.counted(usage, report.stop);
-        self.ctx.meter.note(|e| {
+        self.ctx.recorder.note(|e| {
             e.count_tokens(Tokens {
                 input: usage.input,
                 cache_read: usage.cache_read,

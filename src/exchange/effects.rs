@@ -101,7 +101,7 @@ impl Exchange {
     /// Sends a later leg once.
     async fn send_later(&self, leg: &NextLeg, pause: Duration, failed: u32, streamed: bool) -> Done {
         if failed > 0 {
-            self.ctx.meter.note(|e| e.retries += 1);
+            self.ctx.recorder.note(|e| e.retries += 1);
         }
         // A timer counts whole milliseconds: no pause is not the shortest one.
         if !pause.is_zero() {

@@ -7,7 +7,7 @@ use super::{heavy, now_ms};
 use crate::proxy::{App, RequestContext};
 use crate::rewrite::Reading;
 use crate::rewrite::{left_out, preamble};
-use crate::session::Live;
+use crate::session::LiveConversation;
 use crate::store::StoreError;
 use crate::wire::Wire;
 
@@ -18,7 +18,7 @@ pub(super) async fn find(
     ctx: &RequestContext,
     wire: &'static dyn Wire,
     reading: &Reading,
-    live: &Arc<Live>,
+    live: &Arc<LiveConversation>,
     found: Option<&Active>,
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
@@ -54,7 +54,7 @@ pub(super) async fn find(
 async fn copied_from(
     app: &App,
     ctx: &RequestContext,
-    live: &Arc<Live>,
+    live: &Arc<LiveConversation>,
     missing: Vec<String>,
 ) -> Result<(), StoreError> {
     if missing.is_empty() {

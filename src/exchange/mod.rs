@@ -5,15 +5,15 @@
 //! ```
 
 mod answer;
+mod coalesce;
 mod effects;
 mod flattened;
 mod heavy;
 mod left_out;
-mod own;
-mod pieces;
+mod local_answer;
 mod prepare;
-mod record;
 mod request;
+mod store_writes;
 mod stream;
 mod whole;
 
@@ -25,8 +25,8 @@ use http::{Response, StatusCode};
 use self::answer::Exchange;
 use crate::proxy::body::{Collected, RequestBody};
 use crate::proxy::headers::{self, Sending};
-use crate::proxy::out::OutBody;
-use crate::proxy::route::Call;
+use crate::proxy::response_body::ResponseBody;
+use crate::proxy::route::Endpoint;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::{Answering, App, RequestContext, relay};
 
@@ -35,7 +35,7 @@ pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering 
     Box::pin(run(app, ctx, body))
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Response<OutBody> {
+async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Response<ResponseBody> {
     let Collected {
         body,
         prescan,
@@ -61,12 +61,12 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
 }
 
 /// Sends the collected body on as it came and relays the answer.
-async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<OutBody> {
+async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<ResponseBody> {
     let rope = RopeBody::from(body.as_it_came().cloned().unwrap_or_default());
     drop(body);
-    ctx.meter.leg_sent(rope.left());
+    ctx.recorder.leg_sent(rope.left());
     let headers = ctx.onward(Sending::default());
-    let sent = ctx.place.send(&ctx.method, &ctx.target, headers, rope).await;
+    let sent = ctx.upstream.send(&ctx.method, &ctx.target, headers, rope).await;
     relay::answer(ctx, sent)
 }
 
@@ -76,12 +76,12 @@ pub(super) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn is_model_call(call: Call) -> bool {
-    call == Call::Generate
+fn is_model_call(endpoint: Endpoint) -> bool {
+    endpoint == Endpoint::Generate
 }
 
 /// A response of our own body with upstream's status and headers.
-fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: OutBody) -> Response<OutBody> {
+fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
     let mut out = Response::new(body);
     *out.status_mut() = status;
     *out.headers_mut() = headers::back(upstream, true);

@@ -14,13 +14,13 @@ use crate::config::{Inject, Preamble, Transcript};
 use crate::mark::sentinel::Sealed;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::route::{self, Call as Route};
+use crate::proxy::route::{self, Endpoint};
 use crate::proxy::{App, RequestContext, headers};
 use crate::record::{Handoff, HandoffId, HiddenPair, Place};
 use crate::rewrite::preamble;
 use crate::rewrite::untooled::{self, Untooled};
 use crate::rewrite::{Candidate, Cut, Reading, Rewrite, Rewritten, lost, rewrite};
-use crate::session::{Live, Transcript as Calls, conversation_key};
+use crate::session::{LiveConversation, Transcript as Calls, conversation_key};
 use crate::store::{HandoffFilter, StoreError};
 use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
@@ -42,7 +42,7 @@ pub(super) struct Prepared {
     /// How much work it is.
     pub(super) weight: usize,
     /// Its conversation; `None` while the store cannot be reached.
-    pub(super) live: Option<Arc<Live>>,
+    pub(super) live: Option<Arc<LiveConversation>>,
     /// What it is pinned to.
     pub(super) active: Option<Active>,
     /// Hidden pairs that may have their place in it.
@@ -194,7 +194,7 @@ pub(super) async fn prepare(
         return Ok(None);
     };
     let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
-    ctx.meter.note(|e| e.conversation = Some(key.clone()));
+    ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let live = match app.sessions.open(&key, &ctx.principal, now_ms()).await {
         Ok(live) => Some(live),
         Err(error) => {
@@ -238,18 +238,18 @@ pub(super) async fn prepare(
     let known = live.as_ref().and_then(|l| l.active());
     // Side calls (titles, probes) share a session's id and not its transcript: they say nothing of it. Nor does
     // a request whose transcript is held upstream.
-    let of_the_loop = is_model_call(ctx.call)
+    let of_the_loop = is_model_call(ctx.endpoint)
         && reading.view.tools.is_some_and(|t| t.client)
         && reading.view.facts.previous.is_none();
     let lost = missed.as_ref().filter(|c| !c.by_user).map(|c| c.sentinel.id);
     // Without a name, another conversation that opens alike may be the one that had a handoff.
     let gone = known.is_some() && of_the_loop && named;
-    let unpinned = active.is_none() && (gone || lost.is_some() && is_model_call(ctx.call));
+    let unpinned = active.is_none() && (gone || lost.is_some() && is_model_call(ctx.endpoint));
     let is_last = |turn: usize| {
         let mut later = reading.view.turns[turn + 1..].iter();
         later.all(|t| matches!(t.role, Role::System | Role::Tools))
     };
-    let asks_for = missed.filter(|c| is_model_call(ctx.call) && c.by_user && is_last(c.turn));
+    let asks_for = missed.filter(|c| is_model_call(ctx.endpoint) && c.by_user && is_last(c.turn));
     let unresolved = match asks_for {
         Some(candidate) => Some(why_unresolved(app, ctx, &candidate).await.map_err(store_down)?),
         None => None,
@@ -284,12 +284,12 @@ pub(super) async fn prepare(
 
 fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?);
-    let unread = |why| ctx.meter.note(|e| e.untooled = Some(why));
+    let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let Some(text) = body.text() else {
         unread(Untooled::UnreadCoding);
         return None;
     };
-    match Reading::prescanned(wire, text, wire_call(ctx.call), prescan) {
+    match Reading::prescanned(wire, text, wire_call(ctx.endpoint), prescan) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => {
             unread(Untooled::NameTaken);
@@ -327,11 +327,11 @@ fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(
 }
 
 /// What a route asks for, in the wires' word.
-pub(super) fn wire_call(call: Route) -> Call {
-    match call {
-        Route::Count => Call::Count,
-        Route::Compact => Call::Compact,
-        Route::Generate | Route::Other => Call::Generate,
+pub(super) fn wire_call(endpoint: Endpoint) -> Call {
+    match endpoint {
+        Endpoint::Count => Call::Count,
+        Endpoint::Compact => Call::Compact,
+        Endpoint::Generate | Endpoint::Other => Call::Generate,
     }
 }
 
@@ -472,7 +472,7 @@ async fn find_previous(
         .store()
         .response_id(&ctx.principal, &previous.id)
         .await?;
-    let Some(id) = found.as_deref().and_then(super::record::handoff_behind) else {
+    let Some(id) = found.as_deref().and_then(super::store_writes::handoff_behind) else {
         return Ok((None, found));
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
@@ -556,7 +556,7 @@ async fn find_pairs(app: &App, ctx: &RequestContext, prepared: &mut Prepared) ->
 
 /// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this
 /// conversation, or in one that proves to have had this very branch.
-fn belonging(prepared: &Prepared, live: &Live, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
+fn belonging(prepared: &Prepared, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
     let (wire, view) = (prepared.wire, prepared.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {
         Place::Beside { sibling, .. } => sibling.as_str(),
@@ -584,7 +584,7 @@ async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Optio
     if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
         return Some(why);
     }
-    if ctx.call == Route::Compact {
+    if ctx.endpoint == Endpoint::Compact {
         return Some(Untooled::Summary);
     }
     let Some(live) = &prepared.live else {
@@ -603,7 +603,7 @@ async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Optio
             bound.then_some(Untooled::BoundHistory)
         }
     };
-    if is_model_call(ctx.call)
+    if is_model_call(ctx.endpoint)
         && let Err(error) = app
             .sessions
             .decide_tooled(live, decision.is_none(), now_ms())

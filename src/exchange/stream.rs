@@ -11,8 +11,8 @@ use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use super::answer::Exchange;
+use super::coalesce::WriteCoalescer;
 use super::effects::{self, Done};
-use super::pieces::Pieces;
 use crate::course::{Action, Circumstances, Close, Course, Effect, Event, Opening, StreamMerge};
 use crate::proxy::download::{StreamFault, UpstreamBody};
 use crate::record::Handoff;
@@ -28,7 +28,7 @@ pub(super) struct Driver {
     course: Course,
     merge: StreamMerge,
     phase: Phase,
-    out: Pieces,
+    out: WriteCoalescer,
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
@@ -76,7 +76,7 @@ impl Driver {
             exchange,
             merge,
             phase: Phase::Leg(body),
-            out: Pieces::default(),
+            out: WriteCoalescer::default(),
             fault: None,
             outcome: None,
             quiet: None,
@@ -272,7 +272,7 @@ impl Driver {
     /// The last piece is on its way: agents may leave before they are told that there is no more.
     fn ended(&mut self) {
         let Some(outcome) = self.outcome else { return };
-        self.exchange.ctx.meter.decide(outcome);
+        self.exchange.ctx.recorder.decide(outcome);
         if outcome == Outcome::Complete {
             self.exchange.ended();
         }

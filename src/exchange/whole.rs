@@ -12,7 +12,7 @@ use super::shaped;
 use crate::course::{Action, Circumstances, Close, Course, Effect, Event, Opening};
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::out::OutBody;
+use crate::proxy::response_body::ResponseBody;
 use crate::record::Handoff;
 use crate::telemetry::Outcome;
 use crate::wire::{self, Ending, Leg, LegReport, Spoken, Stop};
@@ -29,7 +29,7 @@ pub(super) struct Asked {
 }
 
 /// The answer to an agent that asked for no stream.
-pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
+pub(super) async fn answer(asked: Box<Asked>) -> Response<ResponseBody> {
     let Asked {
         exchange,
         parts,
@@ -42,10 +42,10 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
         Err(fault) => return exchange.ctx.refuse(fault),
     };
     if wire::tells_error(&body) {
-        exchange.ctx.meter.decide(Outcome::InBandError);
+        exchange.ctx.recorder.decide(Outcome::InBandError);
     }
     let Some(report) = exchange.read_reply(&body) else {
-        return shaped(parts.status, &parts.headers, OutBody::whole(body));
+        return shaped(parts.status, &parts.headers, ResponseBody::whole(body));
     };
     let mut reply = Reply {
         course: exchange.course(
@@ -65,7 +65,7 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
         Next::Perform(effect) => Box::pin(reply.run(effect)).await,
     };
     let outcome = reply.outcome(&close);
-    let joined = OutBody::whole(reply.joined(&close, opening.as_deref()));
+    let joined = ResponseBody::whole(reply.joined(&close, opening.as_deref()));
     let exchange = &reply.exchange;
     let body = match outcome {
         Outcome::Complete => match exchange.when_ended() {
@@ -73,7 +73,7 @@ pub(super) async fn answer(asked: Box<Asked>) -> Response<OutBody> {
             None => joined,
         },
         outcome => {
-            exchange.ctx.meter.decide(outcome);
+            exchange.ctx.recorder.decide(outcome);
             joined
         }
     };

@@ -11,7 +11,7 @@ use super::buffers;
 use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault};
-use super::pace::{Paced, Stopped};
+use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 use crate::journal::Beginnings;
 use crate::mark::STEM;
@@ -110,7 +110,7 @@ pub struct Collected {
 /// slice of it is gone.
 pub(super) async fn collect(
     headers: &HeaderMap,
-    mut body: Paced,
+    mut body: MinRateBody,
     limit: usize,
     budget: &Budget,
     beginnings: Option<Beginnings>,
@@ -208,7 +208,7 @@ impl std::ops::Deref for Gathered {
 
 /// All bytes in one piece. A body of one frame is neither copied nor prescanned: it is read as soon as it is there.
 async fn gather(
-    body: &mut Paced,
+    body: &mut MinRateBody,
     declared: usize,
     limit: usize,
     reader: &mut Option<Reader>,
@@ -250,7 +250,7 @@ async fn gather(
     Ok(Gathered::Copied(all))
 }
 
-async fn next(body: &mut Paced) -> Result<Option<Bytes>, Fault> {
+async fn next(body: &mut MinRateBody) -> Result<Option<Bytes>, Fault> {
     match body.next().await {
         None => Ok(None),
         Some(Ok(data)) => Ok(Some(data)),
@@ -260,7 +260,7 @@ async fn next(body: &mut Paced) -> Result<Option<Bytes>, Fault> {
 }
 
 /// Reads on for a while and throws away what comes: to be called before a request is refused.
-pub(super) async fn discard(headers: &HeaderMap, mut body: Paced) {
+pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
     // Who asks before sending has not begun, and never will.
     if headers.contains_key(header::EXPECT) {
         return;

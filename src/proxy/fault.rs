@@ -4,7 +4,7 @@
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::download::StreamFault;
-use super::out::OutBody;
+use super::response_body::ResponseBody;
 use crate::record::WireId;
 use crate::wire::{OwnError, wire};
 
@@ -154,8 +154,8 @@ impl Fault {
     }
 
     /// The whole response.
-    pub fn response(&self, wire: WireId) -> Response<OutBody> {
-        let mut response = Response::new(OutBody::whole(self.body(wire)));
+    pub fn response(&self, wire: WireId) -> Response<ResponseBody> {
+        let mut response = Response::new(ResponseBody::whole(self.body(wire)));
         *response.status_mut() =
             StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();

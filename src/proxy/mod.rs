@@ -6,6 +6,7 @@
 //!                                  └────────► relay ────► upstream
 //! ```
 
+mod agent_stream;
 pub mod body;
 mod budget;
 mod buffers;
@@ -14,24 +15,24 @@ mod connect;
 mod decode;
 pub mod descriptors;
 pub mod download;
+pub mod exchange_recorder;
 pub mod fault;
+mod forward;
 mod guard;
+mod head_timeout;
 pub mod headers;
-mod heads;
 mod members;
-pub mod meter;
-pub mod out;
-mod pace;
-mod reads;
+mod min_rate;
 pub mod relay;
+pub mod response_body;
 pub mod route;
-mod sealed;
 pub mod server;
+mod unmodifiable;
 
 pub mod spill;
-mod stored;
+mod stalled_streams;
+mod stored_responses;
 mod target;
-mod untaken;
 pub mod upload;
 pub mod upstream;
 mod welcome;
@@ -55,16 +56,16 @@ use tokio::sync::Semaphore;
 use self::body::Collected;
 use self::budget::Budget;
 use self::coding::Coding;
+use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::guard::Guard;
 use self::headers::Sending;
-use self::meter::{EventHook, ExchangeMeter};
-use self::out::OutBody;
-use self::pace::Paced;
-use self::route::{Call, Route};
-use self::sealed::Sealed;
+use self::min_rate::MinRateBody;
+use self::response_body::ResponseBody;
+use self::route::{Endpoint, Route};
 use self::spill::Spill;
-use self::upstream::{Place, Upstreams};
+use self::unmodifiable::Unmodifiable;
+use self::upstream::{Upstream, Upstreams};
 use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
 use crate::journal::{Gather, Recording, Tap};
@@ -85,7 +86,7 @@ const OVERLOAD_RETRY_SECS: u32 = 2;
 const LIVE_CONVERSATIONS: usize = 16_384;
 
 /// An exchange under way.
-pub type Answering = Pin<Box<dyn Future<Output = Response<OutBody>> + Send>>;
+pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
 
 /// Answers a request whose transcript is read: `exchange::handle`, given by who puts the rooms together.
 pub type Handler = fn(Arc<App>, RequestContext, Collected) -> Answering;
@@ -179,11 +180,11 @@ pub struct RequestContext {
     /// Name of the client, or `local`.
     pub principal: String,
     /// Whom it goes to.
-    pub place: Arc<Place>,
+    pub upstream: Arc<Upstream>,
     /// The wire, where it is known. It is, for every call that carries a transcript.
     pub wire: Option<WireId>,
     /// What is asked.
-    pub call: Call,
+    pub endpoint: Endpoint,
     /// The agent's method.
     pub method: Method,
     /// Path and query, without `/u/NAME` and the proxy's own client key, as the agent wrote them.
@@ -191,7 +192,7 @@ pub struct RequestContext {
     /// The agent's headers, all of them but those with the proxy's own client key.
     pub headers: HeaderMap,
     /// Takes notes for the exchange's event.
-    pub meter: ExchangeMeter,
+    pub recorder: ExchangeRecorder,
     /// Takes copies for the journal.
     pub recording: Recording,
 }
@@ -206,44 +207,48 @@ impl RequestContext {
     pub fn onward(&self, sending: Sending) -> HeaderMap {
         headers::onward(
             &self.headers,
-            &self.place.config,
+            &self.upstream.config,
             (self.shape(), &self.target),
             sending,
         )
     }
 
     /// An error of our own as the response.
-    pub fn refuse(&self, fault: Fault) -> Response<OutBody> {
-        refuse(&self.meter, self.shape(), &fault)
+    pub fn refuse(&self, fault: Fault) -> Response<ResponseBody> {
+        refuse(&self.recorder, self.shape(), &fault)
     }
 }
 
-/// Answers one request. The response's body carries the meter and the permit; dropping this future or the body
+/// Answers one request. The response's body carries the recorder and the permit; dropping this future or the body
 /// ends the exchange where it stands.
-pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBody> {
+pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
     if welcome::is_for(&parts) && app.guard.host(&parts).is_ok() {
         return welcome::page(&parts, app.config.server.tls.is_some(), app.config.admin.listen);
     }
-    let body = Paced::new(body, app.config.limits.body_rate);
+    let body = MinRateBody::new(body, app.config.limits.body_rate);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);
-    let meter = start_meter(&app, &parts, &route, &id);
+    let recorder = start_recorder(&app, &parts, &route, &id);
     let recording = app.journal.exchange(&id);
     let mut permit = app.exchanges.clone().try_acquire_owned().ok();
     let shape = route.shape();
     let response = match admit(&app, &parts, route, permit.is_some()) {
-        Ok(Admitted { client, place, route }) => {
+        Ok(Admitted {
+            client,
+            upstream,
+            route,
+        }) => {
             let ctx = RequestContext {
                 id: id.clone(),
                 principal: client.name.clone(),
-                place,
+                upstream,
                 wire: route.wire,
-                call: route.call,
+                endpoint: route.endpoint,
                 target: route.target,
                 method: parts.method,
                 headers: client.headers_without(parts.headers),
-                meter: meter.clone(),
+                recorder: recorder.clone(),
                 recording: recording.clone(),
             };
             // Its state is large, and of an allocation of both together less would be used again while answers
@@ -254,60 +259,60 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<OutBo
             // Nobody holds a place by what is not let in.
             permit = None;
             body::discard(&parts.headers, body).await;
-            refuse(&meter, shape, &fault)
+            refuse(&recorder, shape, &fault)
         }
     };
     let (head, body) = response.into_parts();
     let mut response = match body.begun().await {
         Ok(body) => Response::from_parts(head, body),
-        Err(fault) => refuse(&meter, shape, &fault.into()),
+        Err(fault) => refuse(&recorder, shape, &fault.into()),
     };
     if let Ok(id) = HeaderValue::try_from(id) {
         response
             .headers_mut()
             .insert(HeaderName::from_static("x-baton-exchange"), id);
     }
-    // Known by the meter, so that an answer which failed before its first byte, and was replaced, has it, too.
-    let pinned = meter.read(|e| e.pinned.clone()).flatten();
+    // Known by the recorder, so that an answer which failed before its first byte, and was replaced, has it, too.
+    let pinned = recorder.read(|e| e.pinned.clone()).flatten();
     if let Some(id) = pinned.and_then(|id| HeaderValue::try_from(id).ok()) {
         response
             .headers_mut()
             .insert(HeaderName::from_static("x-baton-handoff"), id);
     }
-    if let Some(why) = meter.read(|e| e.untooled).flatten() {
+    if let Some(why) = recorder.read(|e| e.untooled).flatten() {
         response.headers_mut().insert(
             HeaderName::from_static("x-baton-untooled"),
             HeaderValue::from_static(why.name()),
         );
     }
-    meter.note(|e| e.status = response.status().as_u16());
+    recorder.note(|e| e.status = response.status().as_u16());
     let shown = match recording.is_on() {
         true => recording.gather_shown(response.headers()),
         false => Gather::default(),
     };
-    response.map(|body| body.guarded(meter, shown, permit))
+    response.map(|body| body.guarded(recorder, shown, permit))
 }
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.
-async fn answer(app: Arc<App>, ctx: RequestContext, body: Paced) -> Response<OutBody> {
-    let sealed = Sealed::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
-    if let Some(sealed) = sealed {
-        sealed.say(&ctx);
+async fn answer(app: Arc<App>, ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+    let unmodifiable = Unmodifiable::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
+    if let Some(unmodifiable) = unmodifiable {
+        unmodifiable.say(&ctx);
     }
-    let asks = ctx.call.carries_transcript() && ctx.method == Method::POST;
-    let unread = match sealed {
+    let asks = ctx.endpoint.carries_transcript() && ctx.method == Method::POST;
+    let unread = match unmodifiable {
         Some(_) => Some(Untooled::Signed),
         None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(Untooled::UnreadCoding),
     };
     if !asks || unread.is_some() {
-        ctx.meter.note(|e| e.untooled = unread.filter(|_| asks));
-        return Box::pin(stored::run(&app, ctx, body)).await;
+        ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
+        return Box::pin(stored_responses::run(&app, ctx, body)).await;
     }
     let beginnings = app.journal.beginnings();
     let limit = app.config.limits.body_bytes;
     match body::collect(&ctx.headers, body, limit, &app.bodies, beginnings).await {
         Ok(collected) => {
-            ctx.meter.request_read(collected.body.len() as u64);
+            ctx.recorder.request_read(collected.body.len() as u64);
             (app.handler)(app, ctx, collected).await
         }
         Err(fault) => ctx.refuse(fault),
@@ -320,19 +325,19 @@ fn find_route(app: &App, uri: &Uri, headers: &HeaderMap) -> Route {
     route::find(target, headers, &app.config.upstreams)
 }
 
-fn start_meter(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeMeter {
+fn start_recorder(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeRecorder {
     let name = format!("{} {}", parts.method, app.redactor.path(parts.uri.path()));
-    let meter = ExchangeMeter::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
-    if route.call.carries_transcript() {
-        meter.note(|e| e.wire = route.wire);
+    let recorder = ExchangeRecorder::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
+    if route.endpoint.carries_transcript() {
+        recorder.note(|e| e.wire = route.wire);
     }
-    meter
+    recorder
 }
 
 /// A request that was let in.
 struct Admitted {
     client: Known,
-    place: Arc<Place>,
+    upstream: Arc<Upstream>,
     /// Its target holds no key of the client's any more.
     route: Route,
 }
@@ -362,10 +367,10 @@ fn admit(app: &App, parts: &Parts, mut route: Route, room: bool) -> Result<Admit
     if wants_websocket(&parts.headers) {
         return Err(Code::UPGRADE.into());
     }
-    let place = app.upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
+    let upstream = app.upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
     Ok(Admitted {
         client,
-        place: place.clone(),
+        upstream: upstream.clone(),
         route,
     })
 }
@@ -377,13 +382,13 @@ fn wants_websocket(headers: &HeaderMap) -> bool {
         .any(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-fn refuse(meter: &ExchangeMeter, shape: WireId, fault: &Fault) -> Response<OutBody> {
+fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response<ResponseBody> {
     tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
     // An agent that broke off its own request is not told anything any more.
     let outcome = match fault.code {
         Code::BODY_BROKEN => Outcome::Cancelled,
         _ => Outcome::Refused,
     };
-    meter.decide(outcome);
+    recorder.decide(outcome);
     fault.response(shape)
 }

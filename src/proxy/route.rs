@@ -11,7 +11,7 @@ use crate::record::WireId;
 
 /// What a request asks of its wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Call {
+pub enum Endpoint {
     /// A turn of the model.
     Generate,
     /// Counting the tokens of such a turn.
@@ -22,7 +22,7 @@ pub enum Call {
     Other,
 }
 
-impl Call {
+impl Endpoint {
     /// Whether the body carries a transcript that the proxy must read.
     pub fn carries_transcript(self) -> bool {
         self != Self::Other
@@ -37,7 +37,7 @@ pub struct Route {
     /// The wire, where path, headers or config tell.
     pub wire: Option<WireId>,
     /// What is asked.
-    pub call: Call,
+    pub endpoint: Endpoint,
     /// Path and query to append to the upstream's base URL, as the agent wrote them.
     pub target: String,
 }
@@ -49,7 +49,7 @@ impl Route {
     }
 }
 
-/// How a path is compared with a row of [`CALLS`].
+/// How a path is compared with a row of [`ENDPOINTS`].
 enum Path {
     /// The path ends so. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
     Ends(&'static str),
@@ -62,77 +62,85 @@ enum Path {
 const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
 
 /// Calls with a transcript, known by their path. The first match counts.
-const CALLS: &[(Path, WireId, Call)] = &[
-    (Path::Ends("/v1/messages"), WireId::Anthropic, Call::Generate),
+const ENDPOINTS: &[(Path, WireId, Endpoint)] = &[
+    (Path::Ends("/v1/messages"), WireId::Anthropic, Endpoint::Generate),
     (
         Path::Ends("/v1/messages/count_tokens"),
         WireId::Anthropic,
-        Call::Count,
+        Endpoint::Count,
     ),
     (
         Path::Ends("/chat/completions"),
         WireId::OpenaiChat,
-        Call::Generate,
+        Endpoint::Generate,
     ),
-    (Path::Ends("/responses"), WireId::OpenaiResponses, Call::Generate),
+    (
+        Path::Ends("/responses"),
+        WireId::OpenaiResponses,
+        Endpoint::Generate,
+    ),
     (
         Path::Ends("/responses/input_tokens"),
         WireId::OpenaiResponses,
-        Call::Count,
+        Endpoint::Count,
     ),
     (
         Path::Ends("/responses/compact"),
         WireId::OpenaiResponses,
-        Call::Compact,
+        Endpoint::Compact,
     ),
-    (Path::Ends("/api/chat"), WireId::Ollama, Call::Generate),
+    (Path::Ends("/api/chat"), WireId::Ollama, Endpoint::Generate),
     (
         Path::Ends("/publishers/anthropic/models/count-tokens:rawPredict"),
         WireId::Anthropic,
-        Call::Count,
+        Endpoint::Count,
     ),
     (
         Path::Method("publishers/anthropic/", "rawPredict"),
         WireId::Anthropic,
-        Call::Generate,
+        Endpoint::Generate,
     ),
     (
         Path::Method("publishers/anthropic/", "streamRawPredict"),
         WireId::Anthropic,
-        Call::Generate,
+        Endpoint::Generate,
     ),
     (
         Path::Method("", "generateContent"),
         WireId::Gemini,
-        Call::Generate,
+        Endpoint::Generate,
     ),
     (
         Path::Method("", "streamGenerateContent"),
         WireId::Gemini,
-        Call::Generate,
+        Endpoint::Generate,
     ),
-    (Path::Method("", "countTokens"), WireId::Gemini, Call::Count),
+    (Path::Method("", "countTokens"), WireId::Gemini, Endpoint::Count),
     // Code Assist names the model in the body.
     (
         Path::Ends("/v1internal:generateContent"),
         WireId::Gemini,
-        Call::Generate,
+        Endpoint::Generate,
     ),
     (
         Path::Ends("/v1internal:streamGenerateContent"),
         WireId::Gemini,
-        Call::Generate,
+        Endpoint::Generate,
     ),
-    (Path::Ends("/v1internal:countTokens"), WireId::Gemini, Call::Count),
+    (
+        Path::Ends("/v1internal:countTokens"),
+        WireId::Gemini,
+        Endpoint::Count,
+    ),
 ];
 
 /// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
 /// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
-const TOLD: &[(&str, WireId, Call)] = &[
-    ("/invocations", WireId::OpenaiChat, Call::Generate),
-    ("/messages", WireId::Anthropic, Call::Generate),
-    ("/messages/count_tokens", WireId::Anthropic, Call::Count),
-    ("/chat", WireId::Ollama, Call::Generate),
+const TOLD: &[(&str, WireId, Endpoint)] = &[
+    ("/invocations", WireId::OpenaiChat, Endpoint::Generate),
+    ("/messages", WireId::Anthropic, Endpoint::Generate),
+    ("/messages/count_tokens", WireId::Anthropic, Endpoint::Count),
+    ("/chat", WireId::Ollama, Endpoint::Generate),
 ];
 
 /// Paths without a transcript that still tell their wire, by how they begin.
@@ -199,14 +207,14 @@ pub fn find(
         TOLD.iter()
             .find(|(tail, w, _)| *w == wire && path.ends_with(tail))
     };
-    let call = match (claimed, wire) {
-        (Some((_, call)), _) => call,
-        (None, Some(wire)) => by_config(wire).map_or(Call::Other, |row| row.2),
-        (None, None) => Call::Other,
+    let endpoint = match (claimed, wire) {
+        (Some((_, endpoint)), _) => endpoint,
+        (None, Some(wire)) => by_config(wire).map_or(Endpoint::Other, |row| row.2),
+        (None, None) => Endpoint::Other,
     };
     Route {
         wire,
-        call,
+        endpoint,
         target: if target.starts_with('/') {
             target.to_owned()
         } else {
@@ -222,11 +230,11 @@ fn split_name(rest: &str) -> (Option<&str>, &str) {
     (Some(&rest[..end]), &rest[end..])
 }
 
-fn claim(path: &str) -> Option<(WireId, Call)> {
-    CALLS
+fn claim(path: &str) -> Option<(WireId, Endpoint)> {
+    ENDPOINTS
         .iter()
         .find(|(shape, ..)| shape.matches(path))
-        .map(|(_, wire, call)| (*wire, *call))
+        .map(|(_, wire, endpoint)| (*wire, *endpoint))
 }
 
 impl Path {

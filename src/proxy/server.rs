@@ -28,11 +28,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+use super::agent_stream::AgentStream;
 use super::fault::{Code, Fault};
-use super::heads::{Begun, HeadTimer, TimedHeads};
-use super::out::OutBody;
-use super::reads::SmallReads;
-use super::untaken::Streams;
+use super::head_timeout::{HeadStart, HeadTimer, TimedHeads};
+use super::response_body::ResponseBody;
+use super::stalled_streams::Streams;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
 use crate::config::{Config, Limits};
@@ -294,8 +294,8 @@ async fn serve_one<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let begun = Begun::default();
-    let stream = SmallReads::new(stream, begun.clone());
+    let begun = HeadStart::default();
+    let stream = AgentStream::new(stream, begun.clone());
     let timer = HeadTimer {
         begun,
         head: http.head,
@@ -317,12 +317,13 @@ where
     Box::pin(watched(connection.into_owned(), watcher)).await;
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<OutBody>, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 /// Answers requests, each in a box: a connection would keep room for it while its answer streams.
 fn service(
     app: Arc<App>,
-) -> impl Service<Request<Incoming>, Response = Response<OutBody>, Error = Infallible, Future = Answering> {
+) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = Answering>
+{
     service_fn(move |request: Request<Incoming>| -> Answering {
         let (again, uri) = (app.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
@@ -339,11 +340,11 @@ fn note_panic(ended: Result<(), JoinError>) {
     }
 }
 
-/// A panic becomes a 500 in the wire's shape. Its exchange is noted by the meter that it drops.
+/// A panic becomes a 500 in the wire's shape. Its exchange is noted by the recorder that it drops.
 async fn contained(
-    handled: impl Future<Output = Response<OutBody>>,
+    handled: impl Future<Output = Response<ResponseBody>>,
     shape: impl FnOnce() -> WireId,
-) -> Result<Response<OutBody>, Infallible> {
+) -> Result<Response<ResponseBody>, Infallible> {
     let handled = AssertUnwindSafe(handled).catch_unwind().await;
     Ok(handled.unwrap_or_else(|_| Fault::from(Code::INTERNAL).response(shape())))
 }

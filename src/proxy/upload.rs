@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::meter::Progress;
-use super::pace::{Paced, Stopped};
+use super::exchange_recorder::Progress;
+use super::min_rate::{MinRateBody, Stopped};
 
 /// A body of several pieces, sent one after the other without being joined, with an exact length. Cloning
 /// shares the pieces.
@@ -82,7 +82,7 @@ struct Sent {
 
 enum Source {
     Held(RopeBody),
-    Agent(Paced),
+    Agent(MinRateBody),
 }
 
 impl SendBody {
@@ -93,7 +93,7 @@ impl SendBody {
         }))
     }
 
-    pub(super) fn agent(body: Paced, progress: Arc<Progress>) -> Self {
+    pub(super) fn agent(body: MinRateBody, progress: Arc<Progress>) -> Self {
         Self(Box::new(Sent {
             source: Source::Agent(body),
             progress,

@@ -16,11 +16,11 @@ use tokio::time::Instant;
 use super::OVERLOAD_RETRY_SECS;
 use super::connect::{ConnectFault, Connector, Served, chain};
 use super::download::UpstreamBody;
+use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
-use super::meter::Progress;
-use super::pace::Paced;
+use super::min_rate::MinRateBody;
 use super::upload::{AgentGone, RopeBody, SendBody};
-use crate::config::{Config, Limits, Upstream};
+use crate::config::{self, Config, Limits};
 
 /// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
 const POOL_IDLE: Duration = Duration::from_secs(50);
@@ -30,30 +30,30 @@ pub(super) const SMALLEST_BUFFER: usize = 8192;
 
 /// All upstreams, by name.
 #[derive(Clone)]
-pub struct Upstreams(BTreeMap<String, Arc<Place>>);
+pub struct Upstreams(BTreeMap<String, Arc<Upstream>>);
 
 impl Upstreams {
     /// A client for each. Opens no connection yet.
     pub fn new(config: &Config) -> io::Result<Self> {
-        let places = config.upstreams.iter().map(|(name, upstream)| {
-            let place = Place::new(name, upstream, &config.limits)?;
-            Ok((name.clone(), Arc::new(place)))
+        let upstreams = config.upstreams.iter().map(|(name, upstream)| {
+            let client = Upstream::new(name, upstream, &config.limits)?;
+            Ok((name.clone(), Arc::new(client)))
         });
-        places.collect::<io::Result<_>>().map(Self)
+        upstreams.collect::<io::Result<_>>().map(Self)
     }
 
     /// The one of that name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Place>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.0.get(name)
     }
 }
 
 /// One upstream.
-pub struct Place {
+pub struct Upstream {
     /// Its name in the config.
     pub name: String,
     /// Its config.
-    pub config: Upstream,
+    pub config: config::Upstream,
     client: Client<Connector, SendBody>,
     /// What was said of it once and is not said again: a bit for each thing.
     told: AtomicU8,
@@ -82,8 +82,8 @@ impl From<UpstreamFault> for Fault {
     }
 }
 
-impl Place {
-    fn new(name: &str, config: &Upstream, limits: &Limits) -> io::Result<Self> {
+impl Upstream {
+    fn new(name: &str, config: &config::Upstream, limits: &Limits) -> io::Result<Self> {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(limits.upstream_idle)
@@ -138,7 +138,7 @@ impl Place {
         method: &Method,
         target: &str,
         headers: HeaderMap,
-        body: Paced,
+        body: MinRateBody,
         progress: &Arc<Progress>,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let request = self.request(method, target, headers)?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, header};
 
-use super::out::OutBody;
+use super::response_body::ResponseBody;
 
 /// Text alone: nothing is loaded, run, sent or framed.
 const HEADERS: &[(HeaderName, &str)] = &[
@@ -33,7 +33,7 @@ pub(super) fn is_for(parts: &Parts) -> bool {
 }
 
 /// The page. `inspector` is the admin listener's address.
-pub(super) fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<OutBody> {
+pub(super) fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<ResponseBody> {
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
         None => parts
@@ -44,7 +44,7 @@ pub(super) fn page(parts: &Parts, tls: bool, inspector: SocketAddr) -> Response<
     };
     let scheme = if tls { "https" } else { "http" };
     let text = text(&escaped(&format!("{scheme}://{host}")), inspector);
-    let mut response = Response::new(OutBody::whole(text));
+    let mut response = Response::new(ResponseBody::whole(text));
     for (name, value) in HEADERS {
         response
             .headers_mut()

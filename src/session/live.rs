@@ -11,7 +11,7 @@ use super::repeats::{AnswerId, Repeats};
 use crate::record::{Conversation, CutPoint, HandoffId, HiddenPair, Place};
 
 /// A conversation in use. The record here is never behind the store's.
-pub struct Live {
+pub struct LiveConversation {
     /// Its key and its owner, which never change: asked without the lock.
     key: String,
     principal: String,
@@ -67,7 +67,7 @@ impl Change {
     }
 }
 
-impl Live {
+impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
         let cut_off = CutOff::of(&record);

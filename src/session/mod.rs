@@ -1,4 +1,4 @@
-//! Live conversations: a map in front of the store, so that a hit asks nobody.
+//! LiveConversation conversations: a map in front of the store, so that a hit asks nobody.
 //!
 //! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
 //! the store before a call here returns; what only follows the transcript is written behind.
@@ -22,7 +22,7 @@ use quick_cache::sync::Cache;
 
 pub use self::checkpoints::{Transcript, Unknown};
 pub use self::key::conversation_key;
-pub use self::live::Live;
+pub use self::live::LiveConversation;
 use self::live::{Change, State};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
 use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
@@ -42,7 +42,7 @@ const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 /// The conversations in use.
 pub struct Sessions {
     store: SharedStore,
-    live: DashMap<String, Arc<Live>>,
+    live: DashMap<String, Arc<LiveConversation>>,
     capacity: usize,
     /// Counts uses: the order of eviction needs no clock.
     ticks: AtomicU64,
@@ -87,7 +87,12 @@ impl Sessions {
 
     /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is
     /// written until something is decided.
-    pub async fn open(&self, key: &str, principal: &str, now_ms: u64) -> Result<Arc<Live>, StoreError> {
+    pub async fn open(
+        &self,
+        key: &str,
+        principal: &str,
+        now_ms: u64,
+    ) -> Result<Arc<LiveConversation>, StoreError> {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         let live = match hit {
             Some(live) => live,
@@ -102,7 +107,12 @@ impl Sessions {
         Ok(live)
     }
 
-    async fn load(&self, key: &str, principal: &str, now_ms: u64) -> Result<Arc<Live>, StoreError> {
+    async fn load(
+        &self,
+        key: &str,
+        principal: &str,
+        now_ms: u64,
+    ) -> Result<Arc<LiveConversation>, StoreError> {
         let known = self.store.conversation(key).await?;
         let record = known.unwrap_or_else(|| Conversation {
             key: key.to_owned(),
@@ -115,20 +125,20 @@ impl Sessions {
         // Where two requests came at once, both go on with the first one's.
         let entry = self.live.entry(key.to_owned());
         let live = entry.or_insert_with(|| {
-            let live = Live::new(record);
+            let live = LiveConversation::new(record);
             live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
             Arc::new(live)
         });
         Ok(Arc::clone(&live))
     }
 
-    /// Takes the longest unused out when the map is full. One that somebody holds stays: a second `Live` of
+    /// Takes the longest unused out when the map is full. One that somebody holds stays: a second `LiveConversation` of
     /// the same key would not see the first one's changes.
     fn make_room(&self) {
         if self.live.len() < self.capacity {
             return;
         }
-        let idle = |live: &Arc<Live>| Arc::strong_count(live) == 1 && !live.state().unsaved;
+        let idle = |live: &Arc<LiveConversation>| Arc::strong_count(live) == 1 && !live.state().unsaved;
         let entries = self.live.iter().filter(|entry| idle(entry.value()));
         let mut oldest: Vec<(u64, String)> = entries.map(|e| (e.used(), e.key().clone())).collect();
         oldest.sort_unstable();
@@ -138,7 +148,12 @@ impl Sessions {
     }
 
     /// Decides whether the conversation's requests carry the tool. Durable; written only on change.
-    pub async fn decide_tooled(&self, live: &Arc<Live>, tooled: bool, now_ms: u64) -> Result<(), StoreError> {
+    pub async fn decide_tooled(
+        &self,
+        live: &Arc<LiveConversation>,
+        tooled: bool,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
         if live.tooled() == Some(tooled) {
             return Ok(());
         }
@@ -155,7 +170,7 @@ impl Sessions {
 
     /// Notes which handoff the newest transcript is pinned to. Written behind, since the transcript says it
     /// again with each request. Call it within the runtime.
-    pub fn follow(&self, live: &Arc<Live>, active: Option<HandoffId>, now_ms: u64) {
+    pub fn follow(&self, live: &Arc<LiveConversation>, active: Option<HandoffId>, now_ms: u64) {
         let mut state = live.state();
         let record = &mut state.record;
         let changed = record.active != active;
@@ -169,7 +184,7 @@ impl Sessions {
         self.save_behind(live, &mut state);
     }
 
-    fn save_behind(&self, live: &Arc<Live>, state: &mut State) {
+    fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut State) {
         if state.unsaved && !state.saving {
             state.saving = true;
             tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
@@ -180,7 +195,7 @@ impl Sessions {
     /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript.
     pub async fn fire(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<LiveConversation>,
         handoff: Handoff,
         point: Option<CutPoint>,
         now_ms: u64,
@@ -213,7 +228,7 @@ impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
     pub async fn add_pairs(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<LiveConversation>,
         pairs: Vec<HiddenPair>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
@@ -233,7 +248,7 @@ impl Sessions {
     }
 
     /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
-    pub async fn pairs_of(&self, live: &Live) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
+    pub async fn pairs_of(&self, live: &LiveConversation) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
         let ids = {
             let state = live.state();
             if let Some(pairs) = &state.pairs {
@@ -253,7 +268,11 @@ impl Sessions {
 
     /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once a
     /// day at most, and not at all where there is none.
-    pub async fn cut_off(&self, live: &Live, now_ms: u64) -> Result<Vec<Arc<CutPoint>>, StoreError> {
+    pub async fn cut_off(
+        &self,
+        live: &LiveConversation,
+        now_ms: u64,
+    ) -> Result<Vec<Arc<CutPoint>>, StoreError> {
         let ids = {
             let state = live.state();
             if let Some(points) = state.cut_off.points(now_ms) {
@@ -273,7 +292,7 @@ impl Sessions {
     /// Takes over a cut point of the conversation that this one was copied from, where it holds there. Durable.
     pub async fn take_over(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<LiveConversation>,
         point: &CutPoint,
         now_ms: u64,
     ) -> Result<bool, StoreError> {
@@ -295,7 +314,7 @@ impl Sessions {
 
     /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written behind. Call
     /// it within the runtime.
-    pub fn shown(&self, live: &Arc<Live>, handoffs: &[HandoffId]) {
+    pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
         let mut state = live.state();
         let State { cut_off, record, .. } = &mut *state;
         if cut_off.shown(record, handoffs) {
@@ -318,7 +337,7 @@ impl Sessions {
 }
 
 /// Writes the record as it is when the turn comes.
-async fn save(live: Arc<Live>, store: SharedStore) {
+async fn save(live: Arc<LiveConversation>, store: SharedStore) {
     let _turn = live.turn.lock().await;
     let record = {
         let mut state = live.state();

@@ -267,7 +267,7 @@ async fn hits_are_cheap() {
 
 /// The calls that a transcript has behind its checkpoints. A name that comes twice is that of a call and its result.
 fn unknown(
-    live: &Live,
+    live: &LiveConversation,
     cut: Option<HandoffId>,
     calls: &[&str],
     now_ms: u64,
@@ -288,7 +288,7 @@ fn unknown(
 /// What a request does: how many calls it looked at, how many it asks the store for, and the pairs that it knows then.
 async fn asks(
     sessions: &Sessions,
-    live: &Live,
+    live: &LiveConversation,
     cut: Option<HandoffId>,
     calls: &[&str],
     now_ms: u64,

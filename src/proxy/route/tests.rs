@@ -22,7 +22,7 @@ fn route(path: &str, header: Option<&'static str>) -> Route {
 
 #[test]
 fn every_known_path_finds_its_wire() {
-    use Call::*;
+    use Endpoint::*;
     use WireId::*;
     #[rustfmt::skip]
     let table = [
@@ -73,7 +73,7 @@ fn every_known_path_finds_its_wire() {
     for (path, header, upstream, wire, call) in table {
         let found = route(path, header);
         assert_eq!(
-            (found.upstream.as_str(), found.wire, found.call),
+            (found.upstream.as_str(), found.wire, found.endpoint),
             (upstream, wire, call),
             "{path}"
         );

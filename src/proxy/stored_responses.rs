@@ -9,8 +9,8 @@ use memchr::memmem;
 use super::budget::Budget;
 use super::download::Gathering;
 use super::fault::{Code, Fault};
-use super::out::OutBody;
-use super::pace::Paced;
+use super::min_rate::MinRateBody;
+use super::response_body::ResponseBody;
 use super::{App, RequestContext, headers, relay};
 use crate::store::StoreError;
 use crate::wire::wire;
@@ -23,7 +23,7 @@ struct Mapped {
 }
 
 /// Relays a request that carries no transcript.
-pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Response<OutBody> {
+pub(super) async fn run(app: &App, mut ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
     let mapped = match mapped(app, &ctx).await {
         Ok(Some(mapped)) => mapped,
         Ok(None) => return relay::run(ctx, body).await,
@@ -49,7 +49,7 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Resp
     match collected(body, limit, &app.bodies).await {
         Ok(all) => {
             let text = renamed(&all, &mapped.upstream, &mapped.shown);
-            let mut out = Response::new(OutBody::whole(text));
+            let mut out = Response::new(ResponseBody::whole(text));
             *out.status_mut() = parts.status;
             *out.headers_mut() = headers::back(&parts.headers, true);
             out
@@ -58,7 +58,7 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: Paced) -> Resp
     }
 }
 
-async fn collected(mut body: OutBody, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+async fn collected(mut body: ResponseBody, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
     let mut all = Gathering::new(limit, budget);
     while let Some(frame) = body.frame().await.transpose()? {
         all.push(frame.into_data().unwrap_or_default()).await?;

@@ -11,8 +11,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::download::{StreamFault, UpstreamBody};
-use super::meter::ExchangeMeter;
-use super::untaken;
+use super::exchange_recorder::ExchangeRecorder;
+use super::stalled_streams;
 use crate::journal::Gather;
 use crate::telemetry::Outcome;
 
@@ -23,7 +23,7 @@ const PIECE: usize = 64 << 10;
 pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
 
 /// What the agent gets.
-pub struct OutBody {
+pub struct ResponseBody {
     source: Source,
     /// What was polled before the head went out; `Some(None)`: the end.
     ahead: Option<Option<Frame<Bytes>>>,
@@ -41,7 +41,7 @@ enum Source {
     Stream(BoxedStream),
 }
 
-impl OutBody {
+impl ResponseBody {
     /// All of it, at once.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::of(Source::Whole(Some(bytes.into()).filter(|b| !b.is_empty())))
@@ -89,17 +89,17 @@ impl OutBody {
         Ok(self)
     }
 
-    /// Counts into `meter`, copies into `shown` and holds `permit` until the body is dropped.
+    /// Counts into `recorder`, copies into `shown` and holds `permit` until the body is dropped.
     pub(super) fn guarded(
         self,
-        meter: ExchangeMeter,
+        recorder: ExchangeRecorder,
         shown: Gather,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let ended = self.is_end_stream();
         let guard = Guard {
             shown,
-            meter,
+            recorder,
             _permit: permit,
             sent: 0,
             ended,
@@ -130,7 +130,7 @@ impl OutBody {
     }
 }
 
-impl Body for OutBody {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = StreamFault;
 
@@ -140,7 +140,7 @@ impl Body for OutBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         let polled = self.poll_source(cx);
         if self.guard.is_some() {
-            untaken::asked(polled.is_ready());
+            stalled_streams::asked(polled.is_ready());
         }
         if let Poll::Ready(frame) = &polled {
             // The server does not ask for the end of a body whose length it knows.
@@ -188,9 +188,9 @@ impl Body for OutBody {
 
 /// Lives as long as the body does.
 struct Guard {
-    /// Dropped before the meter, so that the exchange's end is noted last.
+    /// Dropped before the recorder, so that the exchange's end is noted last.
     shown: Gather,
-    meter: ExchangeMeter,
+    recorder: ExchangeRecorder,
     _permit: Option<OwnedSemaphorePermit>,
     sent: u64,
     ended: bool,
@@ -205,7 +205,7 @@ impl Guard {
                     self.shown.push(data);
                 }
             }
-            Some(Err(_)) => self.meter.decide(Outcome::Truncated),
+            Some(Err(_)) => self.recorder.decide(Outcome::Truncated),
             None => {}
         }
         self.ended |= ended;
@@ -214,10 +214,10 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.meter.note(|e| e.response_bytes = self.sent);
+        self.recorder.note(|e| e.response_bytes = self.sent);
         if self.ended {
             self.shown.ended();
-            self.meter.decide(Outcome::Complete);
+            self.recorder.decide(Outcome::Complete);
         }
     }
 }

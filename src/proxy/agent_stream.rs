@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Sleep;
 
-use super::heads::Begun;
+use super::head_timeout::HeadStart;
 
 /// One byte less than the server's buffer may grow to: it doubles when a read fills it, and keeps what it has
 /// grown to as long as the connection lives, also while an answer streams for minutes. Pieces of this size stay
@@ -27,18 +27,18 @@ const LONG: u64 = 192 << 10;
 pub(super) const STALLED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 600 });
 
 /// A stream that gives no more than a little at once. Written to, it is the stream itself.
-pub(super) struct SmallReads<S> {
+pub(super) struct AgentStream<S> {
     stream: Take<S>,
     /// Bytes read since something was written.
     read: u64,
     /// Told when a request begins and when it is answered.
-    begun: Begun,
+    begun: HeadStart,
     /// Runs while the agent takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S: AsyncRead> SmallReads<S> {
-    pub(super) fn new(stream: S, begun: Begun) -> Self {
+impl<S: AsyncRead> AgentStream<S> {
+    pub(super) fn new(stream: S, begun: HeadStart) -> Self {
         let stream = stream.take(MOST);
         Self {
             stream,
@@ -49,7 +49,7 @@ impl<S: AsyncRead> SmallReads<S> {
     }
 }
 
-impl<S: AsyncRead> SmallReads<S> {
+impl<S: AsyncRead> AgentStream<S> {
     /// The stream for what is written: an answer, with which the next request begins anew.
     fn written(&mut self) -> &mut S {
         if self.read > 0 {
@@ -60,7 +60,7 @@ impl<S: AsyncRead> SmallReads<S> {
     }
 }
 
-impl<S> SmallReads<S> {
+impl<S> AgentStream<S> {
     /// What came of a write, or an error where none has come for too long.
     fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
@@ -77,7 +77,7 @@ impl<S> SmallReads<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for SmallReads<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -96,7 +96,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SmallReads<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for SmallReads<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for AgentStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(self.written()).poll_write(cx, buf);
         self.timed(cx, written)
@@ -137,7 +137,7 @@ mod tests {
         let sent: Vec<u8> = (0..400_000u32).map(|i| i as u8).collect();
         agent.write_all(&sent).await.unwrap();
         drop(agent);
-        let (mut reads, mut came) = (SmallReads::new(server, Begun::default()), Vec::new());
+        let (mut reads, mut came) = (AgentStream::new(server, HeadStart::default()), Vec::new());
         let mut sizes = vec![0];
         loop {
             let mut buf = vec![0; 64 << 10];

@@ -12,13 +12,14 @@ use hyper::rt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::forward::forward_writes;
 use super::server::H2_PREFACE;
 
 /// When the first byte of a request came; `None` between requests. Shared by a connection's reads and its timer.
 #[derive(Clone, Default)]
-pub(super) struct Begun(Arc<Mutex<Option<Instant>>>);
+pub(super) struct HeadStart(Arc<Mutex<Option<Instant>>>);
 
-impl Begun {
+impl HeadStart {
     pub(super) fn now(&self) {
         self.set(Some(Instant::now()));
     }
@@ -39,7 +40,7 @@ impl Begun {
 /// The timer of one HTTP/1 connection: hyper makes a sleep when it begins to wait for a head, polls it whenever it has
 /// read something, and drops it when the head is complete.
 pub(super) struct HeadTimer {
-    pub(super) begun: Begun,
+    pub(super) begun: HeadStart,
     pub(super) head: Duration,
 }
 
@@ -59,7 +60,7 @@ impl rt::Timer for HeadTimer {
 }
 
 struct HeadSleep {
-    begun: Begun,
+    begun: HeadStart,
     head: Duration,
     /// The deadline while nothing of a head is there.
     idle: Instant,
@@ -86,7 +87,7 @@ impl Future for HeadSleep {
 /// What of HTTP/2 must not take long (RFC 9113, sections 3.4, 4.1, 4.3): the preface, a frame's header, and a block of
 /// headers over all its frames. Told what is read, in pieces of any size.
 #[derive(Debug)]
-enum Reading {
+enum HeadParser {
     Preface {
         left: usize,
     },
@@ -108,7 +109,7 @@ const HEADERS: u8 = 0x1;
 const CONTINUATION: u8 = 0x9;
 const END_HEADERS: u8 = 0x4;
 
-impl Reading {
+impl HeadParser {
     fn new() -> Self {
         Self::Preface {
             left: H2_PREFACE.len(),
@@ -180,7 +181,7 @@ impl Reading {
 /// An HTTP/2 connection on which a head that takes too long is an error.
 pub(super) struct TimedHeads<S> {
     stream: S,
-    reading: Reading,
+    parser: HeadParser,
     head: Duration,
     /// Runs while something is half read.
     due: Option<Pin<Box<Sleep>>>,
@@ -191,7 +192,7 @@ impl<S> TimedHeads<S> {
     pub(super) fn new(stream: S, head: Duration) -> Self {
         Self {
             stream,
-            reading: Reading::new(),
+            parser: HeadParser::new(),
             head,
             due: Some(Box::pin(tokio::time::sleep(head))),
         }
@@ -209,8 +210,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedHeads<S> {
         let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
         let came = buf.filled().get(before..).unwrap_or_default();
         if !came.is_empty() {
-            this.reading.read(came);
-            if !this.reading.is_half() {
+            this.parser.read(came);
+            if !this.parser.is_half() {
                 this.due = None;
             } else if this.due.is_none() {
                 this.due = Some(Box::pin(tokio::time::sleep(this.head)));
@@ -226,29 +227,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedHeads<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for TimedHeads<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
+    forward_writes!();
 }
 
 #[cfg(test)]
@@ -262,12 +241,12 @@ mod tests {
 
     /// What is half read after each byte.
     fn half(bytes: &[u8], piece: usize) -> Vec<bool> {
-        let mut reading = Reading::new();
+        let mut parser = HeadParser::new();
         bytes
             .chunks(piece)
             .flat_map(|piece| {
-                reading.read(piece);
-                vec![reading.is_half(); piece.len()]
+                parser.read(piece);
+                vec![parser.is_half(); piece.len()]
             })
             .collect()
     }

@@ -55,7 +55,7 @@ impl Exchange {
 
     /// Tells of a handoff that is written.
     fn tell(&self, handoff: &Handoff) {
-        let before = self.ctx.meter.read(|e| e.sent_bytes.last().copied());
+        let before = self.ctx.recorder.read(|e| e.sent_bytes.last().copied());
         let before = before.flatten().unwrap_or_default();
         let after = splice::len(&self.fresh(&handoff.head).rope) as u64;
         let event = HandoffEvent::of(handoff, &self.ctx.id, (before, after), &self.app.redactor);
@@ -64,7 +64,7 @@ impl Exchange {
             false => event.log_line(),
         }
         self.app.journal.handoff(&event);
-        self.ctx.meter.note(|e| {
+        self.ctx.recorder.note(|e| {
             e.fired.push(event.id.clone());
             e.handoffs.push(event);
         });
@@ -99,14 +99,14 @@ impl Exchange {
         let pairs = placed.map(|(call, place)| self.pair(Uuid::now_v7(), call, place));
         let pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
         self.ctx
-            .meter
+            .recorder
             .note(|e| e.refused_calls += u32::try_from(refused).unwrap_or_default());
         self.write_pairs(pairs).await
     }
 
     /// The pair of a refused call; its id is the aside's.
     pub(super) fn aside(&self, refused: Refused) -> Result<HiddenPair, StoreError> {
-        self.ctx.meter.note(|e| e.refused_calls += 1);
+        self.ctx.recorder.note(|e| e.refused_calls += 1);
         self.pair(Uuid::now_v7(), refused, Place::Aside)
     }
 

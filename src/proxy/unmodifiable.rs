@@ -7,7 +7,7 @@ use super::{RequestContext, headers};
 
 /// Why nothing in a request is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sealed {
+pub(super) enum Unmodifiable {
     /// AWS Signature Version 4: the signature covers a hash of the body.
     Signed,
     /// A header holds the body's digest.
@@ -34,7 +34,7 @@ const BEDROCK: [&str; 5] = [
     "/count-tokens",
 ];
 
-impl Sealed {
+impl Unmodifiable {
     /// The first reason that holds.
     pub(super) fn of(target: &str, headers: &HeaderMap) -> Option<Self> {
         let path = target.split('?').next().unwrap_or(target);
@@ -64,10 +64,10 @@ impl Sealed {
 
     /// Says why, once for each upstream: agents send such requests by the hundred.
     pub(super) fn say(self, ctx: &RequestContext) {
-        if ctx.place.first_time(1 << self as u8) {
+        if ctx.upstream.first_time(1 << self as u8) {
             tracing::warn!(
                 exchange = ctx.id,
-                upstream = ctx.place.name,
+                upstream = ctx.upstream.name,
                 why = self.why(),
                 "requests to this upstream are relayed untouched, without handoffs (said once)"
             );
@@ -88,11 +88,11 @@ mod tests {
     use super::*;
     use http::HeaderName;
 
-    fn of(target: &str, headers: &[(&'static str, &'static str)]) -> Option<Sealed> {
+    fn of(target: &str, headers: &[(&'static str, &'static str)]) -> Option<Unmodifiable> {
         let all = headers
             .iter()
             .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)));
-        Sealed::of(target, &all.collect())
+        Unmodifiable::of(target, &all.collect())
     }
 
     #[test]
@@ -105,18 +105,18 @@ mod tests {
         let messages = "/anthropic/v1/messages";
         assert_eq!(of(messages, &[]), None);
         assert_eq!(of(messages, &[("authorization", "Bearer AWS4-")]), None);
-        assert_eq!(of(messages, &[aws]), Some(Sealed::Signed));
-        assert_eq!(of(messages, &[hash]), Some(Sealed::Signed));
+        assert_eq!(of(messages, &[aws]), Some(Unmodifiable::Signed));
+        assert_eq!(of(messages, &[hash]), Some(Unmodifiable::Signed));
         assert_eq!(
             of(messages, &[aws, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")]),
             None
         );
-        assert_eq!(of(messages, &[("content-md5", "x")]), Some(Sealed::Digest));
+        assert_eq!(of(messages, &[("content-md5", "x")]), Some(Unmodifiable::Digest));
         for path in [
             "/model/anthropic.claude-v1%3A0/invoke",
             "/model/a/converse-stream?x=1",
         ] {
-            assert_eq!(of(path, &[]), Some(Sealed::Bedrock));
+            assert_eq!(of(path, &[]), Some(Unmodifiable::Bedrock));
         }
         assert_eq!(of("/v1/model/a/other", &[]), None);
         assert_eq!(of("/v1/invoke", &[]), None);

@@ -9,7 +9,7 @@ use std::task::{Poll, ready};
 use hyper::rt::Executor;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::reads::STALLED;
+use super::agent_stream::STALLED;
 
 /// What the server's last look at an answer's body came to.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use std::task::Context;
 
 use bytes::{Bytes, BytesMut};
 
-/// Pieces of up to this many bytes together are sent as one.
+/// WriteCoalescer of up to this many bytes together are sent as one.
 const JOINED: usize = 16 << 10;
 
 /// Chunks of upstream's that are taken before anything is sent, at most.
@@ -20,8 +20,8 @@ const FIRST: u32 = 3;
 /// After events that came alone, so many are sent without asking for more, at most.
 const PATIENCE: u32 = 15;
 
-/// Pieces in order.
-pub(super) struct Pieces {
+/// WriteCoalescer in order.
+pub(super) struct WriteCoalescer {
     all: Vec<Bytes>,
     /// How many of them were sent.
     sent: usize,
@@ -39,7 +39,7 @@ pub(super) struct Pieces {
     next_pass: u32,
 }
 
-impl Default for Pieces {
+impl Default for WriteCoalescer {
     fn default() -> Self {
         Self {
             all: Vec::new(),
@@ -55,7 +55,7 @@ impl Default for Pieces {
     }
 }
 
-impl Pieces {
+impl WriteCoalescer {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -153,12 +153,12 @@ mod tests {
         vec![b'x'; bytes].into()
     }
 
-    fn asks(pieces: &mut Pieces) -> u32 {
+    fn asks(pieces: &mut WriteCoalescer) -> u32 {
         let cx = Context::from_waker(Waker::noop());
         (0..10).take_while(|_| pieces.asks_for_more(&cx)).count() as u32
     }
 
-    fn alone(pieces: &mut Pieces) -> u32 {
+    fn alone(pieces: &mut WriteCoalescer) -> u32 {
         pieces.chunk(1).push(piece(1));
         let asked = asks(pieces);
         assert!(pieces.are_due());
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn events_that_come_alone_hardly_ever_wait_for_more() {
-        let mut pieces = Pieces::default();
+        let mut pieces = WriteCoalescer::default();
         let asked: Vec<u32> = (0..100).map(|_| alone(&mut pieces)).collect();
         assert_eq!(asked[..3], [0; 3]);
         assert!(asked.iter().all(|a| *a <= ASKS));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn where_more_comes_it_is_asked_for_each_time() {
-        let mut pieces = Pieces::default();
+        let mut pieces = WriteCoalescer::default();
         for _ in 0..5 {
             pieces.chunk(1).push(piece(1));
             pieces.chunk(1).push(piece(1));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn enough_is_sent_at_once_and_large_pieces_are_not_copied() {
-        let mut pieces = Pieces::default();
+        let mut pieces = WriteCoalescer::default();
         let large = piece(JOINED);
         let all = pieces.chunk(JOINED + 2);
         all.extend([piece(1), large.clone(), piece(2), piece(3)]);

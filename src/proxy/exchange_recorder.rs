@@ -14,7 +14,7 @@ pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
 /// The guard of one exchange. Clones share it; the event is given to the hook when the last of them is
 /// dropped, so that it is given also when the agent leaves and everything is dropped where it stands.
 #[derive(Clone)]
-pub struct ExchangeMeter(Arc<Inner>);
+pub struct ExchangeRecorder(Arc<Inner>);
 
 struct Inner {
     started: Instant,
@@ -31,7 +31,7 @@ struct State {
     decided: bool,
 }
 
-impl ExchangeMeter {
+impl ExchangeRecorder {
     /// Starts the clock of an exchange that goes to `upstream`.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let event = ExchangeEvent {
@@ -177,25 +177,25 @@ impl Progress {
 mod tests {
     use super::*;
 
-    fn meter() -> (ExchangeMeter, Arc<Mutex<Vec<ExchangeEvent>>>) {
+    fn recorder() -> (ExchangeRecorder, Arc<Mutex<Vec<ExchangeEvent>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
         let hook: EventHook = Arc::new(move |e| sink.lock().unwrap().push(e));
         (
-            ExchangeMeter::start("id".into(), "GET /".into(), "openai".into(), hook),
+            ExchangeRecorder::start("id".into(), "GET /".into(), "openai".into(), hook),
             seen,
         )
     }
 
     #[test]
     fn one_event_when_the_last_handle_goes() {
-        let (meter, seen) = meter();
-        let other = meter.clone();
-        meter.request_read(3);
-        meter.leg_sent(4);
+        let (recorder, seen) = recorder();
+        let other = recorder.clone();
+        recorder.request_read(3);
+        recorder.leg_sent(4);
         other.decide(Outcome::Truncated);
-        meter.decide(Outcome::Complete);
-        drop(meter);
+        recorder.decide(Outcome::Complete);
+        drop(recorder);
         assert!(seen.lock().unwrap().is_empty());
         drop(other);
         let events = seen.lock().unwrap();
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn nobody_decided_means_the_agent_left() {
-        let (meter, seen) = meter();
-        drop(meter);
+        let (recorder, seen) = recorder();
+        drop(recorder);
         assert_eq!(seen.lock().unwrap()[0].outcome, Outcome::Cancelled);
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum Stopped {
 
 /// The body. It must bring `least` bytes in each window of time that is spent on waiting for it; time in which nobody
 /// asks for more is not counted.
-pub(super) struct Paced {
+pub(super) struct MinRateBody {
     body: Incoming,
     least: u64,
     /// Bytes in this window.
@@ -37,7 +37,7 @@ pub(super) struct Paced {
     over: Option<Pin<Box<Sleep>>>,
 }
 
-impl Paced {
+impl MinRateBody {
     /// With a least rate in bytes a second; 0 asks for a byte in each window.
     pub(super) fn new(body: Incoming, rate: usize) -> Self {
         let least = (rate as u64).saturating_mul(WINDOW.as_millis() as u64) / 1000;

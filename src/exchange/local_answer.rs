@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::answer::Exchange;
 use super::prepare::Unresolved;
-use crate::proxy::out::OutBody;
+use crate::proxy::response_body::ResponseBody;
 use crate::telemetry::Outcome;
 use crate::wire::{Framing, Said, Shape};
 
@@ -21,7 +21,7 @@ show ID` the line to begin with. To go on without it, send your message again wi
 
 impl Exchange {
     /// Answers a request to resume a handoff that is not known, or may be one of several.
-    pub(super) fn unresolved_handoff(&self, why: Unresolved) -> Response<OutBody> {
+    pub(super) fn unresolved_handoff(&self, why: Unresolved) -> Response<ResponseBody> {
         let (told, said) = match why {
             Unresolved::Unknown => ("asked to resume a handoff that is not known here", UNKNOWN),
             Unresolved::Ambiguous => (
@@ -34,7 +34,7 @@ impl Exchange {
     }
 
     /// A complete answer of this text.
-    fn say_alone(&self, text: &str) -> Response<OutBody> {
+    fn say_alone(&self, text: &str) -> Response<ResponseBody> {
         let prepared = &self.prepared;
         let facts = &prepared.request.view().facts;
         let said = Said {
@@ -52,10 +52,10 @@ impl Exchange {
             Shape::Stream(Framing::Sse) => "text/event-stream; charset=utf-8",
             Shape::Stream(Framing::Lines) => "application/x-ndjson",
         };
-        self.ctx.meter.note(|e| e.streamed = facts.stream);
-        self.ctx.meter.decide(Outcome::Complete);
+        self.ctx.recorder.note(|e| e.streamed = facts.stream);
+        self.ctx.recorder.decide(Outcome::Complete);
         let body = prepared.wire.compose(prepared.request.view(), &said, shape);
-        let mut response = Response::new(OutBody::whole(body));
+        let mut response = Response::new(ResponseBody::whole(body));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
