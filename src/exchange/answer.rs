@@ -2,29 +2,26 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use http::{Response, StatusCode, header, response::Parts};
+use http::response::Parts;
+use http::{Response, StatusCode, header};
 
-use super::prepare::{Prepared, body_hash};
+use super::prepare::body_hash;
+use super::prepared::Prepared;
 use super::whole::Asked;
 use super::{is_model_call, shaped, stream, whole};
 use crate::config::Mode;
 use crate::course::Circumstances;
-use crate::journal::{Beginnings, Begun, PackedHeaders, SentLeg, Transcript};
+use crate::journal::PackedHeaders;
 use crate::mark::sentinel;
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::headers::{self, Sending};
+use crate::proxy::headers;
 use crate::proxy::response_body::ResponseBody;
-use crate::proxy::upload::RopeBody;
-use crate::proxy::upstream::UpstreamFault;
 use crate::proxy::{App, RequestContext, relay, route};
 use crate::record::{Handoff, HandoffId};
-use crate::rewrite::untooled::{self, Untooled};
 use crate::rewrite::{Cut, Rewritten};
 use crate::session::{AnswerId, LiveConversation};
 use crate::store::StoreError;
-use crate::telemetry::{Outcome, Tokens};
-use crate::wire::{Framing, LegReport, Watch};
+use crate::wire::{Framing, Watch};
 
 /// One agent request and everything its legs share.
 #[derive(Clone)]
@@ -61,14 +58,14 @@ impl Fired {
 
 /// What the agent gets.
 #[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
-enum Shown {
+pub(super) enum Shown {
     Now(Response<ResponseBody>),
     /// When all of it is there.
     Collected(Box<Asked>),
 }
 
 impl Shown {
-    async fn response(self) -> Response<ResponseBody> {
+    pub(super) async fn response(self) -> Response<ResponseBody> {
         match self {
             Self::Now(response) => response,
             Self::Collected(asked) => whole::answer(asked).await,
@@ -87,61 +84,6 @@ impl Exchange {
             answer: AnswerId::default(),
             fired: Fired::default(),
         }
-    }
-
-    /// Writes what is known by now into the exchange's event, and the request into the journal.
-    pub(super) fn note(&self, beginnings: Option<Beginnings>) {
-        let prepared = &self.prepared;
-        self.ctx.recorder.note(|e| {
-            e.model.clone_from(&prepared.request.view().facts.model);
-            e.pinned = self.pinned_id();
-            e.tooled = prepared.tooled;
-            e.untooled = prepared.untooled;
-            e.unpinned = prepared.unpinned;
-        });
-        self.ctx.recording.begin(|| self.begun(beginnings));
-        if let Some(id) = prepared.lost {
-            tracing::warn!(
-                exchange = self.ctx.id,
-                handoff = %id,
-                "a sentinel is not known here, and its seal does not verify: not cut at it"
-            );
-        } else if prepared.unpinned {
-            tracing::warn!(
-                exchange = self.ctx.id,
-                "no sentinel in the transcript of a conversation that had one: sent on whole"
-            );
-        }
-    }
-
-    /// The request for the journal.
-    fn begun(&self, beginnings: Option<Beginnings>) -> Begun {
-        let ctx = &self.ctx;
-        let path = ctx.target.split('?').next().unwrap_or_default();
-        let view = self.prepared.request.view();
-        Begun {
-            id: ctx.id.clone(),
-            at_ms: super::now_ms(),
-            principal: ctx.principal.clone(),
-            conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
-            wire: self.prepared.wire.id(),
-            call: super::prepare::wire_call(ctx.endpoint),
-            upstream: ctx.upstream.name.clone(),
-            route: format!("{} {path}", ctx.method),
-            model: view.facts.model.clone(),
-            headers: PackedHeaders::new(&ctx.headers),
-            received: self.prepared.request.text().clone(),
-            transcript: Some(Transcript {
-                list: view.list,
-                turns: view.turns.clone(),
-            }),
-            beginnings,
-        }
-    }
-
-    /// The handoff that the request is pinned to.
-    pub(super) fn pinned_id(&self) -> Option<String> {
-        self.prepared.active.as_ref().map(|a| a.id.to_string())
     }
 
     pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
@@ -182,25 +124,6 @@ impl Exchange {
             return Box::pin(self.other_way_round(response)).await;
         }
         self.take(response, first).response().await
-    }
-
-    /// Tells of hidden pairs that had to be left out.
-    fn note_lost(&self, first: &Rewritten) {
-        let lost = if is_model_call(self.ctx.endpoint) {
-            self.prepared.lost(first)
-        } else {
-            0
-        };
-        if lost > 0 {
-            tracing::warn!(
-                exchange = self.ctx.id,
-                lost,
-                "hidden calls find their place in the transcript no more: left out"
-            );
-            self.ctx
-                .recorder
-                .note(|e| e.lost_pairs = u32::try_from(lost).unwrap_or(u32::MAX));
-        }
     }
 
     /// A repeated request: what follows the handoff, opened by its sentinel.
@@ -260,121 +183,8 @@ impl Exchange {
         self.prepared.live.as_ref().filter(|l| l.may_repeat())
     }
 
-    async fn send_first(&self, first: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        let rope = &first.rope;
-        // Nothing to change: the body goes out as it came, compressed where it was.
-        if let Some(raw) = self.prepared.request.as_it_came(rope) {
-            let sending = Sending {
-                read: is_model_call(self.ctx.endpoint),
-                ..Sending::default()
-            };
-            return self.send(first, vec![raw.clone()], sending).await;
-        }
-        let sending = Sending {
-            read: is_model_call(self.ctx.endpoint),
-            plain: true,
-            later_leg: false,
-        };
-        self.send(first, rope.clone(), sending).await
-    }
-
-    /// Sends a later leg, once.
-    pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        let sending = Sending {
-            read: true,
-            plain: true,
-            later_leg: true,
-        };
-        self.send(leg, leg.rope.clone(), sending).await
-    }
-
-    /// Sends `rope`, which is `leg`'s body as it goes over the wire.
-    async fn send(
-        &self,
-        leg: &Rewritten,
-        rope: Vec<Bytes>,
-        sending: Sending,
-    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        if self.app.config.log.requests {
-            let body = rope.concat();
-            tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
-        }
-        let body = RopeBody::new(rope);
-        self.ctx.recorder.leg_sent(body.left());
-        let headers = self.ctx.onward(sending);
-        let (method, target) = (&self.ctx.method, &self.ctx.target);
-        let recording = &self.ctx.recording;
-        recording.sent(|| SentLeg {
-            url: self.ctx.upstream.address(target),
-            headers: PackedHeaders::without_sensitive(&headers),
-            rope: leg.rope.clone(),
-            changes: leg.changes.clone(),
-        });
-        let sent = self.ctx.upstream.send(method, target, headers, body).await;
-        match &sent {
-            Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
-            Err(_) => recording.unanswered(),
-        }
-        sent
-    }
-
-    /// The body as plain text, copied for the journal; or as it is where its coding is unknown.
-    pub(super) fn readable(&self, parts: &Parts, body: UpstreamBody) -> Result<UpstreamBody, UpstreamBody> {
-        let body = body.decoded(&parts.headers)?;
-        Ok(body.copied(self.ctx.recording.gather_leg()))
-    }
-
-    /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
-    async fn other_way_round(mut self, response: Response<UpstreamBody>) -> Response<ResponseBody> {
-        let (parts, body) = response.into_parts();
-        let read = match self.readable(&parts, body) {
-            Ok(body) => {
-                body.whole(self.app.config.limits.body_bytes, &self.app.bodies)
-                    .await
-            }
-            Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
-        };
-        let text = match read {
-            Ok(text) => text,
-            Err(fault) => return self.ctx.refuse(fault),
-        };
-        let tooled = !self.prepared.tooled;
-        let may = self.prepared.active.is_none()
-            && untooled::no_room(self.prepared.request.view()).is_none()
-            && !(tooled && self.prepared.forbidden.is_some());
-        if may && self.prepared.wire.is_prefix_mismatch(&text) {
-            tracing::warn!(
-                exchange = self.ctx.id,
-                tooled,
-                "the prefix does not match: tried the other way round"
-            );
-            let again = self.prepared.first(&self.app, tooled);
-            if let Ok(response) = self.send_first(&again).await
-                && response.status().is_success()
-            {
-                if let Some(live) = &self.prepared.live
-                    && let Err(error) = self
-                        .app
-                        .sessions
-                        .decide_tooled(live, tooled, super::now_ms())
-                        .await
-                {
-                    tracing::error!(%error, "what worked could not be written down");
-                }
-                self.ctx.recorder.note(|e| {
-                    e.tooled = tooled;
-                    e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
-                });
-                self.tooled = tooled;
-                return self.take(response, again).response().await;
-            }
-        }
-        self.ctx.recorder.decide(Outcome::UpstreamError);
-        shaped(parts.status, &parts.headers, ResponseBody::whole(text))
-    }
-
     /// Takes upstream's answer to the first leg.
-    fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
+    pub(super) fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
         if !response.status().is_success() || !is_model_call(self.ctx.endpoint) {
             return Shown::Now(relay::answer(&self.ctx, Ok(response)));
         }
@@ -469,21 +279,6 @@ impl Exchange {
 
     pub(super) fn stops(&self) -> bool {
         self.app.config.handoff.mode == Mode::Stop
-    }
-
-    /// Counts a leg that has ended.
-    pub(super) fn count(&self, report: &LegReport) {
-        let (usage, broken_up) = (report.usage, report.broken_up);
-        self.ctx.recording.counted(usage, report.stop);
-        self.ctx.recorder.note(|e| {
-            e.count_tokens(Tokens {
-                input: usage.input,
-                cache_read: usage.cache_read,
-                cache_write: usage.cache_write,
-                output: usage.output,
-            });
-            e.broken_up += u32::try_from(broken_up).unwrap_or_default();
-        });
     }
 }
 

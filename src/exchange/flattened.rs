@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::active::{Active, MOST_CANDIDATES};
 use super::heavy;
-use super::prepare::{Active, MOST_CANDIDATES};
 use crate::proxy::{App, RequestContext};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::Reading;

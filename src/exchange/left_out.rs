@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prepare::{Active, fresh_preamble, stored_head};
+use super::active::{Active, fresh_preamble, stored_head};
 use super::{heavy, now_ms};
 use crate::proxy::{App, RequestContext};
 use crate::rewrite::Reading;

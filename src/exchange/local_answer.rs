@@ -3,8 +3,8 @@
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
+use super::active::Unresolved;
 use super::answer::Exchange;
-use super::prepare::Unresolved;
 use crate::proxy::response_body::ResponseBody;
 use crate::telemetry::Outcome;
 use crate::wire::{Framing, Said, Shape};

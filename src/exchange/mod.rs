@@ -1,9 +1,11 @@
 //! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent.
 //!
 //! ```text
-//! prepare (which conversation, pin? tool? pairs?) ─► answer (send) ─► stream | whole (drive the course) ◄─► effects (write, send a later leg)
+//! prepare (conversation, active handoff, hidden pairs, tool?) ─► send ─► stream | whole, which drive the course
+//!                                                                          └─► effects (write, send a later leg)
 //! ```
 
+mod active;
 mod answer;
 mod coalesce;
 mod effects;
@@ -11,8 +13,13 @@ mod flattened;
 mod heavy;
 mod left_out;
 mod local_answer;
+mod notes;
+mod offer;
+mod pairs;
 mod prepare;
+mod prepared;
 mod request;
+mod send;
 mod store_writes;
 mod stream;
 mod whole;

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
+use super::active::Active;
 use super::answer::Exchange;
-use super::prepare::Active;
 use super::{heavy, now_ms};
 use crate::course::{Behind, Refused};
 use crate::record::{CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};

@@ -1,0 +1,202 @@
+//! The handoff that a request is pinned to: found by its sentinel, by the response that the request goes on from, or by
+//! where an answer was left out.
+
+use super::heavy;
+use crate::config::{Preamble, Transcript};
+use crate::mark::sentinel::Sealed;
+use crate::proxy::{App, RequestContext};
+use crate::record::{Handoff, HandoffId};
+use crate::rewrite::{Candidate, Reading, preamble};
+use crate::store::{HandoffFilter, StoreError};
+use crate::text::Span;
+use crate::wire::Wire;
+
+/// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
+pub(super) const MOST_CANDIDATES: usize = 64;
+
+/// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
+const SEALING: usize = 16;
+
+/// Why the line that a person resumes by leads to no handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unresolved {
+    /// None with this id, or with one that begins so, is known.
+    Unknown,
+    /// Several ids begin so.
+    Ambiguous,
+}
+
+/// The active handoff.
+#[derive(Clone)]
+pub(super) struct Active {
+    /// Where its sentinel stands; `None` where it is not in the transcript.
+    pub(super) candidate: Option<Candidate>,
+    /// Without a sentinel: the turn in front of which it stands, the agent having left out the answer that showed it.
+    /// `None` where the transcript before this request is held upstream.
+    pub(super) before: Option<usize>,
+    /// It stands in a transcript that was flattened into one text: the cut there.
+    pub(super) text: Option<(Span, String)>,
+    pub(super) id: HandoffId,
+    pub(super) prompt: String,
+    /// Whether transcripts show the prompt: what stands behind a sentinel without it is the model's own.
+    pub(super) spelled_out: bool,
+    pub(super) head: String,
+}
+
+impl Active {
+    /// The turn that it stands in, or in front of which.
+    pub(super) fn turn(&self) -> Option<usize> {
+        self.candidate.as_ref().map(|c| c.turn).or(self.before)
+    }
+}
+
+pub(super) fn fresh_preamble(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    until: Option<(usize, usize)>,
+) -> preamble::Preamble {
+    match app.config.handoff.preamble {
+        Preamble::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
+        Preamble::Drop => preamble::Preamble::default(),
+    }
+}
+
+/// The last sentinel whose id the store knows or whose seal verifies.
+pub(super) async fn find_active(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+    candidates: Vec<Candidate>,
+    weight: usize,
+) -> Result<Option<Active>, StoreError> {
+    let spelled_out = app.config.handoff.transcript == Transcript::Full;
+    for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
+        if let Some(ids) = candidate.cut_off {
+            match meant(app, ctx, ids).await?[..] {
+                [only] => candidate.sentinel.id = only,
+                _ => continue,
+            }
+        }
+        let id = candidate.sentinel.id;
+        if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
+            let head = heavy::work(weight, || known_head(app, wire, reading, &candidate, &handoff));
+            return Ok(Some(Active {
+                id,
+                prompt: handoff.prompt.clone(),
+                spelled_out,
+                head,
+                candidate: Some(candidate),
+                before: None,
+                text: None,
+            }));
+        }
+        let sealed = candidate.sentinel.sealed;
+        let open = |sealed: Sealed| sealed.opened(&reading.view.body, &app.seal, &ctx.principal, id);
+        let proven = sealed.and_then(|sealed| heavy::work(sealed.len() * SEALING, || open(sealed)));
+        if let Some(prompt) = proven {
+            let head = heavy::work(weight, || new_head(app, wire, reading, &candidate, &prompt));
+            return Ok(Some(Active {
+                id,
+                prompt,
+                spelled_out,
+                head,
+                candidate: Some(candidate),
+                before: None,
+                text: None,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Why no handoff was found by a person's line.
+pub(super) async fn why_unresolved(
+    app: &App,
+    ctx: &RequestContext,
+    candidate: &Candidate,
+) -> Result<Unresolved, StoreError> {
+    let found = match candidate.cut_off {
+        Some(ids) => meant(app, ctx, ids).await?.len(),
+        None => 0,
+    };
+    Ok(if found > 1 {
+        Unresolved::Ambiguous
+    } else {
+        Unresolved::Unknown
+    })
+}
+
+/// The handoffs that an id may mean of which only the beginning is left: two at most.
+async fn meant(
+    app: &App,
+    ctx: &RequestContext,
+    ids: (HandoffId, HandoffId),
+) -> Result<Vec<HandoffId>, StoreError> {
+    let filter = HandoffFilter {
+        principal: Some(ctx.principal.clone()),
+        ids: Some(ids),
+        archived: true,
+        limit: 2,
+        ..HandoffFilter::default()
+    };
+    let found = app.sessions.store().handoffs(&filter).await?;
+    Ok(found.iter().map(|handoff| handoff.id).collect())
+}
+
+/// What stands behind the response that the request goes on from: a handoff that ended that response, or
+/// upstream's own id of it.
+pub(super) async fn find_previous(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &dyn Wire,
+    reading: &Reading,
+) -> Result<(Option<Active>, Option<String>), StoreError> {
+    let Some(previous) = &reading.view.facts.previous else {
+        return Ok((None, None));
+    };
+    let found = app
+        .sessions
+        .store()
+        .response_id(&ctx.principal, &previous.id)
+        .await?;
+    let Some(id) = found.as_deref().and_then(super::store_writes::handoff_behind) else {
+        return Ok((None, found));
+    };
+    let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
+        return Ok((None, None));
+    };
+    let head = stored_head(wire, &handoff)
+        .unwrap_or_else(|| preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt));
+    let active = Active {
+        candidate: None,
+        before: None,
+        text: None,
+        id,
+        prompt: handoff.prompt.clone(),
+        spelled_out: true,
+        head,
+    };
+    Ok((Some(active), None))
+}
+
+/// The stored head where it is of this wire; else one made of this request's preamble.
+fn known_head(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    candidate: &Candidate,
+    handoff: &Handoff,
+) -> String {
+    stored_head(wire, handoff).unwrap_or_else(|| new_head(app, wire, reading, candidate, &handoff.prompt))
+}
+
+pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> {
+    (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
+}
+
+fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate, prompt: &str) -> String {
+    let until = candidate.by_user.then_some((candidate.turn, candidate.part));
+    preamble::head(wire, &fresh_preamble(app, wire, reading, until), prompt)
+}

@@ -1,0 +1,99 @@
+//! What is noted of an exchange: in its event, in the log and in the journal.
+
+use super::answer::Exchange;
+use super::is_model_call;
+use crate::journal::{Beginnings, Begun, PackedHeaders, Transcript};
+use crate::rewrite::Rewritten;
+use crate::telemetry::Tokens;
+use crate::wire::LegReport;
+
+impl Exchange {
+    /// Writes what is known by now into the exchange's event, and the request into the journal.
+    pub(super) fn note(&self, beginnings: Option<Beginnings>) {
+        let prepared = &self.prepared;
+        self.ctx.recorder.note(|e| {
+            e.model.clone_from(&prepared.request.view().facts.model);
+            e.pinned = self.pinned_id();
+            e.tooled = prepared.tooled;
+            e.untooled = prepared.untooled;
+            e.unpinned = prepared.unpinned;
+        });
+        self.ctx.recording.begin(|| self.begun(beginnings));
+        if let Some(id) = prepared.lost {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                handoff = %id,
+                "a sentinel is not known here, and its seal does not verify: not cut at it"
+            );
+        } else if prepared.unpinned {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                "no sentinel in the transcript of a conversation that had one: sent on whole"
+            );
+        }
+    }
+
+    /// The request for the journal.
+    fn begun(&self, beginnings: Option<Beginnings>) -> Begun {
+        let ctx = &self.ctx;
+        let path = ctx.target.split('?').next().unwrap_or_default();
+        let view = self.prepared.request.view();
+        Begun {
+            id: ctx.id.clone(),
+            at_ms: super::now_ms(),
+            principal: ctx.principal.clone(),
+            conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
+            wire: self.prepared.wire.id(),
+            call: super::prepare::wire_call(ctx.endpoint),
+            upstream: ctx.upstream.name.clone(),
+            route: format!("{} {path}", ctx.method),
+            model: view.facts.model.clone(),
+            headers: PackedHeaders::new(&ctx.headers),
+            received: self.prepared.request.text().clone(),
+            transcript: Some(Transcript {
+                list: view.list,
+                turns: view.turns.clone(),
+            }),
+            beginnings,
+        }
+    }
+
+    /// The handoff that the request is pinned to.
+    pub(super) fn pinned_id(&self) -> Option<String> {
+        self.prepared.active.as_ref().map(|a| a.id.to_string())
+    }
+
+    /// Tells of hidden pairs that had to be left out.
+    pub(super) fn note_lost(&self, first: &Rewritten) {
+        let lost = if is_model_call(self.ctx.endpoint) {
+            self.prepared.lost(first)
+        } else {
+            0
+        };
+        if lost > 0 {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                lost,
+                "hidden calls find their place in the transcript no more: left out"
+            );
+            self.ctx
+                .recorder
+                .note(|e| e.lost_pairs = u32::try_from(lost).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Counts a leg that has ended.
+    pub(super) fn count(&self, report: &LegReport) {
+        let (usage, broken_up) = (report.usage, report.broken_up);
+        self.ctx.recording.counted(usage, report.stop);
+        self.ctx.recorder.note(|e| {
+            e.count_tokens(Tokens {
+                input: usage.input,
+                cache_read: usage.cache_read,
+                cache_write: usage.cache_write,
+                output: usage.output,
+            });
+            e.broken_up += u32::try_from(broken_up).unwrap_or_default();
+        });
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether a request gets the tool.
+
+use super::prepared::Prepared;
+use super::{heavy, is_model_call, now_ms};
+use crate::config::Inject;
+use crate::proxy::route::Endpoint;
+use crate::proxy::{App, RequestContext, headers};
+use crate::rewrite::untooled::{self, Untooled};
+
+/// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
+pub(super) async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
+    let view = prepared.request.view();
+    if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
+        return Some(why);
+    }
+    if ctx.endpoint == Endpoint::Compact {
+        return Some(Untooled::Summary);
+    }
+    let Some(live) = &prepared.live else {
+        return Some(Untooled::StoreDown);
+    };
+    let unfit = untooled::unfit(view);
+    let unfit = unfit.or(prepared.side_call.then_some(Untooled::Summary));
+    let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
+    let decision = match live.tooled() {
+        _ if prepared.active.is_some() => None,
+        Some(true) => return unfit.filter(|_| !view.under_way()),
+        Some(false) => unfit.or(bound().then_some(Untooled::BoundHistory)),
+        None if unfit.is_some() => return unfit,
+        None => {
+            let bound = view.under_way() && prepared.pairs.is_empty() && bound();
+            bound.then_some(Untooled::BoundHistory)
+        }
+    };
+    if is_model_call(ctx.endpoint)
+        && let Err(error) = app
+            .sessions
+            .decide_tooled(live, decision.is_none(), now_ms())
+            .await
+    {
+        // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
+        tracing::error!(%error, "no tool, since that it was given cannot be written down");
+        return prepared.active.is_none().then_some(Untooled::StoreDown);
+    }
+    decision
+}
+
+/// Why nobody may be offered the tool, or not in this request.
+pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
+    let header = headers::value(&ctx.headers, "x-baton-handoff");
+    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
+    let never = app.config.handoff.inject == Inject::Never || app.config.handoff.max_chain < 2;
+    never
+        .then_some(Untooled::OffByConfig)
+        .or(off.then_some(Untooled::OffByHeader))
+}
+
+/// Claude Code's own word for a side call, where it is told to send it.
+pub(super) fn summary_class(ctx: &RequestContext) -> bool {
+    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
+    matches!(class, Some("compaction" | "auxiliary"))
+}

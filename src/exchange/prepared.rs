@@ -1,0 +1,120 @@
+//! A request with all that is known of it, and what is sent upstream in its place.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::active::{Active, Unresolved, fresh_preamble};
+use super::heavy;
+use super::request::Request;
+use crate::proxy::App;
+use crate::record::{HandoffId, HiddenPair};
+use crate::rewrite::untooled::Untooled;
+use crate::rewrite::{Cut, Rewrite, Rewritten, lost, preamble, rewrite};
+use crate::session::LiveConversation;
+use crate::wire::Wire;
+
+/// A request that is understood.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    /// Its wire.
+    pub(super) wire: &'static dyn Wire,
+    /// The request.
+    pub(super) request: Request,
+    /// How much work it is.
+    pub(super) weight: usize,
+    /// Its conversation; `None` while the store cannot be reached.
+    pub(super) live: Option<Arc<LiveConversation>>,
+    /// What it is pinned to.
+    pub(super) active: Option<Active>,
+    /// Hidden pairs that may have their place in it.
+    pub(super) pairs: Vec<HiddenPair>,
+    /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
+    pub(super) beside_calls: Vec<Uuid>,
+    /// Whether it gets the tool.
+    pub(super) tooled: bool,
+    /// Why not.
+    pub(super) untooled: Option<Untooled>,
+    /// The tool is ruled out, by the config or for this request.
+    pub(super) forbidden: Option<Untooled>,
+    /// A summary, or another request beside the conversation: no handoff fires in its answer.
+    pub(super) side_call: bool,
+    /// Upstream's own id of the response that the request goes on from, where the agent knows another.
+    pub(super) previous: Option<String>,
+    /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
+    pub(super) unpinned: bool,
+    /// A sentinel of ours in form, whose handoff is neither in the store nor under its seal.
+    pub(super) lost: Option<HandoffId>,
+    /// The agent's last message begins with the line of a handoff that cannot be told: it is told so.
+    pub(super) unresolved: Option<Unresolved>,
+}
+
+impl Prepared {
+    /// The request as it goes upstream for the first leg.
+    pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
+        self.rewritten(app, self.cut(), tooled, &[])
+            .cut_at(self.active.as_ref().map(|active| active.id))
+    }
+
+    /// How many pairs found no place in the request, though it was theirs before.
+    pub(super) fn lost(&self, first: &Rewritten) -> usize {
+        let (pairs, here) = (&self.pairs, &self.beside_calls);
+        let lost = || {
+            lost(
+                self.wire,
+                self.request.reading(),
+                self.cut(),
+                pairs,
+                here,
+                &first.placed,
+            )
+            .len()
+        };
+        heavy::work(self.weight, lost)
+    }
+
+    /// Where the transcript is cut.
+    pub(super) fn cut(&self) -> Cut<'_> {
+        let Some(active) = &self.active else {
+            return Cut::None;
+        };
+        let head = &active.head;
+        if let Some((span, with)) = &active.text {
+            return Cut::Text { span: *span, with };
+        }
+        match (&active.candidate, active.before) {
+            (Some(candidate), _) => Cut::At {
+                candidate,
+                prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
+                head,
+            },
+            (None, Some(turn)) => Cut::Behind { turn, head },
+            (None, None) => Cut::Before { head },
+        }
+    }
+
+    /// The request with `head` in place of everything before, and `more` behind.
+    pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
+        let what = Rewrite {
+            cut,
+            tool: tooled.then_some(app.tool.as_str()),
+            pairs: &self.pairs,
+            more,
+            previous: self.previous.as_deref(),
+            tags: &app.config.handoff.preamble_tags,
+        };
+        heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what))
+    }
+
+    /// Preamble and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
+    /// a chain keeps what its first cut kept.
+    pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
+        heavy::work(self.weight, || {
+            let found = match &self.active {
+                Some(active) => preamble::of_head(self.wire, self.request.view(), &active.head),
+                None => fresh_preamble(app, self.wire, self.request.reading(), None),
+            };
+            preamble::head(self.wire, &found, prompt)
+        })
+    }
+}

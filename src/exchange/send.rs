@@ -1,0 +1,139 @@
+//! Requests of one exchange on their way upstream, and the one answer that is asked for a second time.
+
+use bytes::Bytes;
+use http::Response;
+use http::response::Parts;
+
+use super::answer::Exchange;
+use super::{is_model_call, shaped};
+use crate::journal::{PackedHeaders, SentLeg};
+use crate::proxy::download::UpstreamBody;
+use crate::proxy::headers::Sending;
+use crate::proxy::relay;
+use crate::proxy::response_body::ResponseBody;
+use crate::proxy::upload::RopeBody;
+use crate::proxy::upstream::UpstreamFault;
+use crate::rewrite::Rewritten;
+use crate::rewrite::untooled::{self, Untooled};
+use crate::telemetry::Outcome;
+
+impl Exchange {
+    pub(super) async fn send_first(
+        &self,
+        first: &Rewritten,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let rope = &first.rope;
+        // Nothing to change: the body goes out as it came, compressed where it was.
+        if let Some(raw) = self.prepared.request.as_it_came(rope) {
+            let sending = Sending {
+                read: is_model_call(self.ctx.endpoint),
+                ..Sending::default()
+            };
+            return self.send(first, vec![raw.clone()], sending).await;
+        }
+        let sending = Sending {
+            read: is_model_call(self.ctx.endpoint),
+            plain: true,
+            later_leg: false,
+        };
+        self.send(first, rope.clone(), sending).await
+    }
+
+    /// Sends a later leg, once.
+    pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let sending = Sending {
+            read: true,
+            plain: true,
+            later_leg: true,
+        };
+        self.send(leg, leg.rope.clone(), sending).await
+    }
+
+    /// Sends `rope`, which is `leg`'s body as it goes over the wire.
+    async fn send(
+        &self,
+        leg: &Rewritten,
+        rope: Vec<Bytes>,
+        sending: Sending,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        if self.app.config.log.requests {
+            let body = rope.concat();
+            tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
+        }
+        let body = RopeBody::new(rope);
+        self.ctx.recorder.leg_sent(body.left());
+        let headers = self.ctx.onward(sending);
+        let (method, target) = (&self.ctx.method, &self.ctx.target);
+        let recording = &self.ctx.recording;
+        recording.sent(|| SentLeg {
+            url: self.ctx.upstream.address(target),
+            headers: PackedHeaders::without_sensitive(&headers),
+            rope: leg.rope.clone(),
+            changes: leg.changes.clone(),
+        });
+        let sent = self.ctx.upstream.send(method, target, headers, body).await;
+        match &sent {
+            Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
+            Err(_) => recording.unanswered(),
+        }
+        sent
+    }
+
+    /// The body as plain text, copied for the journal; or as it is where its coding is unknown.
+    pub(super) fn readable(&self, parts: &Parts, body: UpstreamBody) -> Result<UpstreamBody, UpstreamBody> {
+        let body = body.decoded(&parts.headers)?;
+        Ok(body.copied(self.ctx.recording.gather_leg()))
+    }
+
+    /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
+    pub(super) async fn other_way_round(
+        mut self,
+        response: Response<UpstreamBody>,
+    ) -> Response<ResponseBody> {
+        let (parts, body) = response.into_parts();
+        let read = match self.readable(&parts, body) {
+            Ok(body) => {
+                body.whole(self.app.config.limits.body_bytes, &self.app.bodies)
+                    .await
+            }
+            Err(body) => return relay::answer(&self.ctx, Ok(Response::from_parts(parts, body))),
+        };
+        let text = match read {
+            Ok(text) => text,
+            Err(fault) => return self.ctx.refuse(fault),
+        };
+        let tooled = !self.prepared.tooled;
+        let may = self.prepared.active.is_none()
+            && untooled::no_room(self.prepared.request.view()).is_none()
+            && !(tooled && self.prepared.forbidden.is_some());
+        if may && self.prepared.wire.is_prefix_mismatch(&text) {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                tooled,
+                "the prefix does not match: tried the other way round"
+            );
+            let again = self.prepared.first(&self.app, tooled);
+            if let Ok(response) = self.send_first(&again).await
+                && response.status().is_success()
+            {
+                if let Some(live) = &self.prepared.live
+                    && let Err(error) = self
+                        .app
+                        .sessions
+                        .decide_tooled(live, tooled, super::now_ms())
+                        .await
+                {
+                    tracing::error!(%error, "what worked could not be written down");
+                }
+                self.ctx.recorder.note(|e| {
+                    e.tooled = tooled;
+                    e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
+                });
+                self.tooled = tooled;
+                return self.take(response, again).response().await;
+            }
+        }
+        self.ctx.recorder.decide(Outcome::UpstreamError);
+        shaped(parts.status, &parts.headers, ResponseBody::whole(text))
+    }
+}
