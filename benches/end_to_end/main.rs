@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
-//!     [--only requests|steady|streams|memory|handoff|journal|populated] [--size BYTES]
+//!     [--only shipped|requests|steady|streams|memory|handoff|journal|populated] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
@@ -111,7 +111,8 @@ fn main() {
 }
 
 async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
-    let wanted = |name: &str| only.is_none_or(|o| o == name);
+    let shipped = ["requests", "steady"];
+    let wanted = |name: &str| only.is_none_or(|o| o == name || o == "shipped" && shipped.contains(&name));
     if wanted("requests") {
         requests::run(bench, report).await;
     }

@@ -1,5 +1,7 @@
-//! Requests at a steady rate from many agents at once, with the proxy on one core: the latency of the slowest.
+//! Requests at a steady rate from many agents at once, with the proxy on one core: the latency of the slowest, alone and
+//! beside an agent whose large requests are new to the journal each time.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -7,7 +9,7 @@ use bytes::Bytes;
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
-use crate::history::Seeded;
+use crate::history::{self, Seeded, Shape};
 use crate::report::{Goal, Report};
 use crate::requests::{SETTLED, body};
 use crate::stats::{Figure, micros, turns};
@@ -38,20 +40,81 @@ struct Row {
     cpu: Figure,
 }
 
+/// Bytes of a neighbour's request, and the pause between two of them. All of its text is new, so that the journal has to
+/// redact, hash, compress and commit it.
+const NEIGHBOUR: usize = 1_000_000;
+const NEIGHBOUR_PAUSE: Duration = Duration::from_millis(250);
+
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     let (_, addr) = bench.upstream();
     let proxies = KINDS.map(|kind| Proxy::start(kind, addr));
     let body = body(BYTES, None);
     let seconds = if bench.quick { 2 } else { 5 };
-    let mut rows = vec![Row::default(); KINDS.len()];
-    let mut random = Seeded::new(13);
     for proxy in &proxies {
         steady(proxy, &body, 1).await;
     }
+    let alone = measure(bench, &proxies, &body, seconds, None).await;
+    let title = format!("{RATE} requests a second of 2 KB, sixteen connections");
+    let slowest = table(report, &title, &alone);
+    report.goal(Goal::at_most(
+        &format!("2 KB at {RATE} requests/s, as shipped, p99 ÷ collecting"),
+        slowest,
+        SLOWEST,
+    ));
+    let mut neighbour = Neighbour { seed: 1_000 };
+    let beside = measure(bench, &proxies, &body, seconds, Some(&mut neighbour)).await;
+    let title = format!("{title}, beside one that sends 1 MB of new text four times a second");
+    table(report, &title, &beside);
+}
+
+/// Makes requests of which no text was sent before.
+struct Neighbour {
+    seed: u64,
+}
+
+impl Neighbour {
+    /// Enough of them for so many seconds.
+    fn bodies(&mut self, seconds: u32) -> Vec<Bytes> {
+        let count = Duration::from_secs(seconds.into()).div_duration_f64(NEIGHBOUR_PAUSE) as u64;
+        let shape = Shape {
+            bytes: NEIGHBOUR,
+            sentinel: None,
+            kept: 0,
+        };
+        self.seed += count;
+        let seeds = self.seed - count..self.seed;
+        seeds.map(|seed| history::body(seed, &shape).into()).collect()
+    }
+}
+
+/// Sends these until it is aborted.
+async fn send_all(addr: SocketAddr, bodies: Vec<Bytes>) {
+    let mut client = Client::connect(addr).await;
+    client.speak_for(CONNECTIONS as usize);
+    for body in bodies {
+        client.ask("fixed", &body).await;
+        tokio::time::sleep(NEIGHBOUR_PAUSE).await;
+    }
+}
+
+async fn measure(
+    bench: &Bench,
+    proxies: &[Proxy],
+    body: &Bytes,
+    seconds: u32,
+    mut neighbour: Option<&mut Neighbour>,
+) -> Vec<Row> {
+    let mut rows = vec![Row::default(); proxies.len()];
+    let mut random = Seeded::new(13);
     for _ in 0..bench.repetitions {
-        for i in turns(&mut random, KINDS.len()) {
+        for i in turns(&mut random, proxies.len()) {
+            let bodies = neighbour.as_mut().map(|neighbour| neighbour.bodies(seconds));
             let before = proxies[i].cpu();
-            let mut times = steady(&proxies[i], &body, seconds).await;
+            let beside = bodies.map(|bodies| tokio::spawn(send_all(proxies[i].addr, bodies)));
+            let mut times = steady(&proxies[i], body, seconds).await;
+            if let Some(beside) = beside {
+                beside.abort();
+            }
             times.sort_by(f64::total_cmp);
             rows[i].half.push(times[times.len() / 2]);
             rows[i].slowest.push(times[times.len() * 99 / 100]);
@@ -60,9 +123,14 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
             rows[i].cpu.push(micros(cpu) / times.len() as f64);
         }
     }
+    rows
+}
+
+/// Prints the rows; returns the slowest requests of the shipped proxy, as a ratio to hyper's.
+fn table(report: &mut Report, title: &str, rows: &[Row]) -> Figure {
     let at = |kind| KINDS.iter().position(|k| *k == kind).unwrap();
-    let hyper = rows[at(Kind::Collecting)].clone();
-    let shown = KINDS.iter().zip(&rows).map(|(kind, row)| {
+    let hyper = &rows[at(Kind::Collecting)];
+    let shown = KINDS.iter().zip(rows).map(|(kind, row)| {
         let figures = vec![
             row.half.clone(),
             row.slowest.clone(),
@@ -79,13 +147,8 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         "CPU µs",
         "CPU ÷ collecting",
     ];
-    let title = format!("{RATE} requests a second of 2 KB, sixteen connections");
-    report.table(&title, &columns, &shown.collect::<Vec<_>>());
-    report.goal(Goal::at_most(
-        &format!("2 KB at {RATE} requests/s, as shipped, p99 ÷ collecting"),
-        rows[at(Kind::Journal)].slowest.over(&hyper.slowest),
-        SLOWEST,
-    ));
+    report.table(title, &columns, &shown.collect::<Vec<_>>());
+    rows[at(Kind::Journal)].slowest.over(&hyper.slowest)
 }
 
 /// How long each request took. The connections begin one after the other, each keeps its own time.
