@@ -10,7 +10,7 @@ use super::budget::{Budget, Hold};
 use super::buffers;
 use super::coding::Coding;
 use super::decode::decode;
-use super::fault::{Code, Fault};
+use super::fault::{Code, Fault, too_large};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 use crate::journal::Beginnings;
@@ -165,10 +165,6 @@ pub(super) async fn collect(
         prescan,
         beginnings,
     })
-}
-
-pub(super) fn too_large(limit: usize) -> Fault {
-    Fault::because(Code::BODY_TOO_LARGE, format!("the limit is {limit} bytes"))
 }
 
 /// Goes over a body while it arrives, and each piece is in the cache still.

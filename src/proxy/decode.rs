@@ -11,10 +11,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, Take};
 use tokio::sync::Semaphore;
 use tokio_util::io::StreamReader;
 
-use super::body::too_large;
 use super::budget::Hold;
 use super::coding::{Coding, TooManyMembers};
-use super::fault::{Code, Fault};
+use super::fault::{Code, Fault, too_large};
 
 /// Text that one step makes: some milliseconds of work, and room for it is asked for beforehand.
 const STEP: usize = 1 << 20;

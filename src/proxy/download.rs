@@ -17,7 +17,7 @@ use tokio_util::io::{ReaderStream, StreamReader};
 use super::budget::{Budget, Hold};
 use super::buffers;
 use super::coding::Coding;
-use super::fault::Fault;
+use super::fault::{Code, Fault};
 use crate::journal::Gather;
 
 /// How a response body failed.
@@ -55,6 +55,18 @@ impl std::fmt::Display for StreamFault {
 }
 
 impl std::error::Error for StreamFault {}
+
+impl From<StreamFault> for Fault {
+    /// An answer that failed before anything of it was sent on.
+    fn from(fault: StreamFault) -> Self {
+        let code = match fault {
+            StreamFault::Silent(_) => Code::SILENT,
+            StreamFault::Closed(_) => Code::CLOSED,
+            StreamFault::TooLong(_) | StreamFault::Undecodable(_) => Code::UNREADABLE,
+        };
+        Self::because(code, fault.to_string())
+    }
+}
 
 /// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
 pub struct UpstreamBody {

@@ -3,8 +3,6 @@
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-use super::download::StreamFault;
-use super::response_body::ResponseBody;
 use crate::record::WireId;
 use crate::wire::{OwnError, wire};
 
@@ -115,18 +113,6 @@ impl From<Code> for Fault {
     }
 }
 
-impl From<StreamFault> for Fault {
-    /// An answer that failed before anything of it was sent on.
-    fn from(fault: StreamFault) -> Self {
-        let code = match fault {
-            StreamFault::Silent(_) => Code::SILENT,
-            StreamFault::Closed(_) => Code::CLOSED,
-            StreamFault::TooLong(_) | StreamFault::Undecodable(_) => Code::UNREADABLE,
-        };
-        Self::because(code, fault.to_string())
-    }
-}
-
 impl Fault {
     /// With a cause. Never a credential, never text of a conversation.
     pub fn because(code: Code, detail: impl Into<String>) -> Self {
@@ -153,9 +139,9 @@ impl Fault {
         })
     }
 
-    /// The whole response.
-    pub fn response(&self, wire: WireId) -> Response<ResponseBody> {
-        let mut response = Response::new(ResponseBody::whole(self.body(wire)));
+    /// The whole response; of whatever type its body is.
+    pub fn response<B: From<String>>(&self, wire: WireId) -> Response<B> {
+        let mut response = Response::new(B::from(self.body(wire)));
         *response.status_mut() =
             StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
@@ -180,6 +166,10 @@ impl Fault {
         }
         response
     }
+}
+
+pub(super) fn too_large(limit: usize) -> Fault {
+    Fault::because(Code::BODY_TOO_LARGE, format!("the limit is {limit} bytes"))
 }
 
 #[cfg(test)]
@@ -216,7 +206,7 @@ mod tests {
                 code.name
             );
             assert!(code.message.contains(';'), "{}: cause; what to do", code.name);
-            let response = Fault::from(*code).response(WireId::Anthropic);
+            let response = Fault::from(*code).response::<String>(WireId::Anthropic);
             assert_eq!(response.status().as_u16(), code.status);
             assert_eq!(response.headers()["x-baton-error"], code.name);
             assert_eq!(response.headers().contains_key("x-should-retry"), !code.retryable);

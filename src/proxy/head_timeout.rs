@@ -13,7 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::forward::forward_writes;
-use super::server::H2_PREFACE;
+
+/// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
+pub(super) const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// When the first byte of a request came; `None` between requests. Shared by a connection's reads and its timer.
 #[derive(Clone, Default)]

@@ -41,6 +41,12 @@ enum Source {
     Stream(BoxedStream),
 }
 
+impl From<String> for ResponseBody {
+    fn from(text: String) -> Self {
+        Self::whole(text)
+    }
+}
+
 impl ResponseBody {
     /// All of it, at once.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {

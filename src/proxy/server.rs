@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
 use super::fault::{Code, Fault};
-use super::head_timeout::{HeadStart, HeadTimer, TimedHeads};
+use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
 use super::response_body::ResponseBody;
 use super::stalled_streams::Streams;
 use super::upstream::SMALLEST_BUFFER;
@@ -61,9 +61,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call, and
 /// so would nearly every request's least rate (30 s) be, beside the pools' and connections' times.
 const TICK: Duration = Duration::from_secs(10);
-
-/// What HTTP/2 begins with (RFC 9113, section 3.4); no method of HTTP/1 begins with its first three bytes.
-pub(super) const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A bound listener.
 pub struct Bound {
