@@ -1,4 +1,4 @@
-//! An exchange under way: what its legs share, how the first one is sent, and how upstream's answer is taken.
+//! An exchange under way: what its legs share, and how upstream's first response is handled.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -33,13 +33,13 @@ pub(super) struct Exchange {
     pub(super) tooled: bool,
     /// The agent's headers, while the request is spilled.
     pub(super) spilled_headers: Option<PackedHeaders>,
-    /// Tells this answer from those to the same request again.
+    /// Identifies this answer among those to the same request.
     pub(super) answer: AnswerId,
     /// The handoffs that the answer shows.
     pub(super) fired: Fired,
 }
 
-/// Handoffs of one answer, known to all who hold its exchange.
+/// The handoffs of one answer, shared by all clones of its exchange.
 #[derive(Clone, Default)]
 pub(super) struct Fired(Arc<Mutex<Vec<HandoffId>>>);
 
@@ -121,12 +121,12 @@ impl Exchange {
         };
         self.ctx.recorder.first_byte();
         if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
-            return Box::pin(self.other_way_round(response)).await;
+            return Box::pin(self.retry_with_tool_toggled(response)).await;
         }
         self.take(response, first).response().await
     }
 
-    /// A repeated request: what follows the handoff, opened by its sentinel.
+    /// Answers a repeated request: its handoff's sentinel, then the leg behind it.
     pub(super) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
         let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
         let found = found.unwrap_or_else(|error| {
@@ -183,7 +183,7 @@ impl Exchange {
         self.prepared.live.as_ref().filter(|l| l.may_repeat())
     }
 
-    /// Takes upstream's answer to the first leg.
+    /// Handles upstream's response to the first leg.
     pub(super) fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
         if !response.status().is_success() || !is_model_call(self.ctx.endpoint) {
             return Shown::Now(relay::answer(&self.ctx, Ok(response)));

@@ -1,5 +1,5 @@
-//! What waits to be sent, and whether to wait for more of it. Upstream's client hands over one chunk at a time and
-//! has to run for the next one; where it has many, a write to the agent for each would cost more than all else.
+//! Coalesces the writes of a streamed response. Upstream's client hands over one chunk at a time and has to run for the
+//! next one; where it has many, a write to the agent for each would cost more than all else.
 
 use std::task::Context;
 

@@ -1,4 +1,4 @@
-//! The handoff of a conversation whose transcript was flattened into one text, for a summary.
+//! Finds the active handoff in a summary request, whose transcript is flattened into one text.
 
 use std::sync::Arc;
 

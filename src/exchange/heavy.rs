@@ -1,4 +1,4 @@
-//! Work on a request that would hold up other agents: anything that may take more than a millisecond.
+//! Runs work that may take more than a millisecond so that it does not block other agents.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 

@@ -1,4 +1,4 @@
-//! The handoff of an answer that the agent cut off and left out of its next request.
+//! Finds the active handoff where the agent left the answer that showed its sentinel out of its next request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Answers that baton gives by itself: nothing goes upstream.
+//! Responses that the proxy gives by itself: nothing is sent upstream.
 
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! What is noted of an exchange: in its event, in the log and in the journal.
+//! Records an exchange: its event, log lines, and the journal's copy of the request.
 
 use super::answer::Exchange;
 use super::is_model_call;

@@ -14,7 +14,7 @@ use crate::rewrite::{Cut, Rewrite, Rewritten, lost, preamble, rewrite};
 use crate::session::LiveConversation;
 use crate::wire::Wire;
 
-/// A request that is understood.
+/// A request, read, with what the store knows of it.
 #[derive(Clone)]
 pub(super) struct Prepared {
     /// Its wire.

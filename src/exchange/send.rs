@@ -1,4 +1,4 @@
-//! Requests of one exchange on their way upstream, and the one answer that is asked for a second time.
+//! Sends an exchange's requests upstream, and retries the first one where the provider's prefix check failed.
 
 use bytes::Bytes;
 use http::Response;
@@ -85,8 +85,8 @@ impl Exchange {
         Ok(body.copied(self.ctx.recording.gather_leg()))
     }
 
-    /// A 400 that is about the prefix is tried once the other way round, and the record follows what worked.
-    pub(super) async fn other_way_round(
+    /// Retries once with the tool toggled where a 400 is about the prefix; the conversation's record follows what worked.
+    pub(super) async fn retry_with_tool_toggled(
         mut self,
         response: Response<UpstreamBody>,
     ) -> Response<ResponseBody> {
@@ -110,7 +110,7 @@ impl Exchange {
             tracing::warn!(
                 exchange = self.ctx.id,
                 tooled,
-                "the prefix does not match: tried the other way round"
+                "the prefix does not match: retried with the tool toggled"
             );
             let again = self.prepared.first(&self.app, tooled);
             if let Ok(response) = self.send_first(&again).await

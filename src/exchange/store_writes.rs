@@ -1,4 +1,4 @@
-//! What is written down when a call of ours was seen: before anything of it is shown.
+//! Writes handoffs, hidden pairs and response ids to the store, before anything of them is shown.
 
 use uuid::Uuid;
 

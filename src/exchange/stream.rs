@@ -1,5 +1,5 @@
-//! A streamed answer: the body that the server polls. It polls upstream itself; between two legs it waits for
-//! the store and for upstream, and keeps the agent's line alive meanwhile.
+//! Drives the course of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
+//! between two legs it sends keep-alives to the agent.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! An answer in one piece: its legs are collected, and joined into one reply.
+//! Drives the course of an answer in one piece: its legs are collected, and joined into one reply.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is read from an agent at once, and how long it may take to read what is written to it.
+//! The stream to an agent: bounds how much is read from it at once, and how long it may take nothing of what is written.
 
 use std::future::Future;
 use std::io;
@@ -19,14 +19,14 @@ const MOST: u64 = (16 << 10) - 1;
 /// A request that goes on and on is read in larger pieces: each one costs a system call and a few wake-ups.
 const MOST_OF_LONG: u64 = (64 << 10) - 1;
 
-/// So many bytes without an answer make a request long.
+/// A request of more bytes than this is long.
 const LONG: u64 = 192 << 10;
 
-/// An agent that takes nothing of its answer for so long does not want it any more; without a bound it would keep its
-/// place among the exchanges for good. A person may have stopped it for a while. (Tests have no patience.)
+/// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
+/// ever. A person may have suspended it for a while. (Shorter in tests.)
 pub(super) const STALLED: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 600 });
 
-/// A stream that gives no more than a little at once. Written to, it is the stream itself.
+/// A stream whose reads are small. Writes go through unchanged, and time out.
 pub(super) struct AgentStream<S> {
     stream: Take<S>,
     /// Bytes read since something was written.
@@ -61,7 +61,7 @@ impl<S: AsyncRead> AgentStream<S> {
 }
 
 impl<S> AgentStream<S> {
-    /// What came of a write, or an error where none has come for too long.
+    /// The result of a write, or a timeout where writes have been pending for too long.
     fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;

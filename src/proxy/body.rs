@@ -17,16 +17,16 @@ use crate::journal::Beginnings;
 use crate::mark::STEM;
 use crate::text::prescan::{Prescan, Prescanner};
 
-/// A refused body is read on for a while and thrown away, since an agent that is still writing would see a
-/// reset connection instead of the answer. Not more than this …
+/// A refused body is drained for a while, since an agent that is still writing would see a reset connection instead of
+/// the response. At most this many bytes …
 const DISCARD_BYTES: u64 = 256 << 20;
-/// … nor for longer.
+/// … and at most for this long.
 const DISCARD_TIME: Duration = Duration::from_secs(10);
 
-/// What a declared length may reserve before the bytes are there; more is reserved as they come.
+/// Bytes that are reserved on the strength of `content-length` alone; more is reserved as they arrive.
 const TRUSTED_LENGTH: usize = 1 << 20;
 
-/// The body of an agent's request, in the state that it is in.
+/// The body of an agent's request, in one of its states.
 #[derive(Debug, Clone)]
 pub enum RequestBody {
     /// In memory, as it came: plain text.
@@ -38,7 +38,7 @@ pub enum RequestBody {
         /// What it says.
         text: Bytes,
     },
-    /// In memory, as it came under a coding that could not be undone: it can only be sent on.
+    /// In memory, under a coding that cannot be decoded: it can only be relayed.
     Opaque(Bytes),
     /// Kept by the spill, as plain text.
     Spilled(Spilled),
@@ -74,15 +74,14 @@ impl RequestBody {
         self.len() == 0
     }
 
-    /// Lets go of the memory: `spill` keeps the plain text, and what it came as is forgotten. One that is no plain text
-    /// stays as it is.
+    /// Hands the plain text to `spill`, and drops the encoded form. An opaque body stays as it is.
     pub(crate) fn spill(&mut self, spill: &Spill) {
         if let Self::Plain(text) | Self::Coded { text, .. } = self {
             *self = Self::Spilled(spill.keep(std::mem::take(text)));
         }
     }
 
-    /// Has a spilled body in memory again.
+    /// Loads a spilled body back into memory.
     ///
     /// # Errors
     /// The spill's file cannot be read.
@@ -94,7 +93,7 @@ impl RequestBody {
     }
 }
 
-/// A body that is all there.
+/// A complete body.
 #[derive(Debug)]
 pub struct Collected {
     /// The body.
@@ -105,9 +104,12 @@ pub struct Collected {
     pub beginnings: Option<Beginnings>,
 }
 
-/// Collects `body`. `limit` holds for what arrives and for what comes out of the decoder; over it the fault is
-/// [`Code::BODY_TOO_LARGE`], without more than that ever being held. What is held counts into `budget`, until the last
-/// slice of it is gone.
+/// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is held counts against
+/// `budget` until the last slice of it is dropped.
+///
+/// # Errors
+/// [`Code::BODY_TOO_LARGE`] over the limit, without ever holding more; [`Code::BODIES_FULL`] where the budget has no room
+/// in time; [`Code::BODY_TIMEOUT`] below the least rate; [`Code::BODY_BROKEN`] where the agent breaks off.
 pub(super) async fn collect(
     headers: &HeaderMap,
     mut body: MinRateBody,
@@ -167,7 +169,7 @@ pub(super) async fn collect(
     })
 }
 
-/// Goes over a body while it arrives, and each piece is in the cache still.
+/// Reads a body while it arrives, when each piece is still in the cache.
 struct Reader {
     prescanner: Prescanner,
     beginnings: Option<Beginnings>,
@@ -255,7 +257,7 @@ async fn next(body: &mut MinRateBody) -> Result<Option<Bytes>, Fault> {
     }
 }
 
-/// Reads on for a while and throws away what comes: to be called before a request is refused.
+/// Drains a body for a while: to be called before a request is refused.
 pub(super) async fn discard(headers: &HeaderMap, mut body: MinRateBody) {
     // Who asks before sending has not begun, and never will.
     if headers.contains_key(header::EXPECT) {

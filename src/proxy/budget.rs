@@ -2,9 +2,9 @@
 //!
 //! A body grows while it is read and while it is decoded, and waits where the bound is reached. Bodies that are half read
 //! could wait for each other for ever, so a part of the bound is set aside, large enough for any one body. Whoever waits
-//! longest gets that part, and with it never waits again: so one body at least is always being read to its end, after
-//! which its memory goes free whatever the others do. (An agent that is slow with it is told to go by `pace`.) Who has
-//! waited for long is told to come back.
+//! longest gets that part, and with it never waits again: so at least one body is always being read to its end, after
+//! which its memory is free whatever the others do. (`min_rate` ends one that is slow.) A body that has waited for too
+//! long is refused with a time to retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::fault::{Code, Fault};
 /// Memory is counted in pieces of this size, about what is read at once.
 const UNIT: usize = 16 << 10;
 
-/// A body waits no longer for room than this: agents wait for minutes, but one that is told can show it. (Tests have no
-/// patience.)
+/// A body waits no longer for room than this: agents wait for minutes, but one that is refused can say so. (Shorter in
+/// tests.)
 const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_000 });
 
 /// What is left of the bound.

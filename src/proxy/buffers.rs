@@ -1,4 +1,4 @@
-//! Large buffers, used again. A fresh one of some megabytes costs a page fault for every four kilobytes that are
+//! A pool of large buffers. A fresh one of some megabytes costs a page fault for every four kilobytes that are
 //! written into it, which is more than all that is done with the bytes; and allocators give such memory back at once.
 
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! The coding of a request body undone, in steps. What takes longer than a moment runs on threads of its own: on the
-//! runtime's it would hold up every stream.
+//! Decodes compressed request bodies, in steps. What takes longer than a moment runs on threads of its own: on the
+//! runtime's it would block every stream.
 
 use std::io;
 use std::pin::Pin;

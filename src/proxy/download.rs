@@ -1,4 +1,4 @@
-//! Response bodies on their way down: silence becomes an error, a coding that was not asked for is undone.
+//! Response bodies from upstream: silence becomes an error, a coding that was not asked for is decoded.
 
 use std::future::Future;
 use std::io;
@@ -34,7 +34,7 @@ pub enum StreamFault {
 }
 
 impl StreamFault {
-    /// Whether another answer to the same request may be read to its end.
+    /// Whether a retry may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Silent(_) | Self::Closed(_) => true,
@@ -128,6 +128,9 @@ impl UpstreamBody {
 
     /// The body as plain text, whatever upstream coded it with; or, where that coding is unknown, the body as
     /// it is, to be relayed. Streams stay streams: what one flush of upstream's coder completes comes out at once.
+    ///
+    /// # Errors
+    /// The body as it is, where its coding is unknown.
     pub fn decoded(self, headers: &HeaderMap) -> Result<Self, Self> {
         match (Coding::of(headers), self.source) {
             (Coding::Identity, source) => Ok(Self::of(source)),
@@ -154,6 +157,9 @@ impl UpstreamBody {
 
     /// All of it, if that is not more than `limit`. A body of one piece is neither copied nor counted; what is put
     /// together counts into `budget` until the last slice of it is gone.
+    ///
+    /// # Errors
+    /// Upstream broke off, was silent, or sent more than `limit`; or `budget` has no room in time.
     pub(crate) async fn whole(mut self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
         let mut all = Gathering::new(limit, budget);
         while let Some(piece) = self.next().await.transpose()? {

@@ -1,4 +1,4 @@
-//! What an exchange came to: many hands note, one event comes out, however the exchange ends.
+//! Records what an exchange came to: many parts write into one event, which is emitted however the exchange ends.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,8 +11,8 @@ use crate::telemetry::{ExchangeEvent, Outcome};
 /// the runtime: it must not block.
 pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
 
-/// The guard of one exchange. Clones share it; the event is given to the hook when the last of them is
-/// dropped, so that it is given also when the agent leaves and everything is dropped where it stands.
+/// Records one exchange. Clones share it; the event is given to the hook when the last of them is dropped, so also when
+/// the agent leaves and the whole exchange is dropped.
 #[derive(Clone)]
 pub struct ExchangeRecorder(Arc<Inner>);
 
@@ -87,7 +87,7 @@ impl ExchangeRecorder {
         });
     }
 
-    /// Upstream's first answer is there. Later calls change nothing.
+    /// The head of upstream's first response is there. Later calls change nothing.
     pub fn first_byte(&self) {
         let since = self.0.read.get().copied();
         let since = since
@@ -98,7 +98,7 @@ impl ExchangeRecorder {
         });
     }
 
-    /// How it ended. The first verdict holds; without one it is `Cancelled`.
+    /// Sets the outcome. The first one holds; without one it is `Cancelled`.
     pub fn decide(&self, outcome: Outcome) {
         let mut state = self.0.lock();
         if !std::mem::replace(&mut state.decided, true)

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use crate::record::WireId;
 use crate::wire::{OwnError, wire};
 
-/// Whose fault it is.
+/// Who owns a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// The request, or the client that sent it.
@@ -26,7 +26,7 @@ pub struct Code {
     pub status: u16,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// Whose fault it is.
+    /// Who owns a fault.
     pub owner: Owner,
     /// What happened and what to do about it.
     pub message: &'static str,

@@ -1,6 +1,6 @@
-//! What streams that wrap another one do not touch.
+//! Forwarding for streams that wrap another one.
 
-/// The methods of a writing trait, handed on to the field `stream`: tokio's trait and hyper's have the same ones.
+/// Forwards the methods of a write trait to the field `stream`: tokio's trait and hyper's have the same ones.
 macro_rules! forward_writes {
     () => {
         fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {

@@ -1,6 +1,6 @@
-//! Which requests may be a browser's, and of which page: a page on the web can make a browser ask a listener of this
-//! machine, and so spend the proxy's keys. It cannot hide its origin, and not the name under which it asks
-//! (DNS rebinding); agents and SDKs have no origin.
+//! Checks `Host` and `Origin`: a web page can make a browser send requests to a listener of this machine, and so spend the
+//! proxy's keys. It can hide neither its origin nor the host name that it uses (DNS rebinding); agents and SDKs send no
+//! origin.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Version, header};
@@ -12,7 +12,7 @@ use crate::config;
 /// Where a request comes from, as far as browsers say so where they do not send `Origin`.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What the config says of who may ask.
+/// The hosts and origins that the config allows.
 pub(super) struct Guard {
     server: config::Server,
 }

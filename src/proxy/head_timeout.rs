@@ -1,5 +1,5 @@
-//! A deadline for heads. hyper has one timer for a kept connection's silence and for the head behind it, and none on
-//! HTTP/2; agents keep idle connections for minutes, and a head takes no time at all.
+//! A timeout for request heads. hyper has one timer for both an idle connection and the head that follows, and none on
+//! HTTP/2; agents keep idle connections for minutes, while a head arrives at once.
 
 use std::future::Future;
 use std::io;
@@ -86,8 +86,8 @@ impl Future for HeadSleep {
     }
 }
 
-/// What of HTTP/2 must not take long (RFC 9113, sections 3.4, 4.1, 4.3): the preface, a frame's header, and a block of
-/// headers over all its frames. Told what is read, in pieces of any size.
+/// Parses as much of HTTP/2 as the timeout applies to (RFC 9113, sections 3.4, 4.1, 4.3): the preface, a frame's header,
+/// and a header block over all its frames. Takes what is read in pieces of any size.
 #[derive(Debug)]
 enum HeadParser {
     Preface {

@@ -1,4 +1,4 @@
-//! What headers a request and a response keep on their way through. New maps are built by filtering, since
+//! Which headers of a request and of a response are passed on. New maps are built by filtering, since
 //! taking names out of a `HeaderMap` disturbs the order of the rest.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};

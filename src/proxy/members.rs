@@ -1,5 +1,5 @@
-//! Codings that go on behind their end: members of gzip (RFC 1952, section 2.2), frames of zstd. Each costs the decoder
-//! a new start, which a hundred thousand empty ones make into seconds.
+//! Compressed bodies of several members (gzip, RFC 1952 section 2.2) or frames (zstd). Each one restarts the decoder, which
+//! adds up to seconds for a hundred thousand empty ones.
 
 use std::io;
 use std::pin::Pin;

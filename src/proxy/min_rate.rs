@@ -1,5 +1,5 @@
-//! An agent's body with a least rate. Without one a few agents that send a byte now and then would hold all places
-//! among the exchanges.
+//! A minimum rate for agents' request bodies. Without one a few agents that send a byte now and then would hold all
+//! exchange permits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-/// Time over which the rate is measured: a short gap of a bad line is none. (Tests have no patience.)
+/// Time over which the rate is measured, so that a short gap does not count. (Shorter in tests.)
 const WINDOW: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 30_000 });
 
 /// Why no more of a body comes.

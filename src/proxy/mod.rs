@@ -1,5 +1,5 @@
-//! The rim of the proxy: sockets, bodies, headers, upstreams. It knows HTTP and which paths carry transcripts;
-//! what is in them is read by the handler it is given (`exchange`), with the pure rooms.
+//! The HTTP side of the proxy: sockets, bodies, headers, upstreams. It knows which paths carry transcripts; the
+//! handler that it is given (`exchange`) reads what is in them.
 //!
 //! ```text
 //! server ─► handle ─► route, admit ─► body ─► exchange ─► upstream
@@ -79,7 +79,7 @@ use crate::telemetry::Outcome;
 use crate::text::json;
 use crate::tools;
 
-/// Seconds after which an agent may come back when too many exchanges are under way.
+/// `retry-after` in seconds where too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
 
 /// Conversations kept in memory in front of the store: each takes about a kilobyte.
@@ -122,6 +122,9 @@ pub struct App {
 
 impl App {
     /// Prepares clients for all upstreams; opens no connection.
+    ///
+    /// # Errors
+    /// TLS to the upstreams cannot be set up.
     pub fn new(
         config: Config,
         store: SharedStore,
@@ -179,7 +182,7 @@ pub struct RequestContext {
     pub id: String,
     /// Name of the client, or `local`.
     pub principal: String,
-    /// Whom it goes to.
+    /// The upstream that it goes to.
     pub upstream: Arc<Upstream>,
     /// The wire, where it is known. It is, for every call that carries a transcript.
     pub wire: Option<WireId>,
@@ -191,7 +194,7 @@ pub struct RequestContext {
     pub target: String,
     /// The agent's headers, all of them but those with the proxy's own client key.
     pub headers: HeaderMap,
-    /// Takes notes for the exchange's event.
+    /// Records the exchange's event.
     pub recorder: ExchangeRecorder,
     /// Takes copies for the journal.
     pub recording: Recording,
@@ -342,7 +345,7 @@ struct Admitted {
     route: Route,
 }
 
-/// All that can be said against a request before its body is looked at; else who asks and whom it goes to.
+/// Checks a request before its body is read: who sends it, and to which upstream it goes.
 fn admit(app: &App, parts: &Parts, mut route: Route, room: bool) -> Result<Admitted, Fault> {
     if parts.method == Method::CONNECT {
         return Err(Code::METHOD.into());

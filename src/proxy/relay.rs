@@ -1,4 +1,4 @@
-//! The untouched relay: what the proxy has no business with goes up and comes down byte for byte, as it comes.
+//! The relay: requests that the proxy does not read, and their responses, pass through byte for byte.
 
 use http::Response;
 

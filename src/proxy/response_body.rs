@@ -22,7 +22,7 @@ const PIECE: usize = 64 << 10;
 /// A merged or otherwise computed stream.
 pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
 
-/// What the agent gets.
+/// The body that the agent gets.
 pub struct ResponseBody {
     source: Source,
     /// What was polled before the head went out; `Some(None)`: the end.

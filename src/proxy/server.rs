@@ -85,6 +85,9 @@ struct Http {
 }
 
 /// Binds the data listener and reads the certificate. Must be called inside a runtime.
+///
+/// # Errors
+/// The address is in use or not allowed, or the certificate cannot be read.
 pub fn bind(config: &Config) -> io::Result<Bound> {
     let tls = match &config.server.tls {
         Some((chain, key)) => Some(acceptor(chain, key)?),

@@ -1,5 +1,5 @@
-//! What may stand in the path of a request. It is appended to an upstream's base URL, whose own path may be a border
-//! (`https://gateway/team-a`): nothing in it may lead out of that, however upstream reads it.
+//! Validates the path of a request. It is appended to an upstream's base URL, whose own path may be a boundary
+//! (`https://gateway/team-a`): no request path may lead out of it, however upstream parses it.
 
 use crate::access::percent;
 

@@ -1,5 +1,5 @@
-//! Requests that go on as they came although they may carry a transcript: a byte changed in them, and upstream
-//! would refuse them, or their answers come in a framing that is not read here.
+//! Requests that are relayed unchanged although they may carry a transcript: upstream would refuse a changed byte, or their
+//! responses have a framing that is not read here.
 
 use http::{HeaderMap, HeaderValue, header};
 

@@ -1,4 +1,4 @@
-//! Request bodies on their way up.
+//! Request bodies as they are sent upstream.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -34,6 +34,9 @@ pub struct Upstreams(BTreeMap<String, Arc<Upstream>>);
 
 impl Upstreams {
     /// A client for each. Opens no connection yet.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
     pub fn new(config: &Config) -> io::Result<Self> {
         let upstreams = config.upstreams.iter().map(|(name, upstream)| {
             let client = Upstream::new(name, upstream, &config.limits)?;
@@ -105,6 +108,9 @@ impl Upstream {
 
     /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
     /// a response, once more on another. `target` is appended to the base URL as it is.
+    ///
+    /// # Errors
+    /// No response began: [`UpstreamFault`] says at which stage, and whether anything was sent.
     pub async fn send(
         &self,
         method: &Method,

@@ -1,4 +1,4 @@
-//! What a person sees who opens the data listener in a browser: what this is, what to point at it, where to look.
+//! The page that a person sees who opens the data listener in a browser.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Handoffs whose answer the agent may have cut off and left out: the cut points by which they are found all the same.
+//! Cut points of handoffs whose answer the agent may have left out of its transcript.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! LiveConversation conversations: a map in front of the store, so that a hit asks nobody.
+//! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
 //! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
 //! the store before a call here returns; what only follows the transcript is written behind.
@@ -87,6 +87,9 @@ impl Sessions {
 
     /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is
     /// written until something is decided.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub async fn open(
         &self,
         key: &str,
@@ -148,6 +151,9 @@ impl Sessions {
     }
 
     /// Decides whether the conversation's requests carry the tool. Durable; written only on change.
+    ///
+    /// # Errors
+    /// The store cannot be written.
     pub async fn decide_tooled(
         &self,
         live: &Arc<LiveConversation>,
@@ -193,6 +199,9 @@ impl Sessions {
 
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
     /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript.
+    ///
+    /// # Errors
+    /// The store cannot be written: the handoff must not be shown.
     pub async fn fire(
         &self,
         live: &Arc<LiveConversation>,
@@ -226,6 +235,9 @@ impl Sessions {
     }
 
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
+    ///
+    /// # Errors
+    /// The store cannot be written: nothing that stands for the pairs may be shown.
     pub async fn add_pairs(
         &self,
         live: &Arc<LiveConversation>,
@@ -248,6 +260,9 @@ impl Sessions {
     }
 
     /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub async fn pairs_of(&self, live: &LiveConversation) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
         let ids = {
             let state = live.state();
@@ -268,6 +283,9 @@ impl Sessions {
 
     /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once a
     /// day at most, and not at all where there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub async fn cut_off(
         &self,
         live: &LiveConversation,
@@ -290,6 +308,9 @@ impl Sessions {
     }
 
     /// Takes over a cut point of the conversation that this one was copied from, where it holds there. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written.
     pub async fn take_over(
         &self,
         live: &Arc<LiveConversation>,
@@ -324,6 +345,9 @@ impl Sessions {
     }
 
     /// A handoff by id; one of another principal is unknown.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub async fn handoff(&self, principal: &str, id: HandoffId) -> Result<Option<Arc<Handoff>>, StoreError> {
         if let Some(hit) = self.handoffs.get(&id) {
             return Ok((hit.principal == principal).then_some(hit));

@@ -1,4 +1,4 @@
-//! Answers that may have broken off behind their sentinel: the same request again goes straight on behind it.
+//! Remembers answers that may have broken off behind their sentinel: a repeated request continues behind it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
