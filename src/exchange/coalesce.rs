@@ -5,7 +5,7 @@ use std::task::Context;
 
 use bytes::{Bytes, BytesMut};
 
-/// WriteCoalescer of up to this many bytes together are sent as one.
+/// Pieces of up to this many bytes together are sent as one.
 const JOINED: usize = 16 << 10;
 
 /// Chunks of upstream's that are taken before anything is sent, at most.
@@ -20,7 +20,7 @@ const FIRST: u32 = 3;
 /// After events that came alone, so many are sent without asking for more, at most.
 const PATIENCE: u32 = 15;
 
-/// WriteCoalescer in order.
+/// Pieces of a response, in order, that wait to be written.
 pub(super) struct WriteCoalescer {
     all: Vec<Bytes>,
     /// How many of them were sent.
