@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::exchange;
-use crate::journal::Tap;
+use crate::journal::Recorder;
 use crate::mark::seal::SealKey;
 use crate::proxy::App;
 use crate::proxy::server::Bound;
@@ -25,7 +25,7 @@ struct Told {
     /// Whether the log is for machines.
     json: bool,
     metrics: Arc<Metrics>,
-    journal: Tap,
+    journal: Recorder,
     traces: Traces,
 }
 
@@ -62,7 +62,7 @@ impl Data {
         metrics: &Arc<Metrics>,
         store: SharedStore,
         seal: SealKey,
-        journal: Tap,
+        journal: Recorder,
         traces: Traces,
     ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Inspector;
 use super::answers::{AnyAnswer, boxed, error};
-use crate::journal::{Live, Query};
+use crate::journal::{LiveEvent, Query};
 
 /// Interval of keep-alive comments, so that no intermediary closes the connection.
 const QUIET: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> A
 }
 
 async fn tell(
-    mut live: tokio::sync::broadcast::Receiver<Live>,
+    mut live: tokio::sync::broadcast::Receiver<LiveEvent>,
     dir: PathBuf,
     out: mpsc::Sender<Bytes>,
     mut closing: watch::Receiver<bool>,
@@ -73,9 +73,9 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closed| *closed).await;
 }
 
-async fn event(news: Live, dir: PathBuf) -> Option<Bytes> {
+async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
     let (name, data) = match news {
-        Live::Begun {
+        LiveEvent::Begun {
             id,
             conversation,
             at_ms,
@@ -83,8 +83,8 @@ async fn event(news: Live, dir: PathBuf) -> Option<Bytes> {
             "begun",
             json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
         ),
-        Live::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
-        Live::Ended { id } => {
+        LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
+        LiveEvent::Ended { id } => {
             let row = tokio::task::spawn_blocking(move || Query::open(&dir).ok()??.row(&id).ok()?);
             ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
         }

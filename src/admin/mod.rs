@@ -23,7 +23,7 @@ use std::time::Instant;
 use futures_util::future::BoxFuture;
 
 use crate::config::Secret;
-use crate::journal::Tap;
+use crate::journal::Recorder;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
@@ -56,7 +56,7 @@ pub struct AdminState {
 /// The inspector's data sources.
 pub struct Inspector {
     /// Source of live updates.
-    pub journal: Tap,
+    pub journal: Recorder,
     /// The state directory with the journal.
     pub dir: PathBuf,
     /// The handoffs.

@@ -20,7 +20,7 @@ use super::running::{Claim, Process};
 use crate::admin::{self, AdminState, Inspector};
 use crate::app::Data;
 use crate::config::{Config, Flags};
-use crate::journal::{self, Tap};
+use crate::journal::{self, Recorder};
 use crate::mark::seal::SealKey;
 use crate::proxy::{descriptors, server};
 use crate::store::{self, SharedStore};
@@ -177,11 +177,11 @@ fn open_state(config: &Config) -> Result<(SharedStore, SealKey), Failure> {
 }
 
 /// Starts the journal, or none if it fails: the proxy does not depend on it.
-fn open_journal(config: &Config) -> Tap {
+fn open_journal(config: &Config) -> Recorder {
     let tags = &config.handoff.preamble_tags;
     journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
         tracing::error!(%error, "no journal is kept");
-        Tap::off()
+        Recorder::off()
     })
 }
 

@@ -82,7 +82,7 @@ impl Exchange {
     /// The body as plain text, copied for the journal; or as it is where its coding is unknown.
     pub(super) fn readable(&self, parts: &Parts, body: UpstreamBody) -> Result<UpstreamBody, UpstreamBody> {
         let body = body.decoded(&parts.headers)?;
-        Ok(body.copied(self.ctx.recording.gather_leg()))
+        Ok(body.copied(self.ctx.recording.capture_leg()))
     }
 
     /// Retries once with the tool toggled where a 400 is about the prefix; the conversation's record follows what worked.

@@ -14,7 +14,7 @@ use crate::transcript::{Kind, Text, Turn};
 /// A message as far as a comparison cares.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
-    pub(super) piece: i64,
+    pub(super) chunk: i64,
     pub(super) role: String,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn compare(
 
 /// Pairs of equal messages, in order on both sides.
 fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
-    let same = |(r, s): &(&Item, &Item)| r.piece == s.piece;
+    let same = |(r, s): &(&Item, &Item)| r.chunk == s.chunk;
     let prefix = received.iter().zip(sent).take_while(same).count();
     let (r_rest, s_rest) = (&received[prefix..], &sent[prefix..]);
     let suffix = r_rest
@@ -81,12 +81,12 @@ fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
     let mut out: Vec<_> = (0..prefix).map(|i| (i, i)).collect();
     let mut places: HashMap<i64, Vec<usize>> = HashMap::new();
     for (i, item) in received.iter().enumerate().take(r_end).skip(prefix) {
-        places.entry(item.piece).or_default().push(i);
+        places.entry(item.chunk).or_default().push(i);
     }
     let mut from = prefix;
     for (j, item) in sent.iter().enumerate().take(s_end).skip(prefix) {
         let at = places
-            .get(&item.piece)
+            .get(&item.chunk)
             .and_then(|all| all.get(all.partition_point(|&i| i < from)));
         if let Some(&i) = at {
             out.push((i, j));
@@ -154,8 +154,8 @@ impl Gap<'_> {
             return false;
         }
         let (a, b) = (
-            (self.text)(self.received[i].piece),
-            (self.text)(self.sent[j].piece),
+            (self.text)(self.received[i].chunk),
+            (self.text)(self.sent[j].chunk),
         );
         let same = |(x, y): &(u8, u8)| x == y;
         let front = a.bytes().zip(b.bytes()).take_while(same).count();
@@ -188,7 +188,7 @@ impl Gap<'_> {
 
     /// What of ours stands in a message.
     fn ours(&self, item: &Item) -> Ours {
-        let text = (self.text)(item.piece);
+        let text = (self.text)(item.chunk);
         let mut ours = Ours::default();
         for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
             match part.kind {
@@ -246,7 +246,7 @@ mod tests {
             hasher.finish() as i64
         };
         let items = all.iter().map(|(role, text)| Item {
-            piece: id(text),
+            chunk: id(text),
             role: (*role).to_owned(),
         });
         let texts = all.iter().map(|(_, text)| (id(text), (*text).to_owned()));
@@ -256,7 +256,7 @@ mod tests {
     fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[Why]) -> (String, String) {
         let ((r, mut texts), (s, more)) = (items(received), items(sent));
         texts.extend(more);
-        let (a, b) = compare(&r, &s, whys, &|piece| texts[&piece].clone());
+        let (a, b) = compare(&r, &s, whys, &|chunk| texts[&chunk].clone());
         let letter = |fates: Vec<Fate>| {
             let letters = fates.into_iter().map(|(state, why)| match (state, why) {
                 (State::Kept, None) => 'k',
@@ -360,8 +360,8 @@ mod tests {
     #[test]
     fn texts_are_looked_at_as_often_as_there_are_messages() {
         for n in [100, 1_000, 10_000] {
-            let item = |piece: usize| Item {
-                piece: piece as i64,
+            let item = |chunk: usize| Item {
+                chunk: chunk as i64,
                 role: "user".to_owned(),
             };
             // Nothing in common, all of it the same, and half of each.
@@ -376,9 +376,9 @@ mod tests {
             ];
             for (received, sent) in lists {
                 let asked = std::cell::Cell::new(0);
-                let text = |piece: i64| {
+                let text = |chunk: i64| {
                     asked.set(asked.get() + 1);
-                    format!("{piece:x}").repeat(3)
+                    format!("{chunk:x}").repeat(3)
                 };
                 for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
                     compare(&received, &sent, whys, &text);

@@ -55,7 +55,7 @@ fn entries(text: &[u8]) -> Vec<Entry<'_>> {
 pub(super) fn rows(text: &[u8]) -> Vec<Message> {
     let row = |(i, entry): (usize, &Entry<'_>)| Message {
         i,
-        piece: 0,
+        chunk: 0,
         role: entry.role().to_owned(),
         kind: match entry {
             Entry::Tool(_) => "tools",

@@ -1,4 +1,4 @@
-//! Each edit and each event in a plain sentence. Pure.
+//! Describes each edit and each event of an exchange in a sentence. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::State;

@@ -1,4 +1,4 @@
-//! One message of an exchange in full, or what stands beside the messages.
+//! One message of an exchange in full, or one row of its envelope.
 
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ impl Query {
         let Some(message) = messages.get(i) else {
             return Ok(None);
         };
-        let text = self.text(message.piece)?;
+        let text = self.text(message.chunk)?;
         let parts = summary::parts(&text, summary::role_named(&message.role));
         Ok(Some(FullMessage {
             role: message.role.clone(),
@@ -52,7 +52,7 @@ impl Query {
         }))
     }
 
-    /// The pieces of a request.
+    /// The chunks of a request.
     fn sent_body(&self, id: &str, side: Side) -> Result<Option<[i64; 3]>, JournalError> {
         let Some(stored) = self.stored(id)? else {
             return Ok(None);

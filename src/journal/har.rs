@@ -1,5 +1,4 @@
-//! An exchange as HAR 1.2, which browsers and proxies' viewers open: the agent's request and what it was shown,
-//! then each leg.
+//! Exports an exchange as HAR 1.2, for browsers and HTTP viewers: the agent's request with its response, then each leg.
 
 use serde_json::{Value, json};
 

@@ -1,34 +1,34 @@
-//! Headers: most are the same each time, some (dates, ids) never are. A list is kept as an earlier one with the same
+//! Headers: most values repeat, some (dates, ids) never do. A list is stored as a reference to an earlier list with the same
 //! names, and the values that differ.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
 
-use super::fast::Fast;
+use super::chunk_store::{ChunkStore, Origin, TextKind};
+use super::keyed_hash::KeyedHash;
 use super::packed::PackedHeaders;
-use super::pool::{Pool, Seen, Text};
 
-/// Lists that others are told by; agents and providers have a few each.
+/// Earlier lists that are kept in memory as models; agents and providers have a few each.
 const MOST_MODELS: usize = 1024;
 
-/// A list of headers as it is kept.
+/// A stored list of headers.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    /// The piece of the list that it is told by.
+pub(super) struct StoredHeaders {
+    /// The chunk of its model.
     pub(super) model: i64,
-    /// Its own values, as JSON, by their place in the list.
+    /// The values that differ from the model, as JSON, by their index in the list.
     pub(super) own: Option<String>,
 }
 
-/// The lists that others are told by.
+/// Earlier lists that serve as models.
 #[derive(Default)]
-pub(super) struct Models(HashMap<Fast, Model>);
+pub(super) struct Models(HashMap<KeyedHash, Model>);
 
 struct Model {
-    piece: i64,
-    /// Hashes, since some values are credentials.
-    values: Vec<Fast>,
+    chunk: i64,
+    /// Hashes of the values, since some are credentials.
+    values: Vec<KeyedHash>,
 }
 
 impl Models {
@@ -36,71 +36,71 @@ impl Models {
         self.0.clear();
     }
 
-    /// These pieces are gone.
-    pub(super) fn collected(&mut self, pieces: &[i64]) {
-        self.0.retain(|_, model| !pieces.contains(&model.piece));
+    /// These chunks were deleted.
+    pub(super) fn collected(&mut self, chunks: &[i64]) {
+        self.0.retain(|_, model| !chunks.contains(&model.chunk));
     }
 
-    /// Writes a list down, and points to its model once.
+    /// Stores a list, and adds one reference to its model.
     pub(super) fn keep(
         &mut self,
-        pool: &mut Pool,
+        chunk_store: &mut ChunkStore,
         conn: &Connection,
         headers: &PackedHeaders,
-        seen: Seen,
-    ) -> rusqlite::Result<Kept> {
-        let names = names(pool, headers);
+        seen: Origin,
+    ) -> rusqlite::Result<StoredHeaders> {
+        let names = names(chunk_store, headers);
         if let Some(model) = self.0.get(&names) {
-            let own = own(pool, model, headers);
-            // More than half: another program with the same names.
+            let own = own(chunk_store, model, headers);
+            // More than half differ: another program that uses the same names.
             if own.len() * 2 <= headers.len() {
-                pool.point_to(model.piece);
+                chunk_store.point_to(model.chunk);
                 let own = (!own.is_empty()).then(|| serde_json::to_string(&own).unwrap_or_default());
-                let model = model.piece;
-                return Ok(Kept { model, own });
+                let model = model.chunk;
+                return Ok(StoredHeaders { model, own });
             }
         }
-        let shown = serde_json::to_vec(&shown(pool, headers)).unwrap_or_default();
-        let piece = pool.blob(conn, &shown.into(), Text::Json, seen)?;
+        let shown = serde_json::to_vec(&shown(chunk_store, headers)).unwrap_or_default();
+        let chunk = chunk_store.blob(conn, &shown.into(), TextKind::Json, seen)?;
         if self.0.len() >= MOST_MODELS {
             self.0.clear();
         }
-        let values = headers.iter().map(|(_, value)| pool.fast(value)).collect();
-        self.0.insert(names, Model { piece, values });
-        Ok(Kept {
-            model: piece,
+        let values = headers.iter().map(|(_, value)| chunk_store.fast(value)).collect();
+        self.0.insert(names, Model { chunk, values });
+        Ok(StoredHeaders {
+            model: chunk,
             own: None,
         })
     }
 }
 
-fn names(pool: &Pool, headers: &PackedHeaders) -> Fast {
+fn names(chunk_store: &ChunkStore, headers: &PackedHeaders) -> KeyedHash {
     let mut all = Vec::with_capacity(headers.len() * 20);
     for (name, _) in headers.iter() {
         all.extend_from_slice(name.as_bytes());
         all.push(b'\n');
     }
-    pool.fast(&all)
+    chunk_store.fast(&all)
 }
 
-fn own(pool: &Pool, model: &Model, headers: &PackedHeaders) -> BTreeMap<usize, String> {
+fn own(chunk_store: &ChunkStore, model: &Model, headers: &PackedHeaders) -> BTreeMap<usize, String> {
     let both = headers.iter().zip(&model.values).enumerate();
-    let differ = both.filter(|(_, ((_, value), known))| pool.fast(value) != **known);
+    let differ = both.filter(|(_, ((_, value), known))| chunk_store.fast(value) != **known);
     differ
-        .map(|(i, ((name, value), _))| (i, pool.redactor.header(name, value)))
+        .map(|(i, ((name, value), _))| (i, chunk_store.redactor.header(name, value)))
         .collect()
 }
 
 /// Names and values, credentials replaced.
-fn shown(pool: &Pool, headers: &PackedHeaders) -> Vec<(String, String)> {
+fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, String)> {
     let shown = headers.iter().map(|(name, value)| {
-        let shown = pool.redactor.header(name, value);
+        let shown = chunk_store.redactor.header(name, value);
         (name.to_owned(), shown)
     });
     shown.collect()
 }
 
-/// The list again.
+/// Restores the list.
 pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = serde_json::from_slice(model).unwrap_or_default();
     let own: BTreeMap<usize, String> = own
@@ -117,7 +117,7 @@ pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::fast::Key;
+    use crate::journal::keyed_hash::HashKey;
     use crate::journal::{Redactor, schema};
 
     fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
@@ -132,8 +132,11 @@ mod tests {
     fn a_list_is_told_by_an_earlier_one_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
-        let (mut pool, mut models) = (Pool::new(Redactor::new(&[]), Key::new()), Models::default());
-        let seen = Seen {
+        let (mut chunk_store, mut models) = (
+            ChunkStore::new(Redactor::new(&[]), HashKey::new()),
+            Models::default(),
+        );
+        let seen = Origin {
             exchange: 1,
             side: "shown",
         };
@@ -156,7 +159,7 @@ mod tests {
                 ("x-api-key", "k2"),
                 ("request-id", "r1"),
             ]),
-            // Other names, and mostly other values.
+            // Other names, or mostly other values.
             headers(&[("date", "2"), ("server", "a")]),
             headers(&[
                 ("date", "3"),
@@ -165,9 +168,9 @@ mod tests {
                 ("request-id", "r9"),
             ]),
         ];
-        let kept: Vec<Kept> = lists
+        let kept: Vec<StoredHeaders> = lists
             .iter()
-            .map(|list| models.keep(&mut pool, &conn, list, seen).unwrap())
+            .map(|list| models.keep(&mut chunk_store, &conn, list, seen).unwrap())
             .collect();
         assert_eq!(kept[1].own.as_deref(), Some(r#"{"0":"2","3":"r2"}"#));
         assert_eq!(kept[2].own.as_deref(), Some(r#"{"2":"[redacted:credential]"}"#));
@@ -175,14 +178,21 @@ mod tests {
         for (list, kept) in lists.iter().zip(&kept) {
             let ask = "SELECT body, packed, size FROM pieces WHERE id = ?1";
             let model = conn.query_row(ask, [kept.model], |row| {
-                Ok(super::super::pool::unpack(row.get(0)?, row.get(1)?, row.get(2)?))
+                Ok(super::super::packing::unpack(
+                    row.get(0)?,
+                    row.get(1)?,
+                    row.get(2)?,
+                ))
             });
-            assert_eq!(read(&model.unwrap(), kept.own.as_deref()), shown(&pool, list));
+            assert_eq!(
+                read(&model.unwrap(), kept.own.as_deref()),
+                shown(&chunk_store, list)
+            );
         }
         models.collected(&[kept[0].model]);
         assert!(
             models
-                .keep(&mut pool, &conn, &lists[1], seen)
+                .keep(&mut chunk_store, &conn, &lists[1], seen)
                 .unwrap()
                 .own
                 .is_none()

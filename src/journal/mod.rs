@@ -1,39 +1,46 @@
-//! The journal: what was received, sent, answered and shown in each exchange, written down beside the stream.
+//! The journal: records what was received, sent, answered and shown in each exchange, without delaying it.
 //!
 //! ```text
-//! exchange ─► tap (shared slices, bounded) ─► keeper (one thread) ─► archive ─► pool ─► journal.db
-//!                                                        query ◄──────────────────────────┘
+//! exchange ─► recorder ─► queue (bounded) ─► writer (one thread) ─► archive ─► chunk store ─► journal.db
+//!                                                                              query ◄───────────┘
 //! ```
-//! The hot path knows `Tap`, `Recording` and `Gather` alone, and none of them waits: over a bound the copy is
-//! dropped. A request body is kept as pieces, each message once, in chains that bodies share as far as they
-//! begin alike. Credentials are taken out before anything is written. A broken journal never stops the proxy.
+//! The hot path knows `Recorder`, `Recording` and `BodyCapture` alone, and none of them blocks: above a bound the copy is
+//! dropped. A request body is stored as a chain of chunks, one for each message; bodies that begin alike share the beginning
+//! of their chains. Credentials are removed before anything is written. A failing journal never stops the proxy.
 
 mod archive;
+mod body_capture;
+mod chunk_store;
+mod chunks;
 mod diff;
 mod envelope;
 mod exchange;
+mod exchange_query;
 mod explain;
-mod fast;
 mod full;
 mod har;
 mod headers;
-mod keep;
-mod keeper;
+mod keyed_hash;
 mod note;
 mod packed;
-mod pieces;
-mod place;
-mod pool;
+mod packing;
+mod pending_row;
+mod position;
 mod query;
+mod queue;
 mod reasons;
+mod recorder;
+mod references;
+mod retention;
 mod row;
 mod schema;
 mod search;
-mod slip;
+mod search_pattern;
 mod summary;
-mod tap;
 mod time_slice;
+mod titles;
 mod units;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -42,47 +49,50 @@ use std::path::Path;
 use std::thread;
 
 pub use crate::redact::Redactor;
+pub use body_capture::BodyCapture;
 pub use diff::State;
 pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
-pub use fast::Beginnings;
 pub use full::FullMessage;
 pub use har::date_time;
-pub use note::{Begun, Copied, SentLeg, Transcript};
+pub use keyed_hash::Beginnings;
+pub use note::{Begun, CapturedBody, SentLeg, Transcript};
 pub use packed::PackedHeaders;
+pub use position::Position;
 pub use query::{Conversation, Filter, Query, Side, Totals};
+pub use queue::LiveEvent;
+pub(crate) use queue::now_ms;
+pub use recorder::{Recorder, Recording};
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
-pub use search::{Found, Hit, Place};
+pub use search::{Found, Hit};
 pub use summary::ShownPart;
-pub(crate) use tap::now_ms;
-pub use tap::{Gather, Live, Recording, Tap};
 pub(crate) use units::{plural, short, size};
 
 use self::archive::Archive;
-use self::fast::Key;
-use self::keep::Bounds;
-use self::keeper::Keeper;
+use self::keyed_hash::HashKey;
+use self::retention::Bounds;
+use self::writer::Writer;
 use crate::config::{Journal as Settings, Secret};
 
-/// Starts the journal of a state directory. `tags` tell a harness's texts from a person's, for titles. The thread
-/// ends when the last clone of the tap is gone.
+/// Starts the journal of a state directory. `tags` distinguish a harness's texts from a person's, for titles. The thread
+/// ends when the last clone of the recorder is dropped.
 ///
-/// A file that is not there yet is made on that thread, and what is noted meanwhile waits. Where it cannot be made,
-/// the log says so, and every copy counts as dropped.
+/// A missing file is created on that thread while notes queue up. If it cannot be created, an error is logged and every copy
+/// counts as dropped.
 ///
 /// # Errors
-/// The file that is there cannot be opened; whoever asks goes on with [`Tap::off`].
-pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, JournalError> {
+/// An existing file cannot be opened; the caller goes on with [`Recorder::off`].
+pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorder, JournalError> {
     if !settings.enabled {
-        return Ok(Tap::off());
+        return Ok(Recorder::off());
     }
     let found = match schema::is_there(dir)? {
         true => Some(schema::open(dir)?),
         false => None,
     };
-    let key = Key::new();
-    let (tap, notes, load) = Tap::new(settings.queue_bytes, settings.response_bytes, key.clone());
-    let live = tap.teller();
+    let key = HashKey::new();
+    let (recorder, notes, load) = Recorder::new(settings.queue_bytes, settings.response_bytes, key.clone());
+    let live = recorder.live_sender();
     let bounds = Bounds {
         max_bytes: settings.max_bytes,
         max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
@@ -91,14 +101,14 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
     let (redact, secrets) = (settings.redact.clone(), settings.secrets.clone());
     let open = move || {
         let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
-        // The search for credentials is made ready here, behind the start.
+        // The redactor is built here, so that the start need not wait for it.
         schema::bound_log(&conn, bounds.max_bytes)?;
         let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
         Ok::<_, JournalError>(Archive::new(conn, redactor, tags, key)?)
     };
     let work = move || match open() {
         Ok(archive) => {
-            let keeper = Keeper {
+            let writer = Writer {
                 archive,
                 notes,
                 load,
@@ -106,14 +116,14 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Tap, Jo
                 bounds,
                 next: None,
             };
-            keeper.run();
+            writer.run();
         }
         Err(error) => {
             tracing::error!(%error, "no journal is kept");
-            keeper::drop_all(&notes, &load);
+            writer::drop_all(&notes, &load);
         }
     };
     let thread = thread::Builder::new().name("baton-journal".to_owned());
     thread.spawn(work)?;
-    Ok(tap)
+    Ok(recorder)
 }

@@ -1,10 +1,10 @@
-//! What the hot path hands over: shared slices and small values, nothing read, nothing copied.
+//! What the hot path hands to the journal's thread: shared slices and small values. Nothing is read or copied.
 
 use std::sync::{Arc, mpsc};
 
 use bytes::Bytes;
 
-use super::fast::Beginnings;
+use super::keyed_hash::Beginnings;
 use super::packed::PackedHeaders;
 use crate::record::WireId;
 use crate::rewrite::Change;
@@ -12,10 +12,10 @@ use crate::telemetry::ExchangeEvent;
 use crate::text::Span;
 use crate::wire::{Call, Stop, Turn, Usage};
 
-/// One thing that happened in an exchange.
+/// One event of an exchange.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// A request with a transcript was understood.
+    /// A request with a transcript was read.
     Begin(Box<Begun>),
     /// A leg goes out.
     Sent {
@@ -24,21 +24,21 @@ pub(super) enum Note {
         at_ms: u64,
         sent: Box<SentLeg>,
     },
-    /// Upstream has answered a leg: its status and headers; without them it gave no answer.
+    /// Upstream has answered a leg, with this status and these headers; `None`: it gave no answer.
     Answered {
         id: Arc<str>,
         leg: u32,
         at_ms: u64,
         answer: Option<(u16, PackedHeaders)>,
     },
-    /// Upstream's body has ended, or was left.
+    /// Upstream's body has ended or was abandoned.
     Received {
         id: Arc<str>,
         leg: u32,
         at_ms: u64,
-        body: Copied,
+        body: CapturedBody,
     },
-    /// How a leg's answer came out.
+    /// Usage and stop reason of a leg's answer.
     Counted {
         id: Arc<str>,
         leg: u32,
@@ -49,27 +49,27 @@ pub(super) enum Note {
     Shown {
         id: Arc<str>,
         headers: PackedHeaders,
-        body: Copied,
+        body: CapturedBody,
     },
     /// The exchange is over.
     End {
         event: Box<ExchangeEvent>,
         partial: bool,
     },
-    /// Somebody waits until everything before this is written.
+    /// Somebody waits until everything queued before this is written.
     Flush(mpsc::Sender<()>),
 }
 
 /// A leg's request as it goes out.
 #[derive(Debug)]
 pub struct SentLeg {
-    /// Where to, without a query.
+    /// Its URL, without the query.
     pub url: String,
     /// Its headers, without the credentials of the config.
     pub headers: PackedHeaders,
-    /// Its body as text.
+    /// Its body, as a rope of slices.
     pub rope: Vec<Bytes>,
-    /// What was changed in it, by reason.
+    /// The edits, by reason.
     pub changes: Vec<Change>,
 }
 
@@ -80,7 +80,7 @@ pub struct Begun {
     pub id: String,
     /// When its transcript was read, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// Whose it is.
+    /// The principal that it belongs to.
     pub principal: String,
     /// Key of the conversation.
     pub conversation: Option<String>,
@@ -98,7 +98,7 @@ pub struct Begun {
     pub headers: PackedHeaders,
     /// The body, decoded.
     pub received: Bytes,
-    /// Where its messages are; `None` where it was not read, so that the journal does.
+    /// Where its messages are; `None` where the proxy did not read it, so that the journal does.
     pub transcript: Option<Transcript>,
     /// Hashes of its beginnings, where they were taken.
     pub beginnings: Option<Beginnings>,
@@ -113,34 +113,34 @@ pub struct Transcript {
     pub turns: Vec<Turn>,
 }
 
-/// A body that went by.
+/// A captured body.
 #[derive(Debug, Default)]
-pub struct Copied {
-    /// Its pieces as they came.
+pub struct CapturedBody {
+    /// Its chunks, as they arrived.
     pub chunks: Vec<Bytes>,
-    /// Whether there was more than the journal takes.
+    /// Whether the journal's bound cut it off.
     pub truncated: bool,
-    /// Whether it was seen to its end.
+    /// Whether its end was seen.
     pub ended: bool,
 }
 
-impl Copied {
+impl CapturedBody {
     /// Bytes held.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(Bytes::len).sum()
     }
 
-    /// Whether nothing came.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 }
 
-/// What a note takes of the queue beside its bodies: headers and the event are some kilobytes at most.
+/// Bytes that a note counts for beside its bodies: headers and the event are some kilobytes at most.
 const SMALL: usize = 4096;
 
 impl Note {
-    /// The exchange that it is of.
+    /// The exchange that it belongs to.
     pub(super) fn exchange(&self) -> Option<Arc<str>> {
         match self {
             Self::Begin(begun) => Some(begun.id.as_str().into()),
@@ -163,7 +163,8 @@ impl Note {
         }
     }
 
-    /// Bytes that it keeps in memory while it waits. Slices of one body are counted each: too high, never too low.
+    /// Bytes that it keeps in memory while it is queued. Slices of one body are counted each, so the figure may be too high and
+    /// is never too low.
     pub(super) fn weight(&self) -> usize {
         SMALL
             + match self {

@@ -1,16 +1,16 @@
-//! Headers in one piece of memory, for those that are kept for long. As they come from a connection, their values are
-//! slices of the buffer that was read with them: who keeps one keeps the buffer, and the connection allocates another.
+//! Headers in one allocation of their own, for lists that are kept for long. As hyper delivers them, their values are slices of
+//! the connection's read buffer: keeping one value keeps the whole buffer, and the connection has to allocate another.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// What stands in place of a value that is marked as sensitive.
+/// Replaces a value that is marked as sensitive.
 const SENSITIVE: &[u8] = b"[redacted:credential]";
 
 /// A copy of a header map, in order.
 #[derive(Clone, Default)]
 pub struct PackedHeaders {
-    /// Name, line feed, value, line feed: neither may hold one.
+    /// Name, line feed, value, line feed; neither can contain one.
     text: Bytes,
     count: usize,
 }

@@ -1,11 +1,11 @@
-//! Reads the journal: beside a running proxy and without one. Nothing here writes.
+//! Reads the journal, with or without a running proxy. Never writes.
 
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
 
-use super::pool::unpack;
+use super::packing::unpack;
 use super::row::{Event, LegChange, LegTokens, Row};
 use super::schema::{self, JournalError};
 use crate::rewrite::Change;
@@ -95,6 +95,9 @@ impl Query {
     }
 
     /// Exchanges, newest first.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Row>, JournalError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM exchanges WHERE (?1 IS NULL OR conversation = ?1) AND (?2 IS NULL OR id < ?2)
@@ -111,6 +114,9 @@ impl Query {
     }
 
     /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, Row)>, JournalError> {
         let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE ended > ?1 ORDER BY ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
@@ -123,6 +129,9 @@ impl Query {
     }
 
     /// The number of the last end.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn last_end(&self) -> Result<i64, JournalError> {
         let last = self
             .conn
@@ -133,6 +142,9 @@ impl Query {
     }
 
     /// One exchange in short.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn row(&self, id: &str) -> Result<Option<Row>, JournalError> {
         let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE id = ?1");
         let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
@@ -140,6 +152,9 @@ impl Query {
     }
 
     /// Ids that begin so, at most two: one is an answer, two are a question.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn ids(&self, beginning: &str) -> Result<Vec<String>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2",
@@ -149,6 +164,9 @@ impl Query {
     }
 
     /// Conversations, the one used last first; with a key that one alone.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn conversations(&self, key: Option<&str>, limit: usize) -> Result<Vec<Conversation>, JournalError> {
         let limit = if limit == 0 {
             MOST_ROWS
@@ -183,6 +201,9 @@ impl Query {
     }
 
     /// What the journal holds.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn totals(&self) -> Result<Totals, JournalError> {
         let totals = self.conn.query_row(
             "SELECT COUNT(*), COUNT(DISTINCT conversation) FROM exchanges",
@@ -195,11 +216,14 @@ impl Query {
                 })
             },
         )?;
-        let bytes = super::keep::used(&self.conn)?;
+        let bytes = super::retention::used(&self.conn)?;
         Ok(Totals { bytes, ..totals })
     }
 
     /// A body as it was, byte for byte but for what was redacted; `None` where there is none.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
     pub fn body(&self, id: &str, side: Side) -> Result<Option<Vec<u8>>, JournalError> {
         let rows = match side {
             Side::Received => self.nodes("SELECT head, list, tail FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0)?,
@@ -236,14 +260,14 @@ impl Query {
 
     fn blob_at(&self, sql: &str, id: &str, leg: u32) -> Result<Option<Vec<u8>>, JournalError> {
         let mut ask = self.conn.prepare_cached(sql)?;
-        let piece: Option<i64> = ask.query_row(params![id, leg], |row| row.get(0)).optional()?;
-        match piece {
+        let chunk: Option<i64> = ask.query_row(params![id, leg], |row| row.get(0)).optional()?;
+        match chunk {
             None | Some(0) => Ok(None),
-            Some(piece) => self.text(piece).map(Some),
+            Some(chunk) => self.text(chunk).map(Some),
         }
     }
 
-    /// Appends a row of pieces.
+    /// Appends a row of chunks.
     pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> Result<(), JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE chain (id, parent, piece, gap, depth) AS (
@@ -262,12 +286,12 @@ impl Query {
         Ok(())
     }
 
-    /// A piece's text.
-    pub(super) fn text(&self, piece: i64) -> Result<Vec<u8>, JournalError> {
+    /// A chunk's text.
+    pub(super) fn text(&self, chunk: i64) -> Result<Vec<u8>, JournalError> {
         let mut ask = self
             .conn
             .prepare_cached("SELECT body, packed, size FROM pieces WHERE id = ?1")?;
-        let text = ask.query_row([piece], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
+        let text = ask.query_row([chunk], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
         Ok(text.optional()?.unwrap_or_default())
     }
 

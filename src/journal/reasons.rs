@@ -1,4 +1,4 @@
-//! Why a message of a leg's request stands there, where its place says it better than its text. Pure.
+//! Names the reason for a message of a leg's request, where its position says more than its text. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::{Fate, Item, State};
@@ -56,7 +56,7 @@ mod tests {
         let items: Vec<Item> = sent
             .iter()
             .map(|(role, _)| Item {
-                piece: 0,
+                chunk: 0,
                 role: (*role).to_owned(),
             })
             .collect();

@@ -1,4 +1,4 @@
-//! The file: how it is made, opened, and brought forward from older versions.
+//! The database file: creating, opening and migrating it.
 
 use std::fs;
 use std::io;
@@ -21,16 +21,16 @@ const LOG_PART: u64 = 16;
 /// Bytes of a page: SQLite's default.
 const PAGE: u64 = 4096;
 
-/// Bytes of the file that are read through a map: a transcript's pieces lie all over it.
+/// Bytes of the file that are read through a map: a transcript's chunks lie all over it.
 const MAPPED: u32 = 256 << 20;
 
 /// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
 ///
-/// A body is three rows of pieces (head, messages, tail). A row is the last of a chain of nodes, each of which knows
+/// A body is three rows of chunks (head, messages, tail). A row is the last of a chain of nodes, each of which knows
 /// the one before: two bodies that begin alike share the chain as far as they do, so that a turn costs what is
-/// new in it. `refs` counts who points to a node or a piece; what nobody points to is collected.
+/// new in it. `refs` counts who points to a node or a chunk; what nobody points to is collected.
 ///
-/// Headers are a piece that is shared by all lists of the same names, and an object of the values that differ from it,
+/// Headers are a chunk that is shared by all lists of the same names, and an object of the values that differ from it,
 /// by their place in the list.
 const STEPS: &[&str] = &["
     CREATE TABLE pieces (

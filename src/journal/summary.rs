@@ -1,4 +1,4 @@
-//! What a message says, as a person would call it: whose it is, of what kind, how it begins. Pure.
+//! A message in short, as lists show it: role, kind and first line. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use serde::Serialize;

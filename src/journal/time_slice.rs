@@ -1,4 +1,4 @@
-//! Background work in slices: after each one the processor is offered to the threads that serve streams.
+//! Time slices for background work: after each one the thread yields to the threads that serve streams.
 
 use std::thread;
 use std::time::{Duration, Instant};

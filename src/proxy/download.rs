@@ -18,7 +18,7 @@ use super::budget::{Budget, Hold};
 use super::buffers;
 use super::coding::Coding;
 use super::fault::{Code, Fault};
-use crate::journal::Gather;
+use crate::journal::BodyCapture;
 
 /// How a response body failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl From<StreamFault> for Fault {
 pub struct UpstreamBody {
     source: Source,
     /// Boxed, since most bodies are relayed and have none.
-    copy: Option<Box<Gather>>,
+    copy: Option<Box<BodyCapture>>,
 }
 
 enum Source {
@@ -103,7 +103,7 @@ impl UpstreamBody {
     }
 
     /// The same, copying what comes into `copy`.
-    pub(crate) fn copied(self, copy: Gather) -> Self {
+    pub(crate) fn copied(self, copy: BodyCapture) -> Self {
         Self {
             copy: Some(Box::new(copy)),
             ..self

@@ -68,7 +68,7 @@ use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
-use crate::journal::{Gather, Recording, Tap};
+use crate::journal::{BodyCapture, Recorder, Recording};
 use crate::mark::seal::SealKey;
 use crate::record::WireId;
 use crate::redact::Redactor;
@@ -106,7 +106,7 @@ pub struct App {
     /// Gets one event for each exchange.
     pub events: EventHook,
     /// Gets a copy of what goes by.
-    pub journal: Tap,
+    pub journal: Recorder,
     /// Answers what carries a transcript.
     handler: Handler,
     /// Keeps requests while their responses stream.
@@ -155,7 +155,7 @@ impl App {
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seal,
             events,
-            journal: Tap::off(),
+            journal: Recorder::off(),
             handler,
             spill,
             clients,
@@ -165,7 +165,7 @@ impl App {
     }
 
     /// The same, with a copy of what goes by for the journal.
-    pub fn with_journal(self, journal: Tap) -> Self {
+    pub fn with_journal(self, journal: Recorder) -> Self {
         Self { journal, ..self }
     }
 
@@ -290,8 +290,8 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<Respo
     }
     recorder.note(|e| e.status = response.status().as_u16());
     let shown = match recording.is_on() {
-        true => recording.gather_shown(response.headers()),
-        false => Gather::default(),
+        true => recording.capture_shown(response.headers()),
+        false => BodyCapture::default(),
     };
     response.map(|body| body.guarded(recorder, shown, permit))
 }

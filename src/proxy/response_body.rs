@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::download::{StreamFault, UpstreamBody};
 use super::exchange_recorder::ExchangeRecorder;
 use super::stalled_streams;
-use crate::journal::Gather;
+use crate::journal::BodyCapture;
 use crate::telemetry::Outcome;
 
 /// Bytes of one piece of a whole body whose end matters.
@@ -99,7 +99,7 @@ impl ResponseBody {
     pub(super) fn guarded(
         self,
         recorder: ExchangeRecorder,
-        shown: Gather,
+        shown: BodyCapture,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let ended = self.is_end_stream();
@@ -195,7 +195,7 @@ impl Body for ResponseBody {
 /// Lives as long as the body does.
 struct Guard {
     /// Dropped before the recorder, so that the exchange's end is noted last.
-    shown: Gather,
+    shown: BodyCapture,
     recorder: ExchangeRecorder,
     _permit: Option<OwnedSemaphorePermit>,
     sent: u64,

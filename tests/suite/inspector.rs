@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::journal::{self, Exchange, Filter, Query, Row, Side as Body, State, Tap};
+use baton_proxy::journal::{self, Exchange, Filter, Query, Recorder, Row, Side as Body, State};
 use baton_proxy::record::WireId;
 use baton_proxy::rewrite::Why;
 use baton_proxy::strict::{Fault, Reply};
@@ -27,30 +27,34 @@ const PROMPT: &str = "# Goal\n\nGo on with the \"second\" task: mend src/hall/mo
 
 struct Run {
     fixture: Fixture,
-    tap: Tap,
+    recorder: Recorder,
     dir: tempfile::TempDir,
 }
 
 impl Run {
     async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
         let dir = harness::temp();
-        let mut tap = None;
+        let mut recorder = None;
         let fixture = Fixture::journaled(variant, replies, |config| {
             config.state_dir = dir.path().to_owned();
             config.journal.enabled = true;
             let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
-            tap.insert(started.unwrap()).clone()
+            recorder.insert(started.unwrap()).clone()
         })
         .await;
-        let tap = tap.unwrap();
-        Self { fixture, tap, dir }
+        let recorder = recorder.unwrap();
+        Self {
+            fixture,
+            recorder,
+            dir,
+        }
     }
 
     /// The journal; waits until it has this many exchanges.
     async fn query(&self, exchanges: usize) -> Query {
         self.fixture.baton.events(exchanges).await;
-        let tap = self.tap.clone();
-        let flushed = tokio::task::spawn_blocking(move || tap.flush(LONG)).await;
+        let recorder = self.recorder.clone();
+        let flushed = tokio::task::spawn_blocking(move || recorder.flush(LONG)).await;
         assert!(flushed.unwrap());
         Query::open(self.dir.path()).unwrap().unwrap()
     }
@@ -299,7 +303,7 @@ async fn the_search_covers_text_as_a_person_reads_it() {
                 assert_eq!(hit.exchange, row.id);
                 assert_eq!(hit.title.as_deref(), Some(title(&query).as_str()));
                 assert!(
-                    matches!(hit.side.as_str(), "response" | "shown") && hit.place.of == "body",
+                    matches!(hit.side.as_str(), "response" | "shown") && hit.position.of == "body",
                     "{hit:?}"
                 );
                 let plain = |text: &str| {
@@ -330,7 +334,7 @@ async fn a_search_hit_names_its_place() {
     let query = run.query(1).await;
     let at = |wanted: &str| {
         let hit = query.search(wanted, 10).unwrap().hits.remove(0);
-        (hit.side, hit.place.of, hit.place.leg, hit.place.i)
+        (hit.side, hit.position.of, hit.position.leg, hit.position.i)
     };
     assert_eq!(
         at("You are an agent."),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use baton_proxy::admin::{self, AdminState, Inspector};
 use baton_proxy::config::{Config, Secret};
-use baton_proxy::journal::{self, Filter, Query, Row, Side, State, Tap};
+use baton_proxy::journal::{self, Filter, Query, Recorder, Row, Side, State};
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Autopilot, Options, Strict};
 use baton_proxy::telemetry::Metrics;
@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// A proxy with a journal, and the agent's requests and responses.
 struct Run {
     dir: tempfile::TempDir,
-    tap: Tap,
+    recorder: Recorder,
     store: SharedStore,
     baton: Baton,
     provider: Strict,
@@ -45,12 +45,12 @@ impl Run {
         let mut config = harness::config(&provider.url());
         settings(&mut config, dir.path());
         change(&mut config);
-        let tap = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags).unwrap();
+        let recorder = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags).unwrap();
         let store = harness::memory();
-        let baton = Baton::journaled(config, Arc::clone(&store), harness::KEY, tap.clone());
+        let baton = Baton::journaled(config, Arc::clone(&store), harness::KEY, recorder.clone());
         Self {
             dir,
-            tap,
+            recorder,
             store,
             baton,
             provider,
@@ -89,9 +89,9 @@ impl Run {
 
     async fn query(&self) -> Query {
         self.baton.events(self.turns.len()).await;
-        let tap = self.tap.clone();
+        let recorder = self.recorder.clone();
         assert!(
-            tokio::task::spawn_blocking(move || tap.flush(LONG))
+            tokio::task::spawn_blocking(move || recorder.flush(LONG))
                 .await
                 .unwrap()
         );
@@ -164,7 +164,7 @@ async fn chain(stream: bool) {
         (all.len(), all[0].handoffs, all[0].title.as_str()),
         (1, 4, "Begin.")
     );
-    assert_eq!(run.tap.dropped(), 0);
+    assert_eq!(run.recorder.dropped(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -188,7 +188,7 @@ async fn a_full_queue_drops_copies_and_nothing_else() {
         rows.iter()
             .all(|row| row.partial && row.event.outcome == "complete")
     );
-    assert!(run.tap.dropped() >= run.turns.len() as u64);
+    assert!(run.recorder.dropped() >= run.turns.len() as u64);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,9 +212,9 @@ async fn an_agent_that_leaves_is_journaled_with_what_it_was_shown() {
     let (seen, rest) = harness::read_until(response, "message_start").await;
     drop(rest);
     run.baton.events(1).await;
-    let tap = run.tap.clone();
+    let recorder = run.recorder.clone();
     assert!(
-        tokio::task::spawn_blocking(move || tap.flush(LONG))
+        tokio::task::spawn_blocking(move || recorder.flush(LONG))
             .await
             .unwrap()
     );
@@ -240,7 +240,7 @@ impl Listener {
             ready: Arc::new(|| Box::pin(async { Ok(()) })),
             token: token.map(Secret::new),
             inspector: Some(Inspector {
-                journal: run.tap.clone(),
+                journal: run.recorder.clone(),
                 dir: run.dir.path().to_owned(),
                 store: Arc::clone(&run.store),
                 data_listener: run.baton.addr,

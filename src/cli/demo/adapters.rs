@@ -5,55 +5,54 @@ use serde_json::{Value, json};
 
 use super::script::{PREAMBLE, SYSTEM, Script, TOOLS, wish};
 use crate::record::WireId;
+use crate::transcript::{Kind, Turn};
+use crate::wire::Role;
 
 /// How the agent speaks one wire.
 pub(super) struct Adapter {
     /// The wire.
     pub(super) wire: WireId,
-    /// The name of the wire's list of messages.
-    pub(super) list: &'static str,
     pub(super) path: &'static str,
     pub(super) headers: &'static [(&'static str, &'static str)],
     /// The history at the start.
     pub(super) opening: fn(Script) -> Vec<Value>,
     /// The request body for a history.
     pub(super) body: fn(&[Value]) -> Value,
-    /// Reads a reply: what it adds to the history, and its calls.
-    pub(super) reply: fn(Value) -> Option<Replied>,
+    /// Reads a reply: the messages that it adds to the history.
+    pub(super) reply: fn(&Value) -> Option<Vec<Value>>,
     /// What the calls' results add to the history.
     pub(super) results: fn(&[(Call, String)]) -> Vec<Value>,
 }
 
-/// The messages of a reply, and the calls in them.
-type Replied = (Vec<Value>, Vec<Call>);
-
 /// A tool call for the agent. On some wires calls have no id.
 pub(super) struct Call {
-    pub(super) id: Value,
+    pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) arguments: Value,
 }
 
-impl Call {
-    fn new(id: &Value, name: &Value, arguments: &Value) -> Self {
-        // Arguments are an object on some wires, and JSON text on others.
-        let arguments = match arguments.as_str() {
-            Some(text) => serde_json::from_str(text).unwrap_or_default(),
-            None => arguments.clone(),
-        };
-        Self {
-            id: id.clone(),
-            name: name.as_str().unwrap_or_default().to_owned(),
-            arguments,
-        }
-    }
+/// The calls in the messages of a reply.
+pub(super) fn calls(messages: &[Value]) -> Vec<Call> {
+    let each = messages.iter().flat_map(|message| {
+        let message = message.to_string();
+        let parts = Turn::alone(message.as_bytes(), Role::Assistant).parts();
+        let calls = parts.into_iter().filter_map(|part| match part.kind {
+            Kind::Call(call) => Some(Call {
+                id: call.id.map(|id| id.get().into_owned()),
+                name: call.name?.get().into_owned(),
+                arguments: serde_json::from_str(&call.arguments?.get()).unwrap_or_default(),
+            }),
+            _ => None,
+        });
+        calls.collect::<Vec<_>>()
+    });
+    each.collect()
 }
 
 /// The wires that the agent can speak.
 pub(super) const ADAPTERS: &[Adapter] = &[
     Adapter {
         wire: WireId::Anthropic,
-        list: "messages",
         path: "/v1/messages",
         headers: &[("anthropic-version", "2023-06-01"), ("x-api-key", "sk-demo")],
         opening: |script| {
@@ -67,11 +66,8 @@ pub(super) const ADAPTERS: &[Adapter] = &[
             })
         },
         reply: |reply| {
-            let content = reply.get("content")?.as_array()?;
-            let calls = content.iter().filter(|block| block["type"] == "tool_use");
-            let calls = calls.map(|block| Call::new(&block["id"], &block["name"], &block["input"]));
-            let calls = calls.collect();
-            Some((vec![json!({"role": "assistant", "content": content})], calls))
+            let content = reply.get("content")?;
+            Some(vec![json!({"role": "assistant", "content": content})])
         },
         results: |results| {
             let block = |(call, text): &(Call, String)| json!({"type": "tool_result", "tool_use_id": call.id, "content": text});
@@ -81,15 +77,11 @@ pub(super) const ADAPTERS: &[Adapter] = &[
     },
     Adapter {
         wire: WireId::OpenaiChat,
-        list: "messages",
         path: "/v1/chat/completions",
         headers: &[("authorization", "Bearer sk-demo")],
         opening: messages,
         body: |history| json!({"model": "gpt-demo", "messages": history, "tools": functions()}),
-        reply: |reply| {
-            let message = reply.pointer("/choices/0/message")?;
-            Some((vec![message.clone()], function_calls(message)))
-        },
+        reply: |reply| Some(vec![reply.pointer("/choices/0/message")?.clone()]),
         results: |results| {
             let message = |(call, text): &(Call, String)| json!({"role": "tool", "tool_call_id": call.id, "content": text});
             results.iter().map(message).collect()
@@ -97,7 +89,6 @@ pub(super) const ADAPTERS: &[Adapter] = &[
     },
     Adapter {
         wire: WireId::OpenaiResponses,
-        list: "input",
         path: "/v1/responses",
         headers: &[("authorization", "Bearer sk-demo")],
         opening: |script| messages(script).split_off(1),
@@ -112,12 +103,7 @@ pub(super) const ADAPTERS: &[Adapter] = &[
                 "store": false, "include": ["reasoning.encrypted_content"],
             })
         },
-        reply: |reply| {
-            let items = reply.get("output")?.as_array()?;
-            let calls = items.iter().filter(|item| item["type"] == "function_call");
-            let calls = calls.map(|item| Call::new(&item["call_id"], &item["name"], &item["arguments"]));
-            Some((items.clone(), calls.collect()))
-        },
+        reply: |reply| reply.get("output")?.as_array().cloned(),
         results: |results| {
             let item = |(call, text): &(Call, String)| json!({"type": "function_call_output", "call_id": call.id, "output": text});
             results.iter().map(item).collect()
@@ -125,7 +111,6 @@ pub(super) const ADAPTERS: &[Adapter] = &[
     },
     Adapter {
         wire: WireId::Gemini,
-        list: "contents",
         path: "/v1beta/models/gemini-demo:generateContent",
         headers: &[("x-goog-api-key", "sk-demo")],
         opening: |script| {
@@ -138,20 +123,12 @@ pub(super) const ADAPTERS: &[Adapter] = &[
                 "tools": [{"functionDeclarations": tools("parametersJsonSchema")}],
             })
         },
-        reply: |reply| {
-            let content = reply.pointer("/candidates/0/content")?;
-            let calls = content["parts"]
-                .as_array()?
-                .iter()
-                .filter_map(|part| part.get("functionCall"));
-            let calls = calls.map(|call| Call::new(&call["id"], &call["name"], &call["args"]));
-            Some((vec![content.clone()], calls.collect()))
-        },
+        reply: |reply| Some(vec![reply.pointer("/candidates/0/content")?.clone()]),
         results: |results| {
             let part = |(call, text): &(Call, String)| {
                 let mut response = json!({"name": call.name, "response": {"output": text}});
-                if !call.id.is_null() {
-                    response["id"] = call.id.clone();
+                if let Some(id) = &call.id {
+                    response["id"] = json!(id);
                 }
                 json!({"functionResponse": response})
             };
@@ -161,15 +138,11 @@ pub(super) const ADAPTERS: &[Adapter] = &[
     },
     Adapter {
         wire: WireId::Ollama,
-        list: "messages",
         path: "/api/chat",
         headers: &[],
         opening: messages,
         body: |history| json!({"model": "demo", "stream": false, "messages": history, "tools": functions()}),
-        reply: |reply| {
-            let message = reply.get("message")?;
-            Some((vec![message.clone()], function_calls(message)))
-        },
+        reply: |reply| Some(vec![reply.get("message")?.clone()]),
         results: |results| {
             let message = |(call, text): &(Call, String)| json!({"role": "tool", "tool_name": call.name, "content": text});
             results.iter().map(message).collect()
@@ -204,18 +177,4 @@ fn tools(schema: &str) -> Vec<Value> {
 fn functions() -> Vec<Value> {
     let function = |tool| json!({"type": "function", "function": tool});
     tools("parameters").into_iter().map(function).collect()
-}
-
-fn function_calls(message: &Value) -> Vec<Call> {
-    let calls = message.get("tool_calls").and_then(Value::as_array);
-    let calls = calls.into_iter().flatten();
-    calls
-        .map(|call| {
-            Call::new(
-                &call["id"],
-                &call["function"]["name"],
-                &call["function"]["arguments"],
-            )
-        })
-        .collect()
 }

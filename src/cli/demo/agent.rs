@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::adapters::Adapter;
+use super::adapters::{self, Adapter};
 use super::script::{Script, tool_result};
 use crate::cli::exit::{Exit, Failure};
 
@@ -56,13 +56,14 @@ impl Agent {
     pub(super) async fn ask(&mut self) -> Result<Asked, Failure> {
         let body = Bytes::from((self.adapter.body)(&self.history).to_string());
         let (headers, reply) = self.post(body.clone()).await?;
-        let read = serde_json::from_slice(&reply).ok().and_then(self.adapter.reply);
-        let (messages, calls) = read.ok_or_else(|| {
+        let reply: Option<Value> = serde_json::from_slice(&reply).ok();
+        let messages = reply.as_ref().and_then(self.adapter.reply).ok_or_else(|| {
             Failure::new(
                 Exit::SOFTWARE,
                 format!("the reply of turn {} cannot be read", self.turn + 1),
             )
         })?;
+        let calls = adapters::calls(&messages);
         self.history.extend(messages);
         let results: Vec<_> = calls
             .into_iter()

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::adapters::Adapter;
@@ -20,7 +19,9 @@ use crate::mark::seal::SealKey;
 use crate::proxy::{App, server};
 use crate::store::memory::MemoryStore;
 use crate::store::{HandoffFilter, SharedStore};
-use crate::strict::{Options, Received, Role, Strict, Turn};
+use crate::strict::{Options, Received, Strict};
+use crate::transcript::{Kind, Transcript, Turn};
+use crate::wire::{Call, Role, wire};
 
 /// Maximum number of requests before the run is aborted: more than the longest script needs.
 const MOST_REQUESTS: usize = 1000;
@@ -150,11 +151,10 @@ fn example(
     let turn = (handoffs.last()?.turn + 2).min(both_sides.len());
     let (received, sent) = both_sides.get(turn - 1)?;
     let sent = sent.as_ref()?;
-    let body = serde_json::from_slice(received).ok()?;
     Some(Example {
         turn,
-        received: Outline::of(adapter, sent, body, received.len()),
-        sent: Outline::of(adapter, sent, sent.body.clone(), sent.raw.len()),
+        received: Outline::of(adapter, received)?,
+        sent: Outline::of(adapter, &sent.raw)?,
     })
 }
 
@@ -240,23 +240,23 @@ impl Totals {
 }
 
 impl Outline {
-    /// `seen` only provides the wire, which is the same on both sides of the proxy.
-    fn of(adapter: &Adapter, seen: &Received, body: Value, bytes: usize) -> Self {
-        let messages = body[adapter.list].as_array().map_or(0, Vec::len);
-        let turns = Received { body, ..seen.clone() }.turns();
-        Self {
-            bytes,
-            messages,
-            parts: turns.iter().flat_map(lines).collect(),
-        }
+    fn of(adapter: &Adapter, body: &Bytes) -> Option<Self> {
+        let view = wire(adapter.wire).read(body, Call::Generate).ok()?;
+        let transcript = Transcript::of(&view);
+        Some(Self {
+            bytes: body.len(),
+            messages: transcript.len(),
+            parts: transcript.turns().flat_map(|turn| lines(&turn)).collect(),
+        })
     }
 }
 
-fn lines(turn: &Turn) -> Vec<Line> {
+/// The texts, calls and results of a turn, one line each.
+fn lines(turn: &Turn<'_>) -> Vec<Line> {
     let role = match turn.role {
-        Role::System => "system",
-        Role::User => "user",
+        Role::System | Role::Tools => "system",
         Role::Assistant => "assistant",
+        Role::User | Role::Tool | Role::Other => "user",
     };
     let line = |kind, text: &str| Line {
         role,
@@ -265,22 +265,23 @@ fn lines(turn: &Turn) -> Vec<Line> {
         // Show the sentinel, also on wires that have no block of its own for it.
         begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
     };
-    let calls = turn.calls.iter().map(|call| {
-        let arguments = call.arguments.to_string();
-        let begins = first_line(&format!("{} {arguments}", call.name), Some(BEGINS));
-        Line {
-            begins,
-            ..line("call", &arguments)
+    let shown = turn.parts().into_iter().filter_map(|part| match part.kind {
+        Kind::Text(text) => Some(line("text", &text.get())).filter(|line| line.bytes > 0),
+        Kind::Result(_) => {
+            let texts = part.texts().into_iter().map(|text| text.get());
+            Some(line("result", &texts.collect::<String>()))
         }
+        Kind::Call(call) => {
+            let arguments = call.arguments?.get();
+            let name = call.name?.get();
+            Some(Line {
+                begins: first_line(&format!("{name} {arguments}"), Some(BEGINS)),
+                ..line("call", &arguments)
+            })
+        }
+        _ => None,
     });
-    let mut all: Vec<_> = turn
-        .results
-        .iter()
-        .map(|result| line("result", &result.text))
-        .collect();
-    all.extend(turn.texts.iter().map(|text| line("text", text)));
-    all.extend(calls);
-    all
+    shown.collect()
 }
 
 /// The beginning of a sentinel.

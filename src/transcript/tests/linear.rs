@@ -41,77 +41,98 @@ fn costs(name: &str, mut cost: impl FnMut(usize) -> (u64, usize)) {
     assert!(per_byte[2] <= per_byte[0] * MORE, "{name}: {per_byte:?}");
 }
 
+/// A request costs as much as it is long. `turns` makes messages of about so many bytes.
+fn request(turns: impl Fn(usize) -> String) {
+    costs("a request", |size| {
+        let turns = turns(size);
+        let body = format!(r#"{{"model":"m","system":"You are Claude Code","messages":[{turns}]}}"#);
+        let bytes = body.len();
+        let view = view("anthropic", body);
+        (steps::of(|| read_all(&view)).0, bytes)
+    });
+}
+
+fn messages(assistant: &str, user: &str) -> String {
+    format!(r#"{{"role":"assistant","content":[{assistant}]}},{{"role":"user","content":[{user}]}}"#)
+}
+
+fn said(text: &str) -> String {
+    messages(&format!(r#"{{"type":"text","text":"{text}"}}"#), "")
+}
+
+const ANSWER: &str = r#"{"type":"tool_result","tool_use_id":"t","content":"Exit code 1","is_error":true}"#;
+
 #[test]
-fn a_request_costs_as_much_as_it_is_long() {
+fn calls_of_one_id() {
     let ask = r#"{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}"#;
-    let answer = r#"{"type":"tool_result","tool_use_id":"t","content":"Exit code 1","is_error":true}"#;
-    let messages = |assistant: &str, user: &str| {
-        format!(r#"{{"role":"assistant","content":[{assistant}]}},{{"role":"user","content":[{user}]}}"#)
-    };
-    let shapes: [(&str, &dyn Fn(usize) -> String); 7] = [
-        ("calls of one id", &|size| {
-            let all = fill(ask, size / 2).join(",");
-            messages(&all, &fill(answer, size / 2).join(","))
-        }),
-        ("results of nothing", &|size| {
-            messages("", &fill(answer, size).join(","))
-        }),
-        ("one text", &|size| {
-            let text = fill(r#"a\n\"b\" "#, size).concat();
-            messages(&format!(r#"{{"type":"text","text":"{text}"}}"#), "")
-        }),
-        ("brackets in a text", &|size| {
-            let text = fill("[{", size).concat();
-            messages(&format!(r#"{{"type":"text","text":"{text}"}}"#), "")
-        }),
-        ("brackets in each other", &|size| {
-            let deep = format!("{}{}", "[".repeat(size / 2), "]".repeat(size / 2));
-            messages(
-                "",
-                &format!(r#"{{"type":"tool_result","tool_use_id":"t","content":{deep}}}"#),
-            )
-        }),
-        ("members of one message", &|size| {
-            let all = fill(r#","content":"x","type":"message""#, size).concat();
-            format!(r#"{{"role":"user"{all}}}"#)
-        }),
-        ("marks", &|size| {
-            let line = "[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\\n";
-            messages(
-                &format!(r#"{{"type":"text","text":"{}"}}"#, fill(line, size).concat()),
-                "",
-            )
-        }),
-    ];
-    for (name, shape) in shapes {
-        costs(name, |size| {
-            let body = format!(
-                r#"{{"model":"m","system":"You are Claude Code","messages":[{}]}}"#,
-                shape(size)
-            );
-            let bytes = body.len();
-            let view = view("anthropic", body);
-            (steps::of(|| read_all(&view)).0, bytes)
-        });
-    }
+    request(|size| {
+        let all = fill(ask, size / 2).join(",");
+        messages(&all, &fill(ANSWER, size / 2).join(","))
+    });
 }
 
 #[test]
-fn an_answer_costs_as_much_as_it_is_long() {
-    let event = r#"data: {"choices":[{"delta":{"content":"word "}}]}"#;
-    for (name, line) in [
-        ("events", event),
-        ("events that break off", "data: {\"a\":[{"),
-        ("quotes", "data: \""),
-    ] {
-        costs(name, |size| {
-            let body = format!("{line}\n").repeat(size / line.len());
-            let read = || {
-                Answered::of(body.as_bytes())
-                    .as_read()
-                    .map_or(0, |text| text.len())
-            };
-            (steps::of(read).0 + body.len() as u64, body.len())
-        });
-    }
+fn results_without_calls() {
+    request(|size| messages("", &fill(ANSWER, size).join(",")));
+}
+
+#[test]
+fn a_text_with_escapes() {
+    request(|size| said(&fill(r#"a\n\"b\" "#, size).concat()));
+}
+
+#[test]
+fn brackets_in_a_text() {
+    request(|size| said(&fill("[{", size).concat()));
+}
+
+#[test]
+fn nested_lists() {
+    request(|size| {
+        let deep = format!("{}{}", "[".repeat(size / 2), "]".repeat(size / 2));
+        let result = format!(r#"{{"type":"tool_result","tool_use_id":"t","content":{deep}}}"#);
+        messages("", &result)
+    });
+}
+
+#[test]
+fn a_message_with_many_members() {
+    request(|size| {
+        let all = fill(r#","content":"x","type":"message""#, size).concat();
+        format!(r#"{{"role":"user"{all}}}"#)
+    });
+}
+
+#[test]
+fn marks() {
+    let line = "[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\\n";
+    request(|size| said(&fill(line, size).concat()));
+}
+
+/// An answer costs as much as it is long: a line of it, again and again.
+fn answer(line: &str) {
+    costs("an answer", |size| {
+        let body = format!("{line}\n").repeat(size / line.len());
+        let read = || {
+            Answered::of(body.as_bytes())
+                .as_read()
+                .map_or(0, |text| text.len())
+        };
+        (steps::of(read).0 + body.len() as u64, body.len())
+    });
+}
+
+#[test]
+fn events() {
+    answer(r#"data: {"choices":[{"delta":{"content":"word "}}]}"#);
+}
+
+#[test]
+fn events_that_break_off() {
+    answer("data: {\"a\":[{");
+}
+
+#[test]
+fn quotes_without_an_end() {
+    answer("data: \"");
 }

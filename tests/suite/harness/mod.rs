@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use baton_proxy::config::Config;
 use baton_proxy::exchange;
-use baton_proxy::journal::Tap;
+use baton_proxy::journal::Recorder;
 use baton_proxy::mark::seal::SealKey;
 use baton_proxy::proxy::{App, server};
 use baton_proxy::store::SharedStore;
@@ -136,10 +136,10 @@ impl Baton {
     }
 
     pub fn with_key(config: Config, store: SharedStore, key: &[u8]) -> Self {
-        Self::journaled(config, store, key, Tap::off())
+        Self::journaled(config, store, key, Recorder::off())
     }
 
-    pub fn journaled(config: Config, store: SharedStore, key: &[u8], journal: Tap) -> Self {
+    pub fn journaled(config: Config, store: SharedStore, key: &[u8], journal: Recorder) -> Self {
         let bound = server::bind(&config).unwrap();
         let addr = bound.addr();
         let events = Arc::new(Mutex::new(Vec::new()));

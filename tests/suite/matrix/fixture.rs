@@ -1,7 +1,7 @@
 //! The real proxy in front of a scripted provider, for any variant of a wire.
 
 use baton_proxy::config::Config;
-use baton_proxy::journal::Tap;
+use baton_proxy::journal::Recorder;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Model, Options, Queue, Received, Reply, Role, Strict};
 use serde_json::{Value, json};
@@ -37,16 +37,16 @@ impl Fixture {
     pub async fn journaled(
         variant: Variant,
         replies: impl IntoIterator<Item = Reply>,
-        start: impl FnOnce(&mut Config) -> Tap,
+        start: impl FnOnce(&mut Config) -> Recorder,
     ) -> Self {
         let script = Queue::new(replies.into_iter().map(variant.style));
         let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
         let mut config = config(&variant, &provider.url());
-        let tap = start(&mut config);
+        let recorder = start(&mut config);
         Self {
             variant,
             script,
-            baton: Baton::journaled(config, memory(), crate::harness::KEY, tap),
+            baton: Baton::journaled(config, memory(), crate::harness::KEY, recorder),
             provider,
         }
     }

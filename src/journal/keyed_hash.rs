@@ -1,7 +1,7 @@
-//! A fast hash with a key of its own for each process: tells whether a text is known without reading it twice.
+//! A fast keyed hash, with a random key for each process, by which known texts are recognised.
 //!
-//! XXH3 goes over a text at the speed of memory. Its key is 192 random bytes that leave this process in no form, so
-//! that nobody can make two texts that meet in it. What is written down is found by SHA-256.
+//! XXH3 runs at memory speed. Its key is 192 random bytes that never leave the process, so nobody can construct colliding texts.
+//! The file itself identifies chunks by SHA-256.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use twox_hash::XxHash3_128;
 const KEY: usize = 192;
 
 /// A text's hash; it means nothing in another process.
-pub(super) type Fast = u128;
+pub(super) type KeyedHash = u128;
 
 /// The key. Clones are the same one.
 #[derive(Clone)]
-pub(super) struct Key(Arc<[u8; KEY]>);
+pub(super) struct HashKey(Arc<[u8; KEY]>);
 
-impl Key {
+impl HashKey {
     pub(super) fn new() -> Self {
         let mut key = [0; KEY];
         // Without randomness, equal texts are still found; only nobody's ill will is kept out.
@@ -26,13 +26,13 @@ impl Key {
     }
 
     /// The hash of a text.
-    pub(super) fn hash(&self, text: &[u8]) -> Fast {
+    pub(super) fn hash(&self, text: &[u8]) -> KeyedHash {
         // Fails for shorter keys alone.
         XxHash3_128::oneshot_with_secret(&self.0[..], text).unwrap_or_default()
     }
 
     /// The hash of a sequence, from that of all before its last part and that of the last part.
-    pub(super) fn chain(&self, before: Fast, last: Fast) -> Fast {
+    pub(super) fn chain(&self, before: KeyedHash, last: KeyedHash) -> KeyedHash {
         let mut both = [0; 32];
         both[..16].copy_from_slice(&before.to_le_bytes());
         both[16..].copy_from_slice(&last.to_le_bytes());
@@ -44,18 +44,18 @@ impl Key {
 pub(super) const BLOCK: usize = 32 << 10;
 
 /// Where the chain of a body's blocks begins.
-const BLOCKS: Fast = 5;
+const BLOCKS: KeyedHash = 5;
 
 /// Hashes of a body's beginnings, taken while it arrives: the bytes are in the cache then, and most of what an agent sends
 /// it has sent before. One for each whole block, of all up to its end.
 #[derive(Clone)]
 pub struct Beginnings {
-    key: Key,
-    hashes: Vec<Fast>,
+    key: HashKey,
+    hashes: Vec<KeyedHash>,
 }
 
 impl Beginnings {
-    pub(super) fn new(key: &Key) -> Self {
+    pub(super) fn new(key: &HashKey) -> Self {
         Self {
             key: key.clone(),
             hashes: Vec::new(),
@@ -72,7 +72,7 @@ impl Beginnings {
     }
 
     /// In order; the nth is of n + 1 blocks.
-    pub(super) fn hashes(&self) -> &[Fast] {
+    pub(super) fn hashes(&self) -> &[KeyedHash] {
         &self.hashes
     }
 }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn beginnings_are_the_same_however_a_body_arrives() {
-        let key = Key::new();
+        let key = HashKey::new();
         let text: Vec<u8> = (0..5 * BLOCK + 7).map(|i| (i * i % 251) as u8).collect();
         let mut whole = Beginnings::new(&key);
         whole.read(&text);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn equal_texts_meet_and_each_process_has_its_own_hash() {
-        let (one, other) = (Key::new(), Key::new());
+        let (one, other) = (HashKey::new(), HashKey::new());
         for len in [0, 1, 16, 17, 128, 240, 241, 1024, 5000] {
             let text = vec![b'x'; len];
             assert_eq!(one.hash(&text), one.hash(&text.clone()));

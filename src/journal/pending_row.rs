@@ -1,14 +1,16 @@
-//! What is known of an exchange and its legs until it is written: each has one row, however many notes came.
+//! Rows of exchanges and legs that are not written yet: each is written once, however many notes contributed to it.
 
 use rusqlite::{Connection, params};
 
-use super::headers::Kept;
-use super::pool::Body;
+use super::chunk_store::BodyNodes;
+use super::headers::StoredHeaders;
+use super::row::Event;
+use crate::telemetry::ExchangeEvent;
 use crate::wire::{Call, Stop};
 
 /// An exchange's row.
 #[derive(Debug, Default)]
-pub(super) struct Slip {
+pub(super) struct PendingRow {
     pub(super) seq: i64,
     pub(super) id: String,
     pub(super) at_ms: u64,
@@ -19,48 +21,48 @@ pub(super) struct Slip {
     pub(super) upstream: String,
     pub(super) route: Option<String>,
     pub(super) call: Option<&'static str>,
-    pub(super) received: Body,
-    pub(super) headers: Kept,
+    pub(super) received: BodyNodes,
+    pub(super) headers: StoredHeaders,
     pub(super) shown: i64,
     pub(super) shown_cut: bool,
-    pub(super) shown_headers: Kept,
+    pub(super) shown_headers: StoredHeaders,
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,
     pub(super) fired: usize,
     pub(super) saved_tokens: u64,
     pub(super) partial: bool,
-    /// The how-manieth end it was.
+    /// The number of its end, counted over all exchanges.
     pub(super) ended: Option<i64>,
     pub(super) event: Option<String>,
 }
 
 /// A leg's row.
 #[derive(Debug, Default)]
-pub(super) struct LegSlip {
+pub(super) struct PendingLeg {
     pub(super) n: u32,
     pub(super) at_ms: u64,
     pub(super) bytes: usize,
-    pub(super) sent: Body,
+    pub(super) sent: BodyNodes,
     pub(super) changes: String,
     pub(super) status: Option<u16>,
-    pub(super) headers: Kept,
+    pub(super) headers: StoredHeaders,
     pub(super) response: i64,
     pub(super) response_bytes: usize,
     pub(super) response_cut: bool,
     pub(super) stop: Option<&'static str>,
     pub(super) usage: Option<String>,
-    /// Where it went, without a query.
+    /// Its URL, without the query.
     pub(super) url: Option<String>,
-    pub(super) sent_headers: Kept,
-    /// Milliseconds from its start to upstream's head, and to the end of its body.
+    pub(super) sent_headers: StoredHeaders,
+    /// Milliseconds from its start to upstream's response head, and to the end of its body.
     pub(super) answered_ms: Option<u64>,
     pub(super) ended_ms: Option<u64>,
-    /// Whether something is not written yet.
+    /// Whether it has changes that are not written yet.
     pub(super) changed: bool,
 }
 
-impl Slip {
-    /// Writes the row, or what came since it was written.
+impl PendingRow {
+    /// Inserts the row, or updates it.
     pub(super) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         conn.prepare_cached(
             "INSERT INTO exchanges (seq, id, at_ms, conversation, principal, wire, model, upstream, route, call,
@@ -103,9 +105,37 @@ impl Slip {
         ])?;
         Ok(())
     }
+
+    /// Takes over the event of the exchange's end, which has the number `ended`.
+    pub(super) fn end(&mut self, event: &ExchangeEvent, ended: Option<i64>, partial: bool) {
+        self.ended = ended;
+        self.received_bytes = event.received_bytes;
+        self.sent_bytes = event.sent_bytes.iter().sum();
+        self.fired = event.fired.len();
+        self.partial |= partial;
+        self.event = serde_json::to_string(&Event::of(event)).ok();
+    }
+
+    /// Ends the row that is in the file, of an exchange that is no longer in memory; `false` where there is none.
+    pub(super) fn write_end(&self, conn: &Connection) -> rusqlite::Result<bool> {
+        let found = conn
+            .prepare_cached(
+                "UPDATE exchanges SET ended = ?2, received_bytes = ?3, sent_bytes = ?4, fired = ?5, partial = 1,
+                 event = ?6 WHERE id = ?1",
+            )?
+            .execute(params![
+                self.id,
+                self.ended,
+                self.received_bytes,
+                self.sent_bytes,
+                self.fired,
+                self.event
+            ])?;
+        Ok(found > 0)
+    }
 }
 
-impl LegSlip {
+impl PendingLeg {
     /// Writes the row of the exchange `seq`.
     pub(super) fn write(&self, conn: &Connection, seq: i64) -> rusqlite::Result<()> {
         conn.prepare_cached(
@@ -143,7 +173,7 @@ impl LegSlip {
     }
 }
 
-/// What is asked, as it stands in the row.
+/// The kind of request, as stored.
 pub(super) fn call_name(call: Call) -> &'static str {
     match call {
         Call::Generate => "generate",
@@ -152,7 +182,7 @@ pub(super) fn call_name(call: Call) -> &'static str {
     }
 }
 
-/// How a leg stopped, as it stands in the row.
+/// A leg's stop reason, as stored.
 pub(super) fn stop_name(stop: Stop) -> &'static str {
     match stop {
         Stop::Open => "open",
@@ -162,5 +192,18 @@ pub(super) fn stop_name(stop: Stop) -> &'static str {
         Stop::Refused => "refused",
         Stop::Paused => "paused",
         Stop::Error => "error",
+    }
+}
+
+/// When the exchange began: its id is a UUIDv7 and says so.
+pub(super) fn began_ms(event: &ExchangeEvent) -> u64 {
+    let from_id = event
+        .id
+        .parse::<uuid::Uuid>()
+        .ok()
+        .and_then(|id| id.get_timestamp());
+    match from_id.map(|time| time.to_unix()) {
+        Some((secs, nanos)) => secs * 1000 + u64::from(nanos) / 1_000_000,
+        None => super::queue::now_ms(),
     }
 }

@@ -1,10 +1,10 @@
-//! Where a request body is cut into pieces, so that what two bodies share is the same piece. Pure.
+//! Cuts a request body into chunks, at boundaries that two similar bodies share. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use crate::text::{Span, json};
 use crate::wire::Turn;
 
-/// An envelope's member under this size stays with its neighbours: a piece of its own costs about a hundred bytes.
+/// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
 const WORTH: usize = 512;
 
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
@@ -36,7 +36,7 @@ impl Regions {
         }
     }
 
-    /// A body of which no message is known.
+    /// A body whose messages are not known.
     pub(super) fn whole(len: usize) -> Self {
         Self {
             head: Span::new(0, len),
@@ -71,12 +71,12 @@ fn messages(body: &[u8], list: Span, turns: &[Turn]) -> Option<Vec<(Span, Span)>
     Some(out)
 }
 
-/// The pieces of what stands before the messages: cut at the envelope's large members.
+/// The chunks of what stands before the messages: cut at the envelope's large members.
 pub(super) fn head(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &large(text, json::blank(text, 0)))
 }
 
-/// The pieces of what stands behind them.
+/// The chunks of what stands behind them.
 pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     let bracket = json::blank(text, 0);
     let comma = json::blank(text, bracket + 1);
@@ -91,7 +91,7 @@ pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &shifted.collect::<Vec<_>>())
 }
 
-/// Values of the object at `at` that are worth a piece, in order. Where the text ends before the object does, those
+/// Values of the object at `at` that are worth a chunk, in order. Where the text ends before the object does, those
 /// of its beginning.
 fn large(text: &[u8], at: usize) -> Vec<Span> {
     let mut values = Vec::new();
@@ -109,7 +109,7 @@ fn large(text: &[u8], at: usize) -> Vec<Span> {
     split.filter(|span| span.len() >= WORTH).collect()
 }
 
-/// A region as pieces: each of `marks`, and what is between them.
+/// A region as chunks: each of `marks`, and what is between them.
 fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -126,11 +126,10 @@ fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Requests;
-    use crate::wire::{Call, View, anthropic::Anthropic};
+    use crate::wire::{Call, Requests, View, anthropic::Anthropic};
     use bytes::Bytes;
 
-    /// A body as three rows of pieces.
+    /// A body as three rows of chunks.
     struct Cuts {
         head: Vec<Span>,
         list: Vec<(Span, Span)>,

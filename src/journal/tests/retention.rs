@@ -3,8 +3,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::journal::keep;
-use crate::journal::tap::MOST_LOST_ENDS;
+use crate::journal::queue::MOST_LOST_ENDS;
+use crate::journal::retention;
 
 fn settled(dir: &Path, most: u64) -> Query {
     for _ in 0..400 {
@@ -17,24 +17,22 @@ fn settled(dir: &Path, most: u64) -> Query {
     panic!("not tidied: {:?}", query(dir).totals());
 }
 
+fn chunks_and_nodes(query: &Query) -> i64 {
+    let count = "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)";
+    query.conn.query_row(count, [], |row| row.get(0)).unwrap()
+}
+
 #[test]
 fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
     let dir = tempfile::tempdir().unwrap();
     let all = talk(60, 400);
     {
-        let tap = started(dir.path());
+        let recorder = started(dir.path());
         for turn in 0..60 {
             let received = body(&all[..=2 * turn]);
-            note(
-                &tap,
-                turn as u32,
-                &received,
-                from_ref(&received),
-                &[],
-                &Bytes::from_static(b"{}"),
-            );
+            note_relayed(&recorder, turn as u32, &received);
         }
-        assert!(tap.flush(LONG));
+        assert!(recorder.flush(LONG));
     }
     let before = query(dir.path()).totals().unwrap();
     let tight = Settings {
@@ -42,32 +40,16 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
         ..settings()
     };
     std::thread::sleep(Duration::from_millis(5));
-    let tap = start(&tight, dir.path(), &[]).unwrap();
+    let recorder = start(&tight, dir.path(), &[]).unwrap();
     let query = settled(dir.path(), 0);
     for _ in 0..400 {
-        let left: i64 = query
-            .conn
-            .query_row(
-                "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)",
-                [],
-                |r| r.get(0),
-            )
-            .unwrap();
-        if left == 0 {
+        if chunks_and_nodes(&query) == 0 {
             break;
         }
         std::thread::sleep(Duration::from_millis(25));
     }
     let after = query.totals().unwrap();
-    let left: i64 = query
-        .conn
-        .query_row(
-            "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)",
-            [],
-            |r| r.get(0),
-        )
-        .unwrap();
-    assert_eq!(left, 0);
+    assert_eq!(chunks_and_nodes(&query), 0);
     // What is left are the empty tables' own pages.
     assert!(
         after.bytes <= 64 << 10 && after.bytes < before.bytes,
@@ -75,14 +57,7 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
     );
     // What comes later finds no id of what is gone.
     let received = body(&all[..3]);
-    let id = note(
-        &tap,
-        99,
-        &received,
-        from_ref(&received),
-        &[],
-        &Bytes::from_static(b"{}"),
-    );
+    let id = note_relayed(&recorder, 99, &received);
     let read = || {
         Query::open(dir.path())
             .unwrap()
@@ -90,43 +65,36 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
             .body(&id, Side::Received)
             .unwrap()
     };
-    assert!(tap.flush(LONG));
+    assert!(recorder.flush(LONG));
     assert_eq!(read().unwrap_or_else(|| received.to_vec()), received);
 }
 
 #[test]
 fn shared_texts_outlive_the_exchange_that_brought_them() {
     let dir = tempfile::tempdir().unwrap();
-    let tap = started(dir.path());
+    let recorder = started(dir.path());
     let all = talk(10, 50);
     let ids: Vec<_> = (0..10)
         .map(|turn| {
             let received = body(&all[..=2 * turn]);
-            note(
-                &tap,
-                turn as u32,
-                &received,
-                from_ref(&received),
-                &[],
-                &Bytes::from_static(b"{}"),
-            )
+            note_relayed(&recorder, turn as u32, &received)
         })
         .collect();
-    assert!(tap.flush(LONG));
-    drop(tap);
+    assert!(recorder.flush(LONG));
+    drop(recorder);
     let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     let one_byte = Bounds {
         max_bytes: 1,
         max_age_ms: u64::MAX,
     };
     // One step drops eight; then what they alone had goes.
-    assert!(keep::step(&mut archive, one_byte, 0, false).unwrap());
+    assert!(retention::step(&mut archive, one_byte, 0, false).unwrap());
     let enough = Bounds {
         max_bytes: u64::MAX,
         max_age_ms: u64::MAX,
     };
-    while keep::step(&mut archive, enough, 0, false).unwrap() {}
+    while retention::step(&mut archive, enough, 0, false).unwrap() {}
     let query = query(dir.path());
     assert_eq!(query.totals().unwrap().exchanges, 2);
     assert_eq!(
@@ -151,7 +119,7 @@ fn the_bound_holds_under_a_flood_log_included() {
         queue_bytes: 8 << 20,
         ..settings()
     };
-    let tap = start(&small, dir.path(), &[]).unwrap();
+    let recorder = start(&small, dir.path(), &[]).unwrap();
     let (mut most, mut bytes) = (0, 0_u64);
     for n in 0..4_200 {
         // Words that nobody has said before, 2 KB of them.
@@ -163,25 +131,18 @@ fn the_bound_holds_under_a_flood_log_included() {
         });
         let received = body(&[said("user", &words.collect::<Vec<_>>().join(" "))]);
         bytes += received.len() as u64;
-        note(
-            &tap,
-            n,
-            &received,
-            from_ref(&received),
-            &[],
-            &Bytes::from_static(b"{}"),
-        );
+        note_relayed(&recorder, n, &received);
         most = most.max(on_disk(dir.path()));
         if n % 500 == 499 {
-            assert!(tap.flush(LONG));
+            assert!(recorder.flush(LONG));
             most = most.max(on_disk(dir.path()));
         }
     }
-    assert!(tap.flush(LONG));
+    assert!(recorder.flush(LONG));
     most = most.max(on_disk(dir.path()));
     println!(
         "{bytes} bytes said, at most {most} on the disk, {} copies dropped",
-        tap.dropped()
+        recorder.dropped()
     );
     assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
     // The newest is there.
@@ -193,32 +154,32 @@ fn the_bound_holds_under_a_flood_log_included() {
 #[test]
 fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
-    let (tap, notes, load) = Tap::new(1 << 20, 1 << 20, Key::new());
+    let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new());
     let one = body(&[said("user", "y")]);
     // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
     for n in 0..40 {
-        let recording = tap.exchange(&id(n));
+        let recording = recorder.exchange(&id(n));
         recording.begin(|| begun(&id(n), "c", &one));
     }
-    let recording = tap.exchange(&id(500));
+    let recording = recorder.exchange(&id(500));
     recording.begin(|| begun(&id(500), "c", &one));
-    while tap.dropped() == 0 {
+    while recorder.dropped() == 0 {
         recording.counted(Usage::default(), Stop::Done);
     }
     for n in 10_000.. {
-        let before = tap.dropped();
-        tap.end(&over(&id(n), "c", 1, &[]));
-        if tap.dropped() > before {
+        let before = recorder.dropped();
+        recorder.end(&over(&id(n), "c", 1, &[]));
+        if recorder.dropped() > before {
             break;
         }
     }
-    tap.end(&over(&id(500), "c", 1, &[]));
+    recorder.end(&over(&id(500), "c", 1, &[]));
     for n in 0..40 {
-        tap.end(&over(&id(n), "c", one.len(), &[]));
+        recorder.end(&over(&id(n), "c", one.len(), &[]));
     }
     let conn = schema::make(dir.path()).unwrap();
-    let keeper = Keeper {
-        archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap(),
+    let writer = Writer {
+        archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap(),
         notes,
         load,
         live: None,
@@ -228,17 +189,17 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         },
         next: None,
     };
-    let thread = std::thread::spawn(move || keeper.run());
-    assert!(tap.flush(LONG));
+    let thread = std::thread::spawn(move || writer.run());
+    assert!(recorder.flush(LONG));
     for n in 0..40 {
         let row = query(dir.path()).row(&id(n)).unwrap().unwrap();
         assert!(!row.open && row.partial, "{row:?}");
     }
-    drop((tap, recording));
+    drop((recorder, recording));
     thread.join().unwrap();
     // And whoever still looks for room among exchanges under way finds those behind them.
     let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     archive.begin_writing().unwrap();
     for n in 2_000..2_020 {
         archive
@@ -250,7 +211,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         max_bytes: 4,
         max_age_ms: u64::MAX,
     };
-    while keep::step(&mut archive, none, 0, true).unwrap() {}
+    while retention::step(&mut archive, none, 0, true).unwrap() {}
     assert_eq!(
         query(dir.path()).totals().unwrap().exchanges,
         20,
@@ -282,37 +243,30 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
         max_bytes: 1 << 20,
         ..settings()
     };
-    let tap = start(&small, dir.path(), &[]).unwrap();
+    let recorder = start(&small, dir.path(), &[]).unwrap();
     // Large ones, then smaller ones, until not even a small one finds room. None of them ends meanwhile.
     let mut under_way = 0;
     for bytes in [200_000, 50_000, 1_500] {
-        let before = tap.dropped();
-        while tap.dropped() == before {
+        let before = recorder.dropped();
+        while recorder.dropped() == before {
             assert!(under_way < 2_000);
             for _ in 0..if bytes > 10_000 { 1 } else { 8 } {
                 let received = noise(under_way, bytes);
-                let recording = tap.exchange(&id(under_way));
+                let recording = recorder.exchange(&id(under_way));
                 recording.begin(|| begun(&id(under_way), "c", &received));
                 under_way += 1;
             }
-            assert!(tap.flush(LONG));
+            assert!(recorder.flush(LONG));
         }
     }
     for n in 0..under_way {
-        tap.end(&over(&id(n), "c", 1, &[]));
+        recorder.end(&over(&id(n), "c", 1, &[]));
     }
-    assert!(tap.flush(LONG));
+    assert!(recorder.flush(LONG));
     for n in 10_000..10_100 {
         let received = noise(n, 300);
-        note(
-            &tap,
-            n,
-            &received,
-            from_ref(&received),
-            &[],
-            &Bytes::from_static(b"{}"),
-        );
-        assert!(tap.flush(LONG));
+        note_relayed(&recorder, n, &received);
+        assert!(recorder.flush(LONG));
     }
     let query = query(dir.path());
     let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
@@ -330,17 +284,10 @@ fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
         max_bytes: 1 << 20,
         ..settings()
     };
-    let tap = start(&small, dir.path(), &[]).unwrap();
+    let recorder = start(&small, dir.path(), &[]).unwrap();
     let received = noise(1, 600_000);
-    let id = note(
-        &tap,
-        1,
-        &received,
-        from_ref(&received),
-        &[],
-        &Bytes::from_static(b"{}"),
-    );
-    assert!(tap.flush(LONG));
+    let id = note_relayed(&recorder, 1, &received);
+    assert!(recorder.flush(LONG));
     let query = query(dir.path());
     assert!(
         query
@@ -355,7 +302,7 @@ fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
 fn what_a_rolled_back_transaction_took_along_is_marked() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     let one = body(&[said("user", "y")]);
     let begin = |n| note::Note::Begin(Box::new(begun(&id(n), "c", &one)));
     let end = |n| note::Note::End {
@@ -384,7 +331,7 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
 fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), Key::new()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     let end = note::Note::End {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
@@ -399,21 +346,28 @@ fn ends_that_cannot_be_written_are_bounded() {
 #[test]
 fn an_odd_body_costs_its_own_copy_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let tap = started(dir.path());
+    let recorder = started(dir.path());
     let one = body(&[said("user", "y")]);
-    let recording = tap.exchange(&id(1));
+    let recording = recorder.exchange(&id(1));
     recording.begin(|| Begun {
         model: Some("odd".to_owned()),
         ..begun(&id(1), "c", &one)
     });
-    tap.end(&over(&id(1), "c", one.len(), &[]));
-    let other = note(&tap, 2, &one, from_ref(&one), &[], &Bytes::from_static(b"{}"));
-    assert!(tap.flush(LONG), "the thread goes on");
+    recorder.end(&over(&id(1), "c", one.len(), &[]));
+    let other = note(
+        &recorder,
+        2,
+        &one,
+        from_ref(&one),
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    assert!(recorder.flush(LONG), "the thread goes on");
     let query = query(dir.path());
     assert!(query.row(&id(1)).unwrap().unwrap().partial);
     assert!(!query.row(&other).unwrap().unwrap().partial);
     assert_eq!(query.body(&other, Side::Received).unwrap().unwrap(), one);
-    assert_eq!(tap.dropped(), 1);
+    assert_eq!(recorder.dropped(), 1);
 }
 
 #[test]
@@ -421,15 +375,15 @@ fn what_a_killed_process_left_is_read_and_marked() {
     let dir = tempfile::tempdir().unwrap();
     let one = body(&[said("user", "y")]);
     {
-        let tap = started(dir.path());
-        let recording = tap.exchange(&id(1));
+        let recorder = started(dir.path());
+        let recording = recorder.exchange(&id(1));
         recording.begin(|| begun(&id(1), "c", &one));
-        assert!(tap.flush(LONG));
+        assert!(recorder.flush(LONG));
         assert!(query(dir.path()).row(&id(1)).unwrap().unwrap().open);
     }
     // Another process, later.
-    let tap = started(dir.path());
-    assert!(tap.flush(LONG));
+    let recorder = started(dir.path());
+    assert!(recorder.flush(LONG));
     let row = query(dir.path()).row(&id(1)).unwrap().unwrap();
     assert!(!row.open && row.partial);
     assert_eq!(

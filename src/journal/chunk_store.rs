@@ -1,18 +1,18 @@
-//! Pieces and chains: what is there already is found, what is new is redacted, packed and written once.
+//! Stores bodies as chains of chunks, each chunk once. Known chunks are found by hash; new ones are redacted, compressed and
+//! written.
 //!
-//! A conversation's next request repeats nearly all of the one before. So bodies are hashed once, fast, and as a
-//! whole: the messages from the first to the last one that an earlier body had are found by one look-up, without
-//! a look at the single ones, and so are head and tail. Only what is new is read.
-
-use std::collections::HashMap;
+//! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a fast hash:
+//! one look-up finds all leading messages that an earlier body had, without looking at each of them, and the same goes for
+//! what stands before and behind the messages. Only new text is read again.
 
 use bytes::Bytes;
 use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
-use super::fast::{BLOCK, Fast, Key};
-use super::pieces::{self, Regions};
+use super::chunks::{self, Regions};
+use super::keyed_hash::{BLOCK, HashKey, KeyedHash};
+use super::packing::{Packer, content_hash};
+use super::references::{References, Target};
 use super::summary::{Summary, summary};
 use super::time_slice::TimeSlice;
 use crate::redact::Redactor;
@@ -20,58 +20,44 @@ use crate::text::Span;
 use crate::text::splice;
 use crate::wire::{Role, Turn};
 
-/// Bytes of a piece's hash: 128 bits of SHA-256, so that two pieces never meet by chance.
-const HASH: usize = 16;
-
-/// Pieces, nodes and rows remembered in memory, each some 50 bytes: thousands of conversations.
+/// Entries of each cache (chunks, nodes, rows), some 50 bytes each: enough for thousands of conversations.
 const REMEMBERED: usize = 64 * 1024;
 
-/// Bytes that are hashed in one step.
-const HASHED: usize = 64 << 10;
-
-/// Under this size nothing is won by packing.
-const PACKED_FROM: usize = 96;
-
-/// What a piece takes beside its text, about: its row, its hash's place in the index, its node.
+/// Bytes that a chunk takes beside its text, about: its row, its index entry, its node.
 const ENTRY: usize = 300;
 
-/// zstd's own default: a tenth of the time of what would save another few percent.
-const LEVEL: i32 = 3;
-
-/// Messages counted from the last one, behind each of which the row is remembered. The next request mostly changes the last
-/// few (breakpoints of caches move) and adds some; the far ones are for who goes back.
+/// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
+/// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
 const LANDMARKS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128];
 
-/// Beginnings of bodies that are remembered, each some 150 bytes: a conversation of 1 MB has 32.
+/// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
 const BEGINNINGS: usize = 8 * 1024;
 
-/// Where a chain of hashes begins, so that rows of messages and regions never meet.
-const MESSAGES: Fast = 1;
-const HEAD: Fast = 2;
-const TAIL: Fast = 3;
-const SPLICED: Fast = 4;
-
-type Hash = [u8; HASH];
+/// Start values of the hash chains, so that chains of messages and of other regions never collide.
+const MESSAGES: KeyedHash = 1;
+const HEAD: KeyedHash = 2;
+const TAIL: KeyedHash = 3;
+const SPLICED: KeyedHash = 4;
 
 /// The last node of each of a body's three rows; 0 is an empty row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Body {
+pub(super) struct BodyNodes {
     pub(super) head: i64,
     pub(super) list: i64,
     pub(super) tail: i64,
     pub(super) messages: i64,
 }
 
-/// Where a piece was first seen, for the search.
+/// Where a chunk was first seen, for the search.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct Origin {
     pub(super) exchange: i64,
     pub(super) side: &'static str,
 }
 
-/// What kind of text a piece is, as far as redaction cares.
+/// The kind of a chunk's text, which decides how it is redacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum TextKind {
     /// JSON, or a part of it.
     Json,
     /// Server-sent events with JSON in them.
@@ -80,64 +66,69 @@ pub(super) enum Text {
     Raw,
 }
 
+impl TextKind {
+    /// The kind of a response, judged by its first bytes.
+    pub(super) fn of(text: &[u8]) -> Self {
+        match text.iter().find(|b| !b.is_ascii_whitespace()) {
+            Some(b'{' | b'[') => Self::Json,
+            Some(b'd' | b'e' | b':' | b'i' | b'r') if memchr::memmem::find(text, b"data:").is_some() => {
+                Self::Stream
+            }
+            _ => Self::Raw,
+        }
+    }
+}
+
 /// Where the messages of a body are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Listed<'a> {
+pub(super) struct MessageSpans<'a> {
     pub(super) list: Span,
     pub(super) turns: &'a [Turn],
 }
 
-/// A body that was written, and may be sent on with little changed.
-pub(super) struct Written {
-    pub(super) body: Body,
+/// A stored body. A leg's request often consists of slices of it.
+pub(super) struct WrittenBody {
+    pub(super) body: BodyNodes,
     text: Bytes,
     messages: Span,
-    head: Fast,
-    tail: Fast,
+    head: KeyedHash,
+    tail: KeyedHash,
 }
 
-/// Where what stands before the messages ends, its hash and its last node.
-type Head = (usize, Fast, i64);
+/// The region before the messages: its end, its hash and its last node.
+type Head = (usize, KeyedHash, i64);
 
-/// What is known of a body that begins with certain bytes.
+/// What is cached for a beginning of a body.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     head: Head,
-    /// How many messages are whole, and where the last one ends.
+    /// How many whole messages it holds, and where the last one ends.
     messages: (usize, usize),
-    /// The chain of their hashes, and their last node.
-    list: (Fast, i64),
+    /// The hash chain of these messages, and the last node.
+    list: (KeyedHash, i64),
 }
 
-/// What can be pointed to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum To {
-    Node(i64),
-    Piece(i64),
-}
-
-/// Finds and writes pieces.
-pub(super) struct Pool {
+/// Finds and writes chunks.
+pub(super) struct ChunkStore {
     pub(super) redactor: Redactor,
-    key: Key,
-    /// Piece by the hash of what came, before anything was taken out of it.
-    known: Cache<Fast, i64>,
-    /// Node by the one before it and its piece.
+    key: HashKey,
+    /// Chunk by the hash of its text before redaction.
+    known: Cache<KeyedHash, i64>,
+    /// Node by its parent and its chunk.
     next: Cache<(i64, i64), i64>,
-    /// The last node of a row by the hash of what stands in it.
-    rows: Cache<Fast, i64>,
-    /// By the hash of a beginning, a number of whole blocks.
-    beginnings: Cache<Fast, Known>,
-    /// Pointers that came and are not written down yet. What is new is written as pointed to once.
-    pointed: HashMap<To, i64>,
-    packer: Option<zstd::bulk::Compressor<'static>>,
-    /// Bytes of texts that were written since somebody asked.
+    /// The last node of a chain by the hash of the chain's text.
+    rows: Cache<KeyedHash, i64>,
+    /// By the hash of a beginning, which is a number of whole blocks.
+    beginnings: Cache<KeyedHash, Known>,
+    references: References,
+    packer: Packer,
+    /// Bytes written since [`Self::take_fresh`].
     fresh: usize,
     pub(super) slice: TimeSlice,
 }
 
-impl Pool {
-    pub(super) fn new(redactor: Redactor, key: Key) -> Self {
+impl ChunkStore {
+    pub(super) fn new(redactor: Redactor, key: HashKey) -> Self {
         Self {
             redactor,
             key,
@@ -145,75 +136,67 @@ impl Pool {
             next: Cache::new(REMEMBERED),
             rows: Cache::new(REMEMBERED),
             beginnings: Cache::new(BEGINNINGS),
-            pointed: HashMap::new(),
-            packer: zstd::bulk::Compressor::new(LEVEL).ok(),
+            references: References::default(),
+            packer: Packer::new(),
             fresh: 0,
             slice: TimeSlice::new(),
         }
     }
 
-    /// Bytes of texts that were written since this was asked last.
+    /// Bytes of text that were written since the last call.
     pub(super) fn take_fresh(&mut self) -> usize {
         std::mem::take(&mut self.fresh)
     }
 
     /// A text's hash in this process.
-    pub(super) fn fast(&self, text: &[u8]) -> Fast {
+    pub(super) fn fast(&self, text: &[u8]) -> KeyedHash {
         self.key.hash(text)
     }
 
-    /// Points to a piece once more.
-    pub(super) fn point_to(&mut self, piece: i64) {
-        self.point(To::Piece(piece));
+    /// Adds a reference to a chunk.
+    pub(super) fn point_to(&mut self, chunk: i64) {
+        self.references.add(Target::Chunk(chunk));
     }
 
-    /// A transaction was lost: what is remembered may not be there.
+    /// A transaction was rolled back: cached rows may not exist.
     pub(super) fn forget(&mut self) {
         self.known.clear();
         self.next.clear();
         self.rows.clear();
         self.beginnings.clear();
-        self.pointed.clear();
+        self.references.clear();
     }
 
-    /// These were collected; their ids may come again for something else.
-    pub(super) fn collected(&mut self, nodes: &[i64], pieces: &[i64]) {
-        let (mut nodes, mut pieces) = (nodes.to_vec(), pieces.to_vec());
+    /// These were deleted; their ids may be used again for other rows.
+    pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
+        let (mut nodes, mut chunks) = (nodes.to_vec(), chunks.to_vec());
         nodes.sort_unstable();
-        pieces.sort_unstable();
+        chunks.sort_unstable();
         let there = |all: &[i64], id: &i64| all.binary_search(id).is_err();
-        self.known.retain(|_, piece| there(&pieces, piece));
-        self.next.retain(|(parent, piece), id| {
-            there(&nodes, parent) && there(&nodes, id) && there(&pieces, piece)
+        self.known.retain(|_, chunk| there(&chunks, chunk));
+        self.next.retain(|(parent, chunk), id| {
+            there(&nodes, parent) && there(&nodes, id) && there(&chunks, chunk)
         });
         self.rows.retain(|_, id| there(&nodes, id));
         self.beginnings
             .retain(|_, known| there(&nodes, &known.head.2) && there(&nodes, &known.list.1));
     }
 
-    /// Writes down who points to what: for the end of a transaction.
+    /// Writes the reference counts. Call it at the end of a transaction.
     pub(super) fn settle(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        let mut nodes = conn.prepare_cached("UPDATE nodes SET refs = refs + ?2 WHERE id = ?1")?;
-        let mut pieces = conn.prepare_cached("UPDATE pieces SET refs = refs + ?2 WHERE id = ?1")?;
-        for (to, more) in self.pointed.drain().filter(|(_, more)| *more != 0) {
-            match to {
-                To::Node(id) => nodes.execute([id, more])?,
-                To::Piece(id) => pieces.execute([id, more])?,
-            };
-        }
-        Ok(())
+        self.references.write(conn)
     }
 
-    /// Writes a request body, and points to it once. Without a list it is one piece. What it has in common with an earlier
-    /// one by the hashes of its beginnings is not read again.
+    /// Stores a request body and adds one reference to it. Without located messages it becomes one region. What the hashes of
+    /// its beginnings show to be known is not read again.
     pub(super) fn body(
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        listed: Option<Listed<'_>>,
-        beginnings: &[Fast],
-        seen: Seen,
-    ) -> rusqlite::Result<Written> {
+        listed: Option<MessageSpans<'_>>,
+        beginnings: &[KeyedHash],
+        seen: Origin,
+    ) -> rusqlite::Result<WrittenBody> {
         let regions = match listed {
             Some(listed) => Regions::of(text, listed.list, listed.turns),
             None => Regions::whole(text.len()),
@@ -227,10 +210,10 @@ impl Pool {
         let turns = listed.map_or(&[][..], |listed| listed.turns);
         let head_node = match known {
             Some(known) => known.head.2,
-            None => self.region(conn, pieces::head, head, || slice(text, regions.head), seen)?,
+            None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
         };
         let head = (regions.head.end, head, head_node);
-        let body = Body {
+        let body = BodyNodes {
             head: head_node,
             list: self.list(
                 conn,
@@ -239,11 +222,11 @@ impl Pool {
                 (beginnings, known, head),
                 seen,
             )?,
-            tail: self.region(conn, pieces::tail, tail, || slice(text, regions.tail), seen)?,
+            tail: self.region(conn, chunks::tail, tail, || slice(text, regions.tail), seen)?,
             messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
         };
         self.point_body(body);
-        Ok(Written {
+        Ok(WrittenBody {
             body,
             text: text.clone(),
             messages: regions.messages(),
@@ -252,8 +235,8 @@ impl Pool {
         })
     }
 
-    /// What is known of the longest beginning that an earlier body had.
-    fn known_beginning(&self, beginnings: &[Fast], regions: &Regions) -> Option<Known> {
+    /// The cache entry of the longest known beginning.
+    fn known_beginning(&self, beginnings: &[KeyedHash], regions: &Regions) -> Option<Known> {
         let mut longest = beginnings.iter().rev();
         let known = *longest.find_map(|hash| self.beginnings.get(hash))?;
         let (messages, end) = known.messages;
@@ -261,18 +244,17 @@ impl Pool {
             0 => regions.head.end,
             n => regions.list.get(n - 1)?.1.end,
         };
-        // Another wire may have read the same bytes otherwise.
+        // Another wire may have split the same bytes differently.
         (regions.head.end == known.head.0 && last == end).then_some(known)
     }
 
-    /// Remembers what is known of a body's beginnings: of messages whose hashes and nodes are given, the first of which
-    /// is number `from`.
+    /// Caches the beginnings of a body. The messages from number `from` on are given by their hashes and nodes.
     fn remember_beginnings(
         &mut self,
-        beginnings: &[Fast],
+        beginnings: &[KeyedHash],
         head: Head,
         list: &[(Span, Span)],
-        (from, chain): (usize, &[(Fast, i64)]),
+        (from, chain): (usize, &[(KeyedHash, i64)]),
     ) {
         for (n, hash) in beginnings.iter().enumerate() {
             let end = (n + 1) * BLOCK;
@@ -293,15 +275,15 @@ impl Pool {
         }
     }
 
-    /// Writes a rope that has all the messages of a body in one slice, and points to it once, without looking at them again;
-    /// `None` where it has not, or has others beside them.
+    /// Stores a rope one slice of which holds all the messages of a stored body, without reading the messages again, and adds
+    /// one reference to it; `None` where no slice does, or where the rope has further messages.
     pub(super) fn spliced(
         &mut self,
         conn: &Connection,
-        from: &Written,
+        from: &WrittenBody,
         rope: &[Bytes],
-        seen: Seen,
-    ) -> rusqlite::Result<Option<Body>> {
+        seen: Origin,
+    ) -> rusqlite::Result<Option<BodyNodes>> {
         let text = &from.text;
         let messages = from.messages;
         let found = rope.iter().enumerate().find_map(|(i, slice)| {
@@ -316,7 +298,7 @@ impl Pool {
         if !alone(&head, &tail) {
             return Ok(None);
         }
-        let body = Body {
+        let body = BodyNodes {
             head: self.spliced_region(conn, from, (HEAD, from.head, from.body.head), head, seen)?,
             tail: self.spliced_region(conn, from, (TAIL, from.tail, from.body.tail), tail, seen)?,
             ..from.body
@@ -325,19 +307,20 @@ impl Pool {
         Ok(Some(body))
     }
 
-    /// A region that is made of slices of a body's and of new text. The recipe finds it, where it was made before.
+    /// Stores a region that consists of slices of a stored body and of new text. A region that was assembled the same way
+    /// before is found by the hash of its assembly.
     fn spliced_region(
         &mut self,
         conn: &Connection,
-        from: &Written,
-        (kind, hash, node): (Fast, Fast, i64),
+        from: &WrittenBody,
+        (kind, hash, node): (KeyedHash, KeyedHash, i64),
         mut parts: Vec<Bytes>,
-        seen: Seen,
+        seen: Origin,
     ) -> rusqlite::Result<i64> {
         parts.retain(|part| !part.is_empty());
         let (region, cut): (_, fn(&[u8]) -> _) = match kind {
-            HEAD => (Span::new(0, from.messages.start), pieces::head),
-            _ => (Span::new(from.messages.end, from.text.len()), pieces::tail),
+            HEAD => (Span::new(0, from.messages.start), chunks::head),
+            _ => (Span::new(from.messages.end, from.text.len()), chunks::tail),
         };
         if let [only] = &parts[..]
             && within(&from.text, only) == Some(region)
@@ -347,9 +330,9 @@ impl Pool {
         let mut recipe = self.key.chain(SPLICED, hash);
         for part in &parts {
             let step = match within(&from.text, part) {
-                // What the region's hash stands for need not be read again.
+                // The region's hash covers these bytes already.
                 Some(span) if region.start <= span.start && span.end <= region.end => {
-                    ((span.start - region.start) as Fast) << 64 | span.len() as Fast
+                    ((span.start - region.start) as KeyedHash) << 64 | span.len() as KeyedHash
                 }
                 _ => self.key.hash(part),
             };
@@ -365,14 +348,14 @@ impl Pool {
         Ok(node)
     }
 
-    /// What stands before or behind the messages, cut into pieces where it is new.
+    /// Stores the region before or behind the messages; only a new one is cut into chunks.
     fn region(
         &mut self,
         conn: &Connection,
         cut: fn(&[u8]) -> Vec<Span>,
-        hash: Fast,
+        hash: KeyedHash,
         text: impl FnOnce() -> Bytes,
-        seen: Seen,
+        seen: Origin,
     ) -> rusqlite::Result<i64> {
         if let Some(node) = self.rows.get(&hash) {
             return Ok(*node);
@@ -380,21 +363,21 @@ impl Pool {
         let text = text();
         let mut last = 0;
         for span in cut(&text) {
-            let piece = self.piece(conn, &slice(&text, span), Text::Json, seen, |_| None)?;
-            last = self.node(conn, last, piece, "")?;
+            let chunk = self.chunk(conn, &slice(&text, span), TextKind::Json, seen, |_| None)?;
+            last = self.node(conn, last, chunk, "")?;
         }
         self.rows.insert(hash, last);
         Ok(last)
     }
 
-    /// Writes the messages; returns the last one's node.
+    /// Stores the messages; returns the node of the last one.
     fn list(
         &mut self,
         conn: &Connection,
         text: &Bytes,
         (list, turns): (&[(Span, Span)], &[Turn]),
-        (beginnings, begun, head): (&[Fast], Option<Known>, Head),
-        seen: Seen,
+        (beginnings, begun, head): (&[KeyedHash], Option<Known>, Head),
+        seen: Origin,
     ) -> rusqlite::Result<i64> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
         let (first, (mut hash, _)) = begun;
@@ -405,7 +388,7 @@ impl Pool {
             hashes.push(hash);
             self.slice.step(message.len());
         }
-        // How many messages are known, with the chain of their hashes and their last node.
+        // The number of known messages, their hash chain and their last node.
         let found = hashes.iter().enumerate().rev();
         let found = found
             .into_iter()
@@ -416,11 +399,11 @@ impl Pool {
         let (_, mut node) = last;
         for (i, (gap, span)) in list.iter().enumerate().skip(known) {
             let role = turns.get(i).map_or(Role::Other, |turn| turn.role);
-            let piece = self.piece(conn, &slice(text, *span), Text::Json, seen, |clean| {
+            let chunk = self.chunk(conn, &slice(text, *span), TextKind::Json, seen, |clean| {
                 Some(summary(clean, role))
             })?;
             let gap = String::from_utf8_lossy(gap.of(text));
-            node = self.node(conn, node, piece, &gap)?;
+            node = self.node(conn, node, chunk, &gap)?;
             chain.push((hashes[i - first], node));
             self.slice.step(span.len());
             if LANDMARKS.contains(&(list.len() - 1 - i)) {
@@ -431,28 +414,28 @@ impl Pool {
         Ok(node)
     }
 
-    /// Writes a text that nothing else is a part of, and points to it once; 0 where it is empty.
+    /// Stores a text as one chunk and adds one reference to it; 0 where it is empty.
     pub(super) fn blob(
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        kind: Text,
-        seen: Seen,
+        kind: TextKind,
+        seen: Origin,
     ) -> rusqlite::Result<i64> {
         if text.is_empty() {
             return Ok(0);
         }
-        let piece = self.piece(conn, text, kind, seen, |_| None)?;
-        self.point(To::Piece(piece));
-        Ok(piece)
+        let chunk = self.chunk(conn, text, kind, seen, |_| None)?;
+        self.references.add(Target::Chunk(chunk));
+        Ok(chunk)
     }
 
-    fn piece(
+    fn chunk(
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        kind: Text,
-        seen: Seen,
+        kind: TextKind,
+        seen: Origin,
         short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
         let raw = self.key.hash(text);
@@ -460,12 +443,12 @@ impl Pool {
             return Ok(*id);
         }
         let clean = match kind {
-            Text::Json => {
+            TextKind::Json => {
                 let slice = &mut self.slice;
                 self.redactor.json_in_steps(text, &mut |bytes| slice.step(bytes))
             }
-            Text::Stream => self.redactor.stream(text),
-            Text::Raw => self.redactor.raw(text),
+            TextKind::Stream => self.redactor.stream(text),
+            TextKind::Raw => self.redactor.raw(text),
         };
         let clean = match clean {
             std::borrow::Cow::Borrowed(_) => text.clone(),
@@ -480,15 +463,18 @@ impl Pool {
         &mut self,
         conn: &Connection,
         clean: &Bytes,
-        seen: Seen,
+        seen: Origin,
         short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
-        let hash = hash(clean, &mut self.slice);
+        let hash = content_hash(clean, &mut self.slice);
         let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;
         if let Some(id) = find.query_row([&hash], |row| row.get(0)).optional()? {
             return Ok(id);
         }
-        let packed = self.pack(clean).filter(|packed| packed.len() < clean.len());
+        let packed = self
+            .packer
+            .pack(clean)
+            .filter(|packed| packed.len() < clean.len());
         let short = short(clean);
         let short = short.as_ref();
         conn.prepare_cached(
@@ -508,55 +494,43 @@ impl Pool {
         ])?;
         let id = conn.last_insert_rowid();
         self.fresh += ENTRY + packed.as_deref().map_or(clean.len(), <[u8]>::len);
-        self.pointed.insert(To::Piece(id), -1);
+        self.references.made(Target::Chunk(id));
         Ok(id)
     }
 
-    fn pack(&mut self, text: &[u8]) -> Option<Vec<u8>> {
-        let packer = self.packer.as_mut().filter(|_| text.len() >= PACKED_FROM)?;
-        packer.compress(text).ok()
-    }
-
-    fn node(&mut self, conn: &Connection, parent: i64, piece: i64, gap: &str) -> rusqlite::Result<i64> {
-        // Agents put the same gap between all messages, so the cache need not know of it.
+    fn node(&mut self, conn: &Connection, parent: i64, chunk: i64, gap: &str) -> rusqlite::Result<i64> {
+        // Agents put the same separator between all messages, so the cache leaves it out of its key.
         let usual = gap.is_empty() == (parent == 0) && gap.len() <= 1;
-        if usual && let Some(id) = self.next.get(&(parent, piece)) {
+        if usual && let Some(id) = self.next.get(&(parent, chunk)) {
             return Ok(*id);
         }
         let made = conn
             .prepare_cached("INSERT OR IGNORE INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 1)")?
-            .execute(params![parent, piece, gap])?;
+            .execute(params![parent, chunk, gap])?;
         let id = if made == 1 {
             let id = conn.last_insert_rowid();
-            self.pointed.insert(To::Node(id), -1);
-            self.point(To::Piece(piece));
-            self.point(To::Node(parent));
+            self.references.made(Target::Node(id));
+            self.references.add(Target::Chunk(chunk));
+            self.references.add(Target::Node(parent));
             id
         } else {
             conn.prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?
-                .query_row(params![parent, piece, gap], |row| row.get(0))?
+                .query_row(params![parent, chunk, gap], |row| row.get(0))?
         };
         if usual {
-            self.next.insert((parent, piece), id);
+            self.next.insert((parent, chunk), id);
         }
         Ok(id)
     }
 
-    fn point_body(&mut self, body: Body) {
+    fn point_body(&mut self, body: BodyNodes) {
         for node in [body.head, body.list, body.tail] {
-            self.point(To::Node(node));
-        }
-    }
-
-    fn point(&mut self, to: To) {
-        // 0 is the row with nothing in it.
-        if to != To::Node(0) {
-            *self.pointed.entry(to).or_default() += 1;
+            self.references.add(Target::Node(node));
         }
     }
 }
 
-/// Where a slice lies in a text, if it is a slice of it.
+/// The span of `slice` in `text`, if it shares the text's memory.
 fn within(text: &Bytes, slice: &Bytes) -> Option<Span> {
     let start = (slice.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let end = start + slice.len();
@@ -567,26 +541,8 @@ fn slice(text: &Bytes, span: Span) -> Bytes {
     text.slice(span.start..span.end)
 }
 
-fn hash(text: &[u8], slice: &mut TimeSlice) -> Hash {
-    let mut hasher = Sha256::new();
-    for part in text.chunks(HASHED) {
-        hasher.update(part);
-        slice.step(part.len());
-    }
-    let mut short = [0; HASH];
-    short.copy_from_slice(&hasher.finalize()[..HASH]);
-    short
-}
-
-/// The text of a stored piece.
-pub(super) fn unpack(body: Vec<u8>, packed: bool, size: usize) -> Vec<u8> {
-    match packed {
-        true => zstd::bulk::decompress(&body, size).unwrap_or_default(),
-        false => body,
-    }
-}
-/// Whether the list opens at the end of `head` and closes at the start of `tail`: elements may have been put beside
-/// those in between (the model is asked again).
+/// Whether the list opens at the end of `head` and closes at the start of `tail`: otherwise further messages were inserted
+/// there (the model is asked again).
 fn alone(head: &[Bytes], tail: &[Bytes]) -> bool {
     let shown = |b: &&u8| !b.is_ascii_whitespace();
     let last = head.iter().rev().flat_map(|part| part.iter().rev()).find(shown);

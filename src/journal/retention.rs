@@ -1,16 +1,17 @@
-//! How much is kept: the oldest exchanges go first, and what only they pointed to goes with them, in small steps.
+//! Retention: deletes the oldest exchanges when the file is too large or they are too old, with all chunks that nothing else
+//! refers to, in small steps.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::archive::Archive;
 
-/// Exchanges dropped in one step.
+/// Exchanges deleted in one step.
 const DROPPED: usize = 8;
 
-/// Nodes and pieces collected in one step: some milliseconds of work, so that notes never wait long.
+/// Nodes and chunks deleted in one step: some milliseconds of work, so that notes never wait long.
 const COLLECTED: usize = 512;
 
-/// Pages given back to the file system in one step.
+/// Pages returned to the file system in one step.
 const GIVEN_BACK: usize = 256;
 
 /// The bounds.
@@ -21,43 +22,42 @@ pub(super) struct Bounds {
     pub(super) max_age_ms: u64,
 }
 
-/// A transaction takes at most this part of the bound, unless one note is larger.
+/// The part of the size bound that one transaction may take, unless a single note is larger.
 const PART: u64 = 32;
 
-/// Most bytes of notes in one transaction: its commit is one step of about a millisecond, in which nobody is offered the
-/// processor.
+/// Most bytes in one transaction. Its commit is one step of about a millisecond, during which the thread does not yield.
 const TRANSACTION: u64 = 1 << 20;
 
 impl Bounds {
-    /// Bytes of bodies that one transaction may bring.
+    /// Bytes of bodies that one transaction may add.
     pub(super) fn transaction(self) -> usize {
         (self.max_bytes / PART).min(TRANSACTION) as usize
     }
 
-    /// Bytes in use above which the oldest go.
+    /// Bytes in use above which the oldest exchanges are deleted.
     fn full(self) -> u64 {
         self.max_bytes - self.max_bytes / 4
     }
 }
 
-/// Bytes of notes that one transaction may bring without going over the bound.
+/// Bytes of notes that one transaction may add without exceeding the bound.
 pub(super) fn room(conn: &Connection, bounds: Bounds) -> rusqlite::Result<u64> {
     let there = footprint(conn)?;
     let left = bounds.max_bytes.saturating_sub(there.file + there.log);
-    // Each page goes through the log; rows and indexes take more than the text, and large texts are packed. What is free
-    // in the file is used before it grows.
+    // Each page passes through the log; rows and indexes take more than the text, and large texts are compressed. Free pages
+    // of the file are used before it grows.
     Ok(match left / 2 <= there.free {
         true => left / 2,
         false => (left + there.free) / 3,
     })
 }
 
-/// What is on the disk.
+/// Space used on disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Footprint {
-    /// Bytes of the file, as it will be when the log is in it.
+    /// Bytes of the file after the log has been merged into it.
     pub(super) file: u64,
-    /// Bytes of it that hold nothing.
+    /// Free bytes in it.
     pub(super) free: u64,
     /// Bytes of the write-ahead log.
     pub(super) log: u64,
@@ -76,16 +76,17 @@ pub(super) fn footprint(conn: &Connection) -> rusqlite::Result<Footprint> {
     })
 }
 
-/// Moves the log into the file and cuts it off, if no reader is in it.
+/// Merges the log into the file and truncates it, unless a reader still uses it.
 pub(super) fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }
 
-/// One step of tidying; the oldest go also where `room` is needed. Returns whether there is more to do.
+/// One step of retention. With `room`, the oldest exchanges are deleted even below the bound. Returns whether there is more
+/// to do.
 pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64, room: bool) -> rusqlite::Result<bool> {
     let tx = archive.conn.unchecked_transaction()?;
-    let (nodes, pieces) = collect(&tx)?;
-    let collected = nodes.len() + pieces.len();
+    let (nodes, chunks) = collect(&tx)?;
+    let collected = nodes.len() + chunks.len();
     let dropped = if collected == 0 {
         drop_oldest(&tx, archive, bounds, now_ms, room)?
     } else {
@@ -93,7 +94,7 @@ pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64, room: boo
     };
     tx.commit()?;
     if collected + dropped > 0 {
-        archive.collected(&nodes, &pieces);
+        archive.collected(&nodes, &chunks);
         return Ok(true);
     }
     let free: i64 = archive
@@ -111,7 +112,7 @@ pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64, room: boo
     Ok(left > 0 && left < free)
 }
 
-/// Bytes of the file that hold something.
+/// Bytes of the file that are in use.
 pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
     let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
@@ -127,7 +128,7 @@ fn drop_oldest(
     let over = room || used(conn)? > bounds.full();
     let oldest = now_ms.saturating_sub(bounds.max_age_ms);
     let mut ask = conn.prepare_cached("SELECT seq, id, at_ms FROM exchanges ORDER BY seq LIMIT ?1")?;
-    // Those under way stay, however many there are.
+    // Open exchanges are never deleted, however many there are.
     let all = ask.query_map([DROPPED + archive.open_count()], |row| {
         Ok((
             row.get::<_, i64>(0)?,
@@ -151,7 +152,7 @@ fn drop_oldest(
 
 fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
     let mut nodes = Vec::new();
-    let mut pieces = Vec::new();
+    let mut chunks = Vec::new();
     let own = conn
         .prepare_cached(
             "SELECT head, list, tail, headers, shown, shown_headers FROM exchanges WHERE seq = ?1",
@@ -164,10 +165,10 @@ fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
     let legs: Vec<[i64; 6]> = legs.query_map([seq], six)?.collect::<Result<_, _>>()?;
     for [head, list, tail, a, b, c] in own.into_iter().chain(legs) {
         nodes.extend([head, list, tail]);
-        pieces.extend([a, b, c]);
+        chunks.extend([a, b, c]);
     }
     leave(conn, "nodes", &nodes)?;
-    leave(conn, "pieces", &pieces)?;
+    leave(conn, "pieces", &chunks)?;
     conn.prepare_cached("DELETE FROM legs WHERE exchange = ?1")?
         .execute([seq])?;
     let conversation: Option<String> = conn
@@ -191,7 +192,7 @@ fn six(row: &rusqlite::Row<'_>) -> rusqlite::Result<[i64; 6]> {
     Ok(all)
 }
 
-/// Points to these no longer.
+/// Removes one reference from each of these rows.
 fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
     let mut update = conn.prepare_cached(&format!(
         "UPDATE {table} SET refs = refs - 1 WHERE id = ?1 AND refs > 0"
@@ -202,26 +203,25 @@ fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Drops what nobody points to, and tells which nodes and pieces that was. A chain is taken up from its end, one node
-/// a time.
+/// Deletes nodes and chunks without references, and returns their ids. A chain is deleted from its end, one node at a time.
 fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
     let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
     let nodes: Vec<(i64, i64, i64)> = ask
         .query_map([COLLECTED], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
-    for (id, parent, piece) in &nodes {
+    for (id, parent, chunk) in &nodes {
         conn.prepare_cached("DELETE FROM nodes WHERE id = ?1")?
             .execute([id])?;
         leave(conn, "nodes", &[*parent])?;
-        leave(conn, "pieces", &[*piece])?;
+        leave(conn, "pieces", &[*chunk])?;
     }
     let mut ask = conn.prepare_cached("SELECT id FROM pieces WHERE refs = 0 LIMIT ?1")?;
-    let pieces: Vec<i64> = ask
+    let chunks: Vec<i64> = ask
         .query_map([COLLECTED], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    for id in &pieces {
+    for id in &chunks {
         conn.prepare_cached("DELETE FROM pieces WHERE id = ?1")?
             .execute([id])?;
     }
-    Ok((nodes.into_iter().map(|(id, ..)| id).collect(), pieces))
+    Ok((nodes.into_iter().map(|(id, ..)| id).collect(), chunks))
 }

@@ -1,9 +1,9 @@
-//! The journal's one thread: takes what waits, writes it in small transactions, tidies up in between.
+//! The journal's one thread: writes queued notes in small transactions, and runs retention in between.
 //!
-//! It is woken by the first note and then lets more come for a moment. So it stands in a stream's way a few times a
-//! second and not at every note, and what a transaction costs is shared by all that happened meanwhile. Only large bodies
-//! are taken in at once: kept, each request would be read into memory that the kernel has to find first. It is background
-//! work: it has a smaller share of a busy processor, and offers it to others all the time.
+//! The first note wakes it. It then waits a moment for more notes, so that it takes the processor from streams a few times a
+//! second only, and one transaction covers many notes. Large bodies are written at once: if they waited, the next requests
+//! would be read into memory that the kernel has to provide first. As background work it has a lower priority, and it yields
+//! the processor after each short slice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,61 +14,62 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
 use super::archive::Archive;
-use super::keep::{self, Bounds};
 use super::note::Note;
-use super::tap::{Live, Load, now_ms};
+use super::queue::{LiveEvent, Load, now_ms};
+use super::retention::{self, Bounds};
 
-/// How long notes are gathered before they are written: what a killed process loses at most, and what a viewer waits.
+/// How long notes are collected before they are written: a killed process loses that much at most, and a viewer waits that
+/// long.
 const GATHERED: Duration = Duration::from_millis(250);
 
-/// Most notes in one transaction: bounds what is lost with one that fails.
+/// Most notes in one transaction, which bounds the loss when one fails.
 const BATCH: usize = 4096;
 
-/// How long nothing may happen before the bounds are looked at anyway.
+/// Idle time after which retention runs anyway.
 const REST: Duration = Duration::from_secs(60);
 
-/// Transactions between two looks at the bounds.
+/// Transactions between two runs of retention.
 const LOOK_EVERY: u32 = 16;
 
-/// How long room is made for a transaction. Whoever notes more than can be dropped in that time loses copies.
+/// Time for freeing space before a transaction. Where that does not suffice, copies are dropped.
 const MAKING_ROOM: Duration = Duration::from_millis(250);
 
-/// What a note's row takes of a transaction, about.
+/// Bytes that the row of a note adds to a transaction, about.
 const ROW: usize = 400;
 
-pub(super) struct Keeper {
+pub(super) struct Writer {
     pub(super) archive: Archive,
     pub(super) notes: Receiver<Note>,
     pub(super) load: Arc<Load>,
-    pub(super) live: Option<broadcast::Sender<Live>>,
+    pub(super) live: Option<broadcast::Sender<LiveEvent>>,
     pub(super) bounds: Bounds,
-    /// A note that did not fit into a transaction any more.
+    /// A note that did not fit into the last transaction.
     pub(super) next: Option<Note>,
 }
 
-/// What was taken in and is not committed yet.
+/// An open transaction.
 struct Batch {
     taken: usize,
-    /// Bytes that were written, about.
+    /// Bytes written in it, about.
     bytes: usize,
-    /// Bytes for which there was room under the bound when it was begun.
+    /// Bytes that fit under the bound when it began.
     room: u64,
-    /// Whether anybody watches.
+    /// Whether there are live viewers.
     watched: bool,
-    told: Vec<Live>,
+    told: Vec<LiveEvent>,
     waiting: Vec<mpsc::Sender<()>>,
     written: rusqlite::Result<()>,
 }
 
-/// What has come of the work so far.
+/// The writer's state between transactions.
 #[derive(Default)]
 struct State {
     batches: u32,
     untidy: bool,
     broken: bool,
-    /// Notes that panicked; each is left out.
+    /// Notes whose handling panicked; each is skipped.
     odd: u64,
-    /// Whether there was no room under the bound.
+    /// Whether the last transaction found no room under the bound.
     full: bool,
 }
 
@@ -91,7 +92,7 @@ impl State {
         self.untidy && !self.broken
     }
 
-    /// A note's work panicked. The hook has printed why; here it is counted.
+    /// Counts a note whose handling panicked. The panic hook has printed the reason.
     fn is_odd(&mut self) {
         self.odd += 1;
         if self.odd.is_power_of_two() {
@@ -111,18 +112,18 @@ impl State {
     }
 }
 
-/// What a step of the loop came to.
+/// The result of one step of the loop.
 enum Step {
     Done,
-    /// Every tap is gone.
+    /// All recorders are dropped.
     Over,
 }
 
-impl Keeper {
-    /// Works until every tap is gone.
+impl Writer {
+    /// Runs until all recorders are dropped.
     pub(super) fn run(mut self) {
         run_in_background();
-        self.load.kept_by(thread::current());
+        self.load.written_by(thread::current());
         let mut state = State {
             untidy: true,
             ..State::default()
@@ -149,7 +150,7 @@ impl Keeper {
         match first {
             Ok(first) => {
                 self.next = Some(first);
-                self.gather(state);
+                self.capture(state);
             }
             Err(RecvTimeoutError::Timeout) => self.tidy(state),
             Err(RecvTimeoutError::Disconnected) => return Step::Over,
@@ -157,16 +158,16 @@ impl Keeper {
         Step::Done
     }
 
-    /// Lets notes come for a moment and commits what came. Large ones are taken in meanwhile, so that their bodies are let go
-    /// while their memory is warm; so are those that somebody waits for.
-    fn gather(&mut self, state: &mut State) {
+    /// Collects notes for a moment and commits them. Notes with large bodies, and those that somebody waits for, are written
+    /// meanwhile, so that the bodies are freed while their memory is in the cache.
+    fn capture(&mut self, state: &mut State) {
         let until = Instant::now() + GATHERED;
         let mut batch = None;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.load.is_urgent() {
-                // Whoever is in a hurry from now on has his note behind those that wait.
-                self.load.calm();
+                // Notes that become urgent from here on are queued behind the present ones.
+                self.load.clear_urgent();
                 self.take_in(&mut batch, state);
             }
             if left.is_zero() {
@@ -182,7 +183,7 @@ impl Keeper {
     }
 
     fn tidy(&mut self, state: &mut State) {
-        let done = keep::step(&mut self.archive, self.bounds, now_ms(), false);
+        let done = retention::step(&mut self.archive, self.bounds, now_ms(), false);
         if let Ok(more) = done {
             state.untidy = more;
         }
@@ -190,9 +191,9 @@ impl Keeper {
         thread::yield_now();
     }
 
-    /// Takes in all that waits. A transaction that has become large is committed, and the next one begun.
+    /// Applies all queued notes. A transaction that has become large is committed, and the next one begins.
     fn take_in(&mut self, batch: &mut Option<Batch>, state: &mut State) {
-        self.archive.pool.slice.begin();
+        self.archive.chunk_store.slice.begin();
         while let Some(note) = self.take() {
             let weight = note.weight();
             let fits = |open: &Batch| {
@@ -211,7 +212,7 @@ impl Keeper {
                 continue;
             };
             open.taken += 1;
-            open.told.extend(news(&note).filter(|_| open.watched));
+            open.told.extend(live_event(&note).filter(|_| open.watched));
             if let Note::Flush(done) = note {
                 open.waiting.push(done);
             } else if open.written.is_ok() {
@@ -219,13 +220,13 @@ impl Keeper {
             } else {
                 self.archive.skip(&note);
             }
-            open.bytes += ROW + self.archive.pool.take_fresh();
+            open.bytes += ROW + self.archive.chunk_store.take_fresh();
             self.load.done(weight);
-            // Who waits wants it written now.
+            // A flush is waiting.
             if !open.waiting.is_empty() {
                 self.commit(batch.take(), state);
             }
-            self.archive.pool.slice.look();
+            self.archive.chunk_store.slice.look();
         }
     }
 
@@ -262,50 +263,50 @@ impl Keeper {
             self.roll_back();
             self.load.lost(batch.taken);
         } else if let Some(live) = &self.live {
-            for news in batch.told {
-                // Whoever watched may just have gone.
-                let _ = live.send(news);
+            for live_event in batch.told {
+                // The viewer may have disconnected.
+                let _ = live.send(live_event);
             }
         }
         for done in batch.waiting {
-            // Nobody may wait any more.
+            // The caller may have given up.
             let _ = done.send(());
         }
         state.came_to(written);
     }
 
-    /// The next note, if there is one.
+    /// The next queued note.
     fn take(&mut self) -> Option<Note> {
         self.next.take().or_else(|| self.notes.try_recv().ok())
     }
 
-    /// Has the oldest go until a transaction that begins with so many bytes fits under the bound, or time is up. Returns
-    /// the bytes for which there is room then; `None` where they do not suffice.
+    /// Deletes the oldest exchanges until a transaction of this size fits under the bound, or the time is up. Returns the bytes
+    /// that fit then; `None` where they do not suffice.
     fn make_room(&mut self, weight: usize) -> rusqlite::Result<Option<u64>> {
         let until = Instant::now() + MAKING_ROOM;
         let least = (self.bounds.transaction() + weight) as u64;
         loop {
-            let room = keep::room(&self.archive.conn, self.bounds)?;
+            let room = retention::room(&self.archive.conn, self.bounds)?;
             if room >= least {
                 return Ok(Some(room));
             }
             if Instant::now() > until {
                 return Ok(None);
             }
-            if !keep::step(&mut self.archive, self.bounds, now_ms(), true)? {
-                keep::empty_log(&self.archive.conn)?;
-                let room = keep::room(&self.archive.conn, self.bounds)?;
+            if !retention::step(&mut self.archive, self.bounds, now_ms(), true)? {
+                retention::empty_log(&self.archive.conn)?;
+                let room = retention::room(&self.archive.conn, self.bounds)?;
                 return Ok((room >= least).then_some(room));
             }
             thread::yield_now();
         }
     }
 
-    /// There is no room for a note, or it cannot be written.
+    /// Skips a note that does not fit or cannot be written.
     fn leave_out(&mut self, note: Note) {
         self.load.done(note.weight());
         match note {
-            // Nobody may wait any more.
+            // The caller may have given up.
             Note::Flush(done) => drop(done.send(())),
             note => {
                 self.archive.skip(&note);
@@ -314,7 +315,7 @@ impl Keeper {
         }
     }
 
-    /// Writes one note. One that panics is counted and left out; the transaction goes on without.
+    /// Applies one note. A note that panics is counted and skipped; the transaction goes on.
     fn write(&mut self, note: Note, state: &mut State) -> rusqlite::Result<()> {
         let id = note.exchange();
         let write = AssertUnwindSafe(|| self.archive.write(note));
@@ -332,45 +333,45 @@ impl Keeper {
 
     fn roll_back(&mut self) {
         if !self.archive.conn.is_autocommit() {
-            // What cannot be rolled back was not begun.
+            // A failing rollback means that no transaction was open.
             let _ = self.archive.conn.execute_batch("ROLLBACK");
         }
         self.archive.rolled_back();
     }
 }
 
-/// Lowers this thread's share of a busy processor. Not to the lowest, and not to the idle class: on a machine that compiles, the
-/// queue would fill and copies be lost. That it never holds up a stream comes from its short slices.
+/// Lowers this thread's priority. Not to the lowest, and not to the idle class: on a busy machine the queue would fill up and
+/// copies would be dropped. Short time slices, not the priority, keep it from delaying streams.
 fn run_in_background() {
-    /// A third of the weight of a thread that was not asked.
+    /// A third of the weight of a thread with the default priority.
     #[cfg(all(target_os = "linux", not(test)))]
     const NICE: i32 = 5;
-    // On Linux this is of the calling thread alone. Where it is refused the thread goes on as it is.
+    // On Linux this affects the calling thread alone. If it is refused, the thread keeps its priority.
     #[cfg(all(target_os = "linux", not(test)))]
     let _ = rustix::process::setpriority_process(None, NICE);
 }
 
-/// Takes notes as long as there are any, and keeps none.
+/// Drops all notes, for a journal that could not be opened.
 pub(super) fn drop_all(notes: &Receiver<Note>, load: &Load) {
     for note in notes {
         load.done(note.weight());
         match note {
-            // Nobody may wait any more.
+            // The caller may have given up.
             Note::Flush(done) => drop(done.send(())),
             _ => load.lost(1),
         }
     }
 }
 
-/// What a viewer is told of a note.
-fn news(note: &Note) -> Option<Live> {
+/// The event that live viewers get for a note.
+fn live_event(note: &Note) -> Option<LiveEvent> {
     match note {
-        Note::Begin(begun) => Some(Live::Begun {
+        Note::Begin(begun) => Some(LiveEvent::Begun {
             id: begun.id.clone(),
             conversation: begun.conversation.clone(),
             at_ms: begun.at_ms,
         }),
-        Note::End { event, .. } => Some(Live::Ended { id: event.id.clone() }),
+        Note::End { event, .. } => Some(LiveEvent::Ended { id: event.id.clone() }),
         _ => None,
     }
 }

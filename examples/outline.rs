@@ -1,0 +1,55 @@
+//! One reading of a transcript, as a library: prints what a request of any wire says, a line for each part, and how the
+//! commands ended that its agent ran.
+//!
+//! `cargo run --example outline --no-default-features -- anthropic tests/golden/transcripts/claude_code_anthropic.json`
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+
+use baton_proxy::record::WireId;
+use baton_proxy::transcript::{Agent, Kind, Part, Text, Transcript};
+use baton_proxy::wire::{Call, wire};
+
+/// Bytes of a text that are shown.
+const SHOWN: usize = 60;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(name), Some(file)) = (arguments.next(), arguments.next()) else {
+        return Err("outline WIRE FILE".into());
+    };
+    let wire = wire(WireId::named(&name).ok_or("there is no such wire")?);
+    let body = std::fs::read(file)?.into();
+    let view = wire
+        .read(&body, Call::Generate)
+        .map_err(|why| format!("{why:?}"))?;
+    let transcript = Transcript::of(&view);
+    for (n, turn) in transcript.turns().enumerate() {
+        for part in turn.parts() {
+            println!("{n:>4} {:<10} {}", format!("{:?}", turn.role), line(&part));
+        }
+    }
+    let agent = transcript.agent();
+    println!("\nagent: {}", agent.map_or("not known", Agent::name));
+    for tool in transcript.tool_uses().iter().filter(|tool| tool.is_command()) {
+        let command = tool.call.arguments.map(|arguments| arguments.get());
+        let exit = tool.exit(agent).map_or("?".to_owned(), |code| code.to_string());
+        println!("exit {exit:>3}  {}", command.unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn line(part: &Part<'_>) -> String {
+    let said =
+        |text: Option<Text<'_>>| format!("{:?}", text.map(|text| text.beginning(SHOWN)).unwrap_or_default());
+    let first = || said(part.texts().first().copied());
+    match part.kind {
+        Kind::Text(text) => format!("text     {}", said(Some(text))),
+        Kind::Call(call) => format!("call     {}", said(call.name)),
+        Kind::Result(_) => format!("result   {}", first()),
+        Kind::Thinking => format!("thinking {}", first()),
+        Kind::Image => "image".to_owned(),
+        Kind::ToolChange => "tools change".to_owned(),
+        Kind::Other(name) => format!("other    {}", said(Some(name))),
+    }
+}

@@ -1,0 +1,116 @@
+//! Copies response bodies, upstream's and the agent's, chunk by chunk within bounds. When a body ends, however it ends, the copy
+//! is queued as one note.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::{Bytes, BytesMut};
+
+use super::note::{CapturedBody, Note};
+use super::packed::PackedHeaders;
+use super::queue::{RecordedExchange, now_ms};
+
+/// Chunks under this size are copied. Keeping a slice would keep the whole buffer that the connection was read into, and the
+/// connection would have to allocate another.
+const COPIED: usize = 4096;
+
+/// Copied chunks are joined up to this size.
+const JOINED: usize = 32 << 10;
+
+/// Room is reserved in steps of this size, so that not every chunk touches the counter that all streams share.
+const ROOM: usize = 16 << 10;
+
+/// Which body it is.
+pub(super) enum Side {
+    Leg(u32),
+    Shown(PackedHeaders),
+}
+
+/// Collects a body's chunks, and queues them when it is dropped.
+#[derive(Default)]
+pub struct BodyCapture {
+    to: Option<(Arc<RecordedExchange>, Side)>,
+    body: CapturedBody,
+    /// Small chunks, joined.
+    small: BytesMut,
+    held: usize,
+    /// Bytes that may be held.
+    room: usize,
+}
+
+impl BodyCapture {
+    pub(super) fn new(to: Option<(Arc<RecordedExchange>, Side)>) -> Self {
+        let mut capture = Self::default();
+        capture.to = to;
+        capture
+    }
+
+    /// Copies the next chunk.
+    pub fn push(&mut self, chunk: &Bytes) {
+        if self.to.is_none() || self.body.truncated {
+            return;
+        }
+        if self.room - self.held < chunk.len() {
+            self.make_room(chunk.len());
+        }
+        let len = chunk.len().min(self.room - self.held);
+        self.body.truncated = len < chunk.len();
+        self.held += len;
+        if len < COPIED {
+            self.small.extend_from_slice(&chunk[..len]);
+            if self.small.len() >= JOINED {
+                self.join();
+            }
+        } else {
+            self.join();
+            self.body.chunks.push(chunk.slice(..len));
+        }
+    }
+
+    /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all together.
+    fn make_room(&mut self, wanted: usize) {
+        let Some((RecordedExchange { queue, .. }, _)) = self.to.as_ref().map(|(open, side)| (&**open, side))
+        else {
+            return;
+        };
+        let all = queue
+            .queue_bytes
+            .saturating_sub(queue.load.capturing.load(Relaxed));
+        let own = queue.response_bytes.saturating_sub(self.room);
+        // A long answer reserves rarely, and a short one does not take what others need.
+        let more = wanted.max(self.held.clamp(ROOM / 16, ROOM)).min(all).min(own);
+        queue.load.capturing.fetch_add(more, Relaxed);
+        self.room += more;
+    }
+
+    fn join(&mut self) {
+        if !self.small.is_empty() {
+            self.body.chunks.push(std::mem::take(&mut self.small).freeze());
+        }
+    }
+
+    /// Marks the body as seen to its end.
+    pub fn ended(&mut self) {
+        self.body.ended = true;
+    }
+}
+
+impl Drop for BodyCapture {
+    fn drop(&mut self) {
+        self.join();
+        let Some((open, side)) = self.to.take() else {
+            return;
+        };
+        open.queue.load.capturing.fetch_sub(self.room, Relaxed);
+        let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
+        open.send(match side {
+            Side::Leg(leg) => Note::Received {
+                id,
+                leg,
+                at_ms: now_ms(),
+                body,
+            },
+            Side::Shown(headers) => Note::Shown { id, headers, body },
+        });
+    }
+}

@@ -1,0 +1,49 @@
+//! Reference counts of nodes and chunks: collected in memory during a transaction, and written at its end.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+/// A row with a reference count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    Node(i64),
+    Chunk(i64),
+}
+
+/// Changes of reference counts that are not written yet.
+#[derive(Default)]
+pub(super) struct References(HashMap<Target, i64>);
+
+impl References {
+    /// Adds a reference.
+    pub(super) fn add(&mut self, to: Target) {
+        // Node 0 is the empty chain.
+        if to != Target::Node(0) {
+            *self.0.entry(to).or_default() += 1;
+        }
+    }
+
+    /// The row was inserted with one reference, which is still to be added.
+    pub(super) fn made(&mut self, target: Target) {
+        self.0.insert(target, -1);
+    }
+
+    /// Discards all changes.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Writes all changes.
+    pub(super) fn write(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        let mut nodes = conn.prepare_cached("UPDATE nodes SET refs = refs + ?2 WHERE id = ?1")?;
+        let mut chunks = conn.prepare_cached("UPDATE pieces SET refs = refs + ?2 WHERE id = ?1")?;
+        for (to, more) in self.0.drain().filter(|(_, more)| *more != 0) {
+            match to {
+                Target::Node(id) => nodes.execute([id, more])?,
+                Target::Chunk(id) => chunks.execute([id, more])?,
+            };
+        }
+        Ok(())
+    }
+}

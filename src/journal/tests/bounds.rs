@@ -1,0 +1,117 @@
+//! What is dropped when there is no room, and a journal that is off or cannot be made.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Settings {
+        queue_bytes: 64 << 10,
+        ..settings()
+    };
+    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let received = body(&[said("user", &"x".repeat(100 << 10))]);
+    let id = note_relayed(&recorder, 1, &received);
+    let other = note(
+        &recorder,
+        2,
+        &body(&[said("user", "y")]),
+        &[body(&[said("user", "y")])],
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    assert!(recorder.flush(LONG));
+    assert_eq!(recorder.dropped(), 1);
+    let query = query(dir.path());
+    let row = query.row(&id).unwrap().unwrap();
+    assert!(row.partial && row.event.received_bytes > 100 << 10);
+    assert_eq!(query.body(&id, Side::Received).unwrap(), None);
+    assert!(!query.row(&other).unwrap().unwrap().partial);
+}
+
+#[test]
+fn a_long_answer_is_cut_off_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = Settings {
+        response_bytes: 10,
+        ..settings()
+    };
+    let recorder = start(&short, dir.path(), &[]).unwrap();
+    let one = body(&[said("user", "y")]);
+    let id = note(
+        &recorder,
+        1,
+        &one,
+        from_ref(&one),
+        &[],
+        &Bytes::from_static(b"0123456789abcdef"),
+    );
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), b"0123456789");
+    let exchange = query.exchange(&id).unwrap().unwrap();
+    assert!(exchange.shown.truncated && exchange.legs[0].response.truncated);
+}
+
+#[test]
+fn switched_off_there_is_no_file_and_no_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let off = Settings {
+        enabled: false,
+        ..settings()
+    };
+    let recorder = start(&off, dir.path(), &[]).unwrap();
+    let recording = recorder.exchange("x");
+    recording.begin(|| panic!("nobody asks for it"));
+    assert!(!recorder.is_on() && !recording.is_on() && recorder.watch().is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    assert!(Query::open(dir.path()).unwrap().is_none());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("nowhere/at/all", dir.path().join(FILE)).unwrap();
+    let recorder = started(dir.path());
+    let one = body(&[said("user", "y")]);
+    note(
+        &recorder,
+        1,
+        &one,
+        from_ref(&one),
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    assert!(recorder.flush(LONG), "nobody waits for it");
+    assert!(recorder.dropped() > 0);
+}
+
+#[test]
+fn starts_at_once_make_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let taps: Vec<_> = (0..4).map(|_| started(dir.path())).collect();
+    let one = body(&[said("user", "y")]);
+    for (n, recorder) in taps.iter().enumerate() {
+        note(
+            recorder,
+            n as u32,
+            &one,
+            from_ref(&one),
+            &[],
+            &Bytes::from_static(b"{}"),
+        );
+        assert!(recorder.flush(LONG));
+    }
+    assert_eq!(query(dir.path()).list(&Filter::default()).unwrap().len(), 4);
+    drop(taps);
+    let names = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    let strange: Vec<_> = names
+        .filter(|name| !name.to_string_lossy().starts_with("journal.db"))
+        .collect();
+    assert!(strange.is_empty(), "{strange:?}");
+}

@@ -1,0 +1,64 @@
+//! Titles, and the search.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn conversations_are_counted_titled_and_searched() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = start(&settings(), dir.path(), &["<system-reminder>".to_owned()]).unwrap();
+    let received = body(&[json!({"role": "user", "content": [
+        {"type": "text", "text": "<system-reminder>rules</system-reminder>"},
+        {"type": "text", "text": "Mend the \"roof\" ä\nnow"}]})]);
+    let id = note(
+        &recorder,
+        1,
+        &received,
+        from_ref(&received),
+        &[],
+        &Bytes::from_static(b"{\"t\":\"Needle here\"}"),
+    );
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    let all = query.conversations(None, 10).unwrap();
+    assert_eq!(
+        (all.len(), all[0].title.as_str(), all[0].exchanges),
+        (1, "Mend the \"roof\" ä", 1)
+    );
+    let hits = query.search("needle", 10).unwrap().hits;
+    assert_eq!(
+        (hits.len(), hits[0].exchange.as_str(), hits[0].side.as_str()),
+        (1, id.as_str(), "response")
+    );
+    assert_eq!(query.search("the \"ROOF\"", 10).unwrap().hits.len(), 1);
+    let none = query.search("nowhere to be found", 10).unwrap();
+    assert!(none.hits.is_empty() && none.complete);
+    let message = query.message(&id, Side::Received, 0).unwrap().unwrap();
+    assert_eq!(message.parts[1].text.as_deref(), Some("Mend the \"roof\" ä\nnow"));
+    assert_eq!(query.ended_after(0, 10).unwrap().len(), 1);
+    assert!(query.message(&id, Side::Received, 1).unwrap().is_none());
+}
+
+#[test]
+fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let opening = said("user", "Where is the \"golden\" needle?");
+    let first = body(std::slice::from_ref(&opening));
+    let second = body(&[opening, said("assistant", "In the hay."), said("user", "Go on.")]);
+    let nothing = Bytes::from_static(b"{}");
+    let gone = note(&recorder, 1, &first, from_ref(&first), &[], &nothing);
+    let there = note(&recorder, 2, &second, from_ref(&second), &[], &nothing);
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    let find = || query.search("the \"golden\" needle", 10).unwrap().hits;
+    assert_eq!(find()[0].exchange, gone);
+    let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    writer
+        .execute("DELETE FROM exchanges WHERE id = ?1", [&gone])
+        .unwrap();
+    let hits = find();
+    assert_eq!((hits.len(), hits[0].exchange.as_str()), (1, there.as_str()));
+    assert_eq!((hits[0].position.of, hits[0].position.i), ("messages", Some(0)));
+}

@@ -1,0 +1,114 @@
+//! No credential is in the file.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn a_legs_address_is_kept_without_what_its_path_and_query_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let received = body(&[said("user", "a")]);
+    let segment = format!("{}{}", "q7Rt2LmX9vB4", "nK8sW3zH6pYd");
+    let host = "https://3f2504e04f8911d39a0c0305e82c3301a1b2c3d4.gw.example:8443";
+    let kept = [
+        ("/v1/messages", "/v1/messages"),
+        ("/k/SEGMENT/v1/messages", "/k/[redacted:segment]/v1/messages"),
+        ("/k/our own key/v1", "/k/[redacted:own-key]/v1"),
+        ("/k/our%20own%20key/v1", "/k/[redacted:own-key]/v1"),
+        ("/k/hunter7/v1", "/k/[redacted:custom]/v1"),
+        ("", ""),
+    ];
+    for (n, (path, wanted)) in kept.into_iter().enumerate() {
+        let id = id(n as u32);
+        let recording = recorder.exchange(&id);
+        recording.begin(|| begun(&id, "c", &received));
+        recording.sent(|| SentLeg {
+            url: format!("{host}{}", path.replace("SEGMENT", &segment)),
+            ..leg_of(from_ref(&received), &[])
+        });
+        recorder.end(&over(&id, "c", received.len(), &[received.len()]));
+        assert!(recorder.flush(LONG));
+        let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
+        assert_eq!(
+            exchange.legs[0].sent.url.as_deref(),
+            Some(&*format!("{host}{wanted}"))
+        );
+        let har = query(dir.path()).har(&id).unwrap().unwrap().to_string();
+        assert!(!har.contains(&segment), "{har}");
+    }
+}
+
+#[test]
+fn no_secret_is_in_the_file_in_any_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let secrets = [
+        format!("sk-ant-api03-{}", "x1Y_".repeat(12)),
+        format!("ghp_{}", "q7W8".repeat(9)),
+        format!("AKIA{}", "QWER5678TYUI0000"),
+        format!("AIza{}", "kL3_".repeat(9)),
+        format!("xoxp-{}", "998877665544-abcdefgh"),
+        format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----",
+            "QUJD".repeat(30)
+        ),
+        "hunter7".to_owned(),
+        "our own key".to_owned(),
+    ];
+    let all = secrets.join(" and ");
+    let received = body(&[
+        said("user", &all),
+        said("assistant", "ok"),
+        said("user", &format!("again {all}")),
+    ]);
+    let mut stream = String::new();
+    for chunk in all.as_bytes().chunks(5) {
+        let text = String::from_utf8_lossy(chunk);
+        stream.push_str(&format!(
+            "event: d\ndata: {}\n\n",
+            json!({"type": "d", "delta": {"text": text}})
+        ));
+    }
+    let id = note(&recorder, 1, &received, from_ref(&received), &[], &stream.into());
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    let mut ask = query
+        .conn
+        .prepare("SELECT body, packed, size, COALESCE(line, '') FROM pieces")
+        .unwrap();
+    let texts = ask
+        .query_map([], |row| {
+            let line: String = row.get(3)?;
+            let mut text = packing::unpack(row.get(0)?, row.get(1)?, row.get(2)?);
+            text.extend_from_slice(line.as_bytes());
+            Ok(text)
+        })
+        .unwrap();
+    let mut held: Vec<u8> = texts.flat_map(Result::unwrap).collect();
+    for side in [Side::Received, Side::Response(0)] {
+        held.extend(query.body(&id, side).unwrap().unwrap());
+    }
+    let titles: String = query
+        .conn
+        .query_row("SELECT title FROM titles", [], |row| row.get(0))
+        .unwrap();
+    held.extend_from_slice(titles.as_bytes());
+    for name in ["journal.db", "journal.db-wal"] {
+        held.extend(std::fs::read(dir.path().join(name)).unwrap());
+    }
+    for secret in secrets
+        .iter()
+        .map(|s| &s[..])
+        .chain(["sk-ant-REAL0123456789", "QUJDQUJD"])
+    {
+        let inner = &secret[secret.len() / 3..];
+        assert!(
+            memchr::memmem::find(&held, inner.as_bytes()).is_none(),
+            "{secret}"
+        );
+    }
+    let shown = String::from_utf8(query.body(&id, Side::Shown).unwrap().unwrap()).unwrap();
+    assert!(shown.contains("[redacted:github-token]"), "{shown}");
+    serde_json::from_slice::<Value>(&query.body(&id, Side::Received).unwrap().unwrap()).unwrap();
+}
