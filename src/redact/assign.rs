@@ -1,6 +1,6 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
-use super::Found;
+use super::Match;
 use super::names::{Telling, telling};
 use super::values::{self, Spelled, is_secret};
 
@@ -34,7 +34,7 @@ struct Value {
 
 impl Names {
     /// Processes a keyword that is part of a name.
-    pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Found>) {
+    pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Match>) {
         if at < self.name || at < self.behind {
             return;
         }
@@ -79,7 +79,7 @@ impl Names {
     }
 
     /// Processes a value after an operator that ends at `from`.
-    fn value(&mut self, text: &str, from: usize, telling: Telling, value: &Value, found: &mut Vec<Found>) {
+    fn value(&mut self, text: &str, from: usize, telling: Telling, value: &Value, found: &mut Vec<Match>) {
         let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
         let simple = matches!(telling, Telling::Password | Telling::Secret | Telling::Phrase);
@@ -101,7 +101,7 @@ impl Names {
             while !text.is_char_boundary(to) {
                 to += 1;
             }
-            found.push(Found {
+            found.push(Match {
                 range: value.start + at..to,
                 kind: kind(telling),
             });
@@ -110,7 +110,7 @@ impl Names {
     }
 
     /// Processes a header; its value is the rest of the line, or of the string literal.
-    fn header(&mut self, text: &str, from: usize, telling: Telling, found: &mut Vec<Found>) -> bool {
+    fn header(&mut self, text: &str, from: usize, telling: Telling, found: &mut Vec<Match>) -> bool {
         let bytes = text.as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
         let from = from + bytes[from..].iter().take(4).take_while(quoted).count();
@@ -140,7 +140,7 @@ impl Names {
         while !text.is_char_boundary(to) {
             to += 1;
         }
-        found.push(Found {
+        found.push(Match {
             range: from + at..to,
             kind: kind(telling),
         });

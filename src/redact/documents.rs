@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::names::{self, Telling};
-use super::{Found, Redactor, mark, places, replaced, scan, values};
+use super::{Match, Redactor, mark, places, replaced, scan, values};
 use crate::text::{Span, json};
 
 /// Prefix of escaped ASCII letters: only these can hide a keyword from a search over the raw bytes.
@@ -60,14 +60,14 @@ fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
 
 /// What a member's position says about its value.
 #[derive(Debug, Clone, Copy)]
-enum Said {
+enum Hint {
     /// By its name.
     Name(Telling),
     /// It is in an object named `headers`.
     Header,
 }
 
-impl Said {
+impl Hint {
     fn kind(self) -> &'static str {
         match self {
             Self::Name(Telling::Password | Telling::Phrase) => "password",
@@ -76,10 +76,10 @@ impl Said {
     }
 }
 
-fn judged(value: &[u8], said: Said) -> bool {
-    match said {
-        Said::Header => value.len() >= 4 && !values::is_template(value),
-        Said::Name(telling) => values::is_secret_member(value, telling) || places::is_basic(value),
+fn judged(value: &[u8], hint: Hint) -> bool {
+    match hint {
+        Hint::Header => value.len() >= 4 && !values::is_template(value),
+        Hint::Name(telling) => values::is_secret_member(value, telling) || places::is_basic(value),
     }
 }
 
@@ -89,13 +89,13 @@ struct Members {
     /// Whether the last literal was a name.
     is_key: bool,
     /// What the last name says.
-    said: Option<Said>,
+    hint: Option<Hint>,
     /// Whether the last name is `value` or similar.
     is_value: bool,
     /// Whether the last name is `name` or similar.
     is_name: bool,
     /// What `name` says in `{"name": …, "value": …}`.
-    named: Option<Said>,
+    named: Option<Hint>,
     /// Nesting depth inside an object named `headers`; 0: outside.
     depth: usize,
     /// Whether the last name was `headers`.
@@ -107,7 +107,7 @@ struct Members {
 impl Members {
     /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about the
     /// literal if it is a value.
-    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Said> {
+    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Hint> {
         for b in &text[at..span.start] {
             match b {
                 b'{' => {
@@ -120,7 +120,7 @@ impl Members {
                     self.named = None;
                     self.clear();
                 }
-                b'[' => (self.listed, self.opens) = (self.said.is_some(), false),
+                b'[' => (self.listed, self.opens) = (self.hint.is_some(), false),
                 b',' if self.listed => {}
                 b',' | b']' => self.clear(),
                 _ => {}
@@ -134,17 +134,17 @@ impl Members {
             return None;
         }
         if std::mem::take(&mut self.is_name) && (hidden || scan::any(inner)) {
-            self.named = names::member(&json::unescape(inner)).map(Said::Name);
+            self.named = names::member(&json::unescape(inner)).map(Hint::Name);
         }
-        let said = if self.listed { self.said } else { self.said.take() };
+        let hint = if self.listed { self.hint } else { self.hint.take() };
         self.opens = false;
         let value = std::mem::take(&mut self.is_value).then_some(self.named).flatten();
-        said.or(value)
+        hint.or(value)
     }
 
     /// Resets the state after a value.
     fn clear(&mut self) {
-        (self.said, self.is_value, self.opens, self.listed) = (None, false, false, false);
+        (self.hint, self.is_value, self.opens, self.listed) = (None, false, false, false);
     }
 
     /// The number after the name at `span`, if it is a password.
@@ -154,8 +154,8 @@ impl Members {
         /// Longer ones are not examined.
         const MOST: usize = 64;
         if !matches!(
-            self.said,
-            Some(Said::Name(Telling::Password | Telling::Secret | Telling::Phrase))
+            self.hint,
+            Some(Hint::Name(Telling::Password | Telling::Secret | Telling::Phrase))
         ) {
             return None;
         }
@@ -174,14 +174,14 @@ impl Members {
         self.is_name = is("name") || is("key");
         self.is_value = is("value");
         let name = (hidden || scan::any(raw) || self.depth > 0).then(|| json::unescape(raw));
-        self.said = name.and_then(|name| {
+        self.hint = name.and_then(|name| {
             let header = self.depth > 0 && !names::is_plain_header(&name);
             let told = names::member(&name).map(|telling| match telling {
                 // It is sent to a server as a credential, whatever its form.
-                Telling::Authorization => Said::Header,
-                other => Said::Name(other),
+                Telling::Authorization => Hint::Header,
+                other => Hint::Name(other),
             });
-            if header { Some(Said::Header) } else { told }
+            if header { Some(Hint::Header) } else { told }
         });
     }
 }
@@ -196,7 +196,7 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
 }
 
 /// The rewritten literals of matches that span several literals, in order.
-fn across(text: &[u8], find: impl Fn(&str) -> Vec<Found>) -> Vec<(Span, String)> {
+fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)> {
     let mut joined: HashMap<&[u8], Joined> = HashMap::new();
     let mut key = Span::default();
     for (_, span) in literals(text) {
@@ -230,9 +230,9 @@ impl Joined {
     }
 
     /// The rewritten literals: the mark where a match begins, nothing where it continues.
-    fn edits(&self, found: &[Found]) -> Vec<(Span, String)> {
+    fn edits(&self, found: &[Match]) -> Vec<(Span, String)> {
         let touched =
-            |piece: &Range<usize>, f: &Found| f.range.start < piece.end && piece.start < f.range.end;
+            |piece: &Range<usize>, f: &Match| f.range.start < piece.end && piece.start < f.range.end;
         let mut edits = Vec::new();
         for (span, piece) in &self.pieces {
             // Sorted, so start at the first match that does not end before the piece.

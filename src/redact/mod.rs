@@ -50,7 +50,7 @@ pub struct Redactor {
 
 /// A match in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Match {
     pub(crate) range: Range<usize>,
     pub(crate) kind: &'static str,
 }
@@ -152,7 +152,7 @@ impl Redactor {
     }
 
     /// The matches in order, without overlaps.
-    pub(crate) fn find(&self, text: &str) -> Vec<Found> {
+    pub(crate) fn find(&self, text: &str) -> Vec<Match> {
         let mut found = self.known_in(text);
         if text.len() >= SHORTEST {
             scan::find(text, &mut found);
@@ -161,17 +161,17 @@ impl Redactor {
     }
 
     /// Matches of the proxy's own keys and of the config's expressions.
-    fn known_in(&self, text: &str) -> Vec<Found> {
+    fn known_in(&self, text: &str) -> Vec<Match> {
         let mut found = Vec::new();
         if let Some(known) = &self.known {
             // Overlapping, since one key may be a prefix of another; overlaps are merged.
-            found.extend(known.find_overlapping_iter(text).map(|hit| Found {
+            found.extend(known.find_overlapping_iter(text).map(|hit| Match {
                 range: hit.range(),
                 kind: "own-key",
             }));
         }
         for pattern in &self.custom {
-            found.extend(pattern.find_iter(text).map(|hit| Found {
+            found.extend(pattern.find_iter(text).map(|hit| Match {
                 range: hit.range(),
                 kind: "custom",
             }));
@@ -192,7 +192,7 @@ fn in_url(text: &str, upper: bool) -> String {
 }
 
 /// Appends the path segments that are credentials, and credentials of known formats.
-fn segments(path: &str, found: &mut Vec<Found>) {
+fn segments(path: &str, found: &mut Vec<Match>) {
     /// Minimum length of a segment that may be a credential. Usual paths have none and are not scanned.
     const LONG: usize = 16;
     const ENDS: [char; 5] = ['/', '?', '&', '=', ' '];
@@ -202,7 +202,7 @@ fn segments(path: &str, found: &mut Vec<Found>) {
         let word = segment.trim_end_matches(ENDS);
         long |= word.len() >= LONG;
         if values::is_credential_segment(word) {
-            found.push(Found {
+            found.push(Match {
                 range: at..at + word.len(),
                 kind: "segment",
             });
@@ -220,10 +220,10 @@ pub(crate) fn mark(kind: &str) -> String {
 }
 
 /// Sorts the matches and merges overlapping ones.
-fn merged(mut found: Vec<Found>) -> Vec<Found> {
+fn merged(mut found: Vec<Match>) -> Vec<Match> {
     found.retain(|f| !f.range.is_empty());
     found.sort_by_key(|f| (f.range.start, std::cmp::Reverse(f.range.end)));
-    let mut out: Vec<Found> = Vec::with_capacity(found.len());
+    let mut out: Vec<Match> = Vec::with_capacity(found.len());
     for next in found {
         match out.last_mut() {
             Some(last) if next.range.start < last.range.end => {
@@ -235,7 +235,7 @@ fn merged(mut found: Vec<Found>) -> Vec<Found> {
     out
 }
 
-fn replaced<'a>(text: &'a str, found: &[Found]) -> Cow<'a, str> {
+fn replaced<'a>(text: &'a str, found: &[Match]) -> Cow<'a, str> {
     if found.is_empty() {
         return Cow::Borrowed(text);
     }

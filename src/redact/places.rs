@@ -5,14 +5,14 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
-use super::Found;
+use super::Match;
 use super::values::{self, is_template};
 
 /// Maximum bytes around a keyword that are examined.
 const NEAR: usize = 300;
 
-fn push(found: &mut Vec<Found>, range: Range<usize>, kind: &'static str) {
-    found.push(Found { range, kind });
+fn push(found: &mut Vec<Match>, range: Range<usize>, kind: &'static str) {
+    found.push(Match { range, kind });
 }
 
 /// Private keys from BEGIN to END; one without END extends as far as it looks like a key.
@@ -26,7 +26,7 @@ pub(super) struct Pem {
 
 impl Pem {
     /// At the words PRIVATE KEY.
-    pub(super) fn at(&mut self, text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+    pub(super) fn at(&mut self, text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
         /// Bytes that a marker has before the words.
         const BEFORE: usize = 48;
         let bytes = text.as_bytes();
@@ -52,7 +52,7 @@ impl Pem {
         }
     }
 
-    fn end(&mut self, text: &str, start: usize, last: usize, found: &mut Vec<Found>) {
+    fn end(&mut self, text: &str, start: usize, last: usize, found: &mut Vec<Match>) {
         match self.open.take() {
             Some((begin, body)) if body <= start && is_one(&text.as_bytes()[body..start]) => {
                 push(found, begin..last, "private-key");
@@ -71,7 +71,7 @@ impl Pem {
     }
 
     /// Ends the open key, which has no END before `limit`.
-    fn leave(&mut self, text: &str, limit: usize, found: &mut Vec<Found>) {
+    fn leave(&mut self, text: &str, limit: usize, found: &mut Vec<Match>) {
         if let Some((begin, body)) = self.open.take() {
             let end = forth(text.as_bytes(), body, limit.max(body));
             push(found, begin..end, "private-key");
@@ -79,7 +79,7 @@ impl Pem {
         }
     }
 
-    pub(super) fn finish(&mut self, text: &str, found: &mut Vec<Found>) {
+    pub(super) fn finish(&mut self, text: &str, found: &mut Vec<Match>) {
         self.leave(text, text.len(), found);
     }
 }
@@ -148,7 +148,7 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
 }
 
 /// A key in base64 at `start`; returns where it ends. Hits before `behind` are part of the last one.
-pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<Found>) -> usize {
+pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<Match>) -> usize {
     if start < behind {
         return behind;
     }
@@ -171,7 +171,7 @@ pub(super) struct Jwt {
 }
 
 impl Jwt {
-    pub(super) fn at(&mut self, text: &str, start: usize, found: &mut Vec<Found>) {
+    pub(super) fn at(&mut self, text: &str, start: usize, found: &mut Vec<Match>) {
         /// Bytes of the shortest header and payload.
         const LEAST: usize = 11;
         let bytes = text.as_bytes();
@@ -216,7 +216,7 @@ impl Jwt {
 }
 
 /// `user:password@` or `token@` behind `://`.
-pub(super) fn url(text: &str, start: usize, found: &mut Vec<Found>) {
+pub(super) fn url(text: &str, start: usize, found: &mut Vec<Match>) {
     /// Bytes of a name that may be a token.
     const TOKEN: usize = 16;
     let bytes = text.as_bytes();
@@ -259,7 +259,7 @@ fn token_run(bytes: &[u8], at: usize) -> usize {
 }
 
 /// A token behind `Bearer ` or `token `.
-pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     /// Shorter ones are words.
     const LEAST: usize = 12;
     let bytes = text.as_bytes();
@@ -282,7 +282,7 @@ fn longer(bytes: &[u8], at: usize) -> usize {
 }
 
 /// `user:password` in base64 behind `Basic `.
-pub(super) fn basic(text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+pub(super) fn basic(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let to = token_run(bytes, end);
     if begins_word(bytes, start) && is_basic(&bytes[end..to]) {
@@ -300,7 +300,7 @@ pub(super) fn is_basic(value: &[u8]) -> bool {
 }
 
 /// `user:password` behind `-u` or `--user` of a command that fetches.
-pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Found>) {
+pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];
     let blank = rest

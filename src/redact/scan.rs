@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
 use super::rules::{self, Rule};
-use super::{Found, assign, places};
+use super::{Match, assign, places};
 
 /// Parts of names whose values may be secrets.
 const NAMES: [&str; 13] = [
@@ -111,7 +111,7 @@ pub(super) fn any(text: &[u8]) -> bool {
 }
 
 /// Appends the matches, unordered.
-pub(super) fn find(text: &str, found: &mut Vec<Found>) {
+pub(super) fn find(text: &str, found: &mut Vec<Match>) {
     let Some(automaton) = KEYWORDS.automaton.as_ref() else {
         return;
     };
@@ -135,7 +135,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Found>) {
 
 struct Scan<'a> {
     text: &'a str,
-    found: &'a mut Vec<Found>,
+    found: &'a mut Vec<Match>,
     /// End of each rule's last match; hits inside it are skipped.
     behind: HashMap<u16, usize>,
     names: assign::Names,
@@ -171,7 +171,7 @@ impl Scan<'_> {
         if let Some((range, end)) = rule.at(self.text, start) {
             self.behind.insert(n, end);
             let kind = rule.name;
-            self.found.push(Found { range, kind });
+            self.found.push(Match { range, kind });
         }
     }
 }

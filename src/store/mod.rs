@@ -165,6 +165,9 @@ fn now_ms() -> u64 {
 }
 
 /// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
+///
+/// # Errors
+/// It cannot be created.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -189,6 +192,9 @@ pub(crate) fn private_file() -> fs::OpenOptions {
 
 /// Creates a private file atomically: `fill` writes it under a temporary name, and it gets its real name once it is
 /// complete and flushed. Where another process was faster, its file is kept. `explain` converts IO errors.
+///
+/// # Errors
+/// `fill` failed, or the file cannot be created, flushed or renamed.
 pub(crate) fn make_whole<E>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
