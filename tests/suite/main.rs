@@ -7,6 +7,7 @@ mod conversations;
 mod crash;
 mod dashboard;
 mod descriptors;
+mod docs;
 mod failures;
 mod golden;
 mod harness;
