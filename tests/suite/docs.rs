@@ -24,7 +24,10 @@ fn named(page: &str) -> BTreeSet<String> {
     let paths = code.filter(|text| text.contains("::") && !text.contains(' '));
     paths
         .filter_map(|path| path.split("::").filter(|part| part.len() > 1).last())
-        .filter(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'))
+        .filter(|name| {
+            name.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        })
         .map(str::to_owned)
         .collect()
 }
