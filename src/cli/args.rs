@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
+use super::state_args::StateArgs;
+
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version, arg_required_else_help = true, after_help = EXAMPLES)]
@@ -15,13 +18,19 @@ pub(super) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   baton demo
+  baton run claude
   baton serve
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
   OPENAI_BASE_URL=http://127.0.0.1:8787/v1 my-agent
   baton handoffs list";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Run an agent through the proxy, starting the proxy if none is running
+    Run(RunArgs),
+    /// Print what `run` sets for an agent, for a shell or as JSON
+    Env(EnvArgs),
+    /// Start a new session with a handoff, in any agent
+    Resume(ResumeArgs),
     /// Run the proxy
     Serve(ServeArgs),
     /// Report every problem of a config at once
@@ -147,6 +156,9 @@ pub(super) struct ServeArgs {
     /// What is logged, such as `debug` or `warn,baton=debug` [log.level]
     #[arg(long, value_name = "FILTER")]
     pub(super) log_level: Option<String>,
+    /// How `baton run` starts it: stops with the last agent, and picks a free port if its own is in use
+    #[arg(long, hide = true)]
+    pub(super) for_agents: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -305,15 +317,4 @@ pub(super) struct ShowArgs {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-}
-
-/// Where the state is: found by the same config as the proxy's.
-#[derive(Debug, ClapArgs)]
-pub(super) struct StateArgs {
-    /// Config file (TOML)
-    #[arg(long, value_name = "FILE", env = "BATON_CONFIG")]
-    pub(super) config: Option<PathBuf>,
-    /// Folder of the store [state.dir]
-    #[arg(long, value_name = "DIR")]
-    pub(super) state_dir: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Exit codes after sysexits.h, and the failures that carry them.
+//! Exit codes after sysexits.h, those of shells for programs that are run, and the failures that carry them.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::output::Out;
 
-/// An exit code of sysexits.h.
+/// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exit(u8);
 
@@ -26,6 +26,15 @@ impl Exit {
     pub(super) const IO: Self = Self(74);
     /// The config is wrong.
     pub(super) const CONFIG: Self = Self(78);
+    /// As shells have it: a program cannot be executed.
+    pub(super) const NOT_EXECUTABLE: Self = Self(126);
+    /// As shells have it: a program is not found.
+    pub(super) const NOT_FOUND: Self = Self(127);
+
+    /// The exit code of the agent that ran.
+    pub(super) fn of_agent(code: u8) -> Self {
+        Self(code)
+    }
 }
 
 impl From<Exit> for ExitCode {

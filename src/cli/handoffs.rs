@@ -92,7 +92,7 @@ async fn archive(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// The handoff with this id or unique id prefix, with its full prompt.
-async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
+pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
@@ -131,7 +131,8 @@ fn markdown(handoff: &Handoff) -> String {
     format!("---\n{head}---\n\n{}\n", handoff.prompt)
 }
 
-fn open(config: &Config) -> Result<SharedStore, Failure> {
+/// The store, for reading. What lives in a running proxy's memory alone cannot be had.
+pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
     if config.store == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
         return Err(
@@ -217,7 +218,8 @@ impl<'a> Record<'a> {
     }
 }
 
-fn resume_line(handoff: &Handoff) -> String {
+/// The line that a session which goes on from a handoff begins with.
+pub(super) fn resume_line(handoff: &Handoff) -> String {
     format!("[[handoff-resume:{}]]", handoff.id)
 }
 

@@ -3,17 +3,26 @@
 //! `args` defines the raw arguments for clap; each command validates its own. All output goes through `output`, and
 //! untrusted text also through `output::visible`.
 
+mod agent_args;
+mod agents;
 mod args;
 mod check;
 mod demo;
+mod env;
 mod exit;
+mod foreground;
 mod handoffs;
 mod log;
 mod output;
 mod readiness;
+mod resume;
+mod run;
 mod running;
 mod serve;
+mod sharing;
+mod shells;
 mod show;
+mod state_args;
 mod status;
 
 use std::ffi::OsString;
@@ -25,9 +34,10 @@ use clap::error::ErrorKind;
 
 use crate::config::{Config, Environment, Flags, Problem, ProblemKind};
 
-use self::args::{Args, Command, StateArgs};
+use self::args::{Args, Command};
 use self::exit::{Exit, Failure};
 use self::output::Out;
+use self::state_args::StateArgs;
 
 /// Runs the program with the given arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -37,6 +47,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut out = Out::stdout();
     let done = match args.command {
+        Command::Run(args) => run::run(&args),
+        Command::Env(args) => env::run(&args, &mut out),
+        Command::Resume(args) => resume::run(&args, &mut out),
         Command::Serve(args) => serve::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),

@@ -4,6 +4,7 @@
 
 use std::fs::{self, TryLockError};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -35,6 +36,9 @@ pub(super) struct Process {
     pub(super) version: String,
     /// Start time in milliseconds since the Unix epoch.
     pub(super) started_ms: u64,
+    /// Whether `baton run` started it; it then stops with the last agent.
+    #[serde(default)]
+    pub(super) started_by_run: bool,
 }
 
 /// Held while the process serves.
@@ -109,6 +113,16 @@ pub(super) fn find(dir: &Path) -> Found {
     }
 }
 
+/// An address at which this machine reaches a listener.
+pub(super) fn reachable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +138,7 @@ mod tests {
             admin: "http://127.0.0.1:2".into(),
             version: "0".into(),
             started_ms: 3,
+            started_by_run: false,
         };
         let claim = Claim::of(&dir, &process).unwrap().unwrap();
         assert_eq!(find(&dir), Found::Running(Some(process.clone())));

@@ -1,8 +1,9 @@
 //! `baton serve`: opens the state and the listeners, prints their addresses, and shuts down gracefully.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,7 +17,8 @@ use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
 use super::readiness;
-use super::running::{Claim, Process};
+use super::running::{self, Claim, Found, Process, reachable};
+use super::sharing;
 use crate::admin::{self, AdminState, Inspector};
 use crate::app::Data;
 use crate::config::{Config, Flags};
@@ -50,25 +52,26 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
         log_level: args.log_level.clone(),
     };
     let mut config = load_or_fail(args.config.as_ref(), &flags)?;
+    if args.for_agents {
+        sharing::detach();
+        config.server.drain = config.server.drain.min(sharing::DRAIN);
+    }
     telemetry::start(&config.log).map_err(|error| Failure::new(Exit::SOFTWARE, error))?;
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
-    runtime.block_on(serve(config, out))
+    runtime.block_on(serve(config, args.for_agents, out))
 }
 
-async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
+async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), Failure> {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let (store, seal) = open_state(&config)?;
     let swept = Arc::clone(&store);
-    let bound = server::bind(&config).map_err(|error| cannot_listen(&error, &config, &DATA))?;
-    let listener = TcpListener::bind(config.admin.listen).await;
-    let listener = listener.map_err(|error| cannot_listen(&error, &config, &ADMIN))?;
-    let admin_addr = listener.local_addr()?;
-    // Shown to browsers on the data listener.
-    config.admin.listen = admin_addr;
+    let (bound, listener) = listen(&mut config, for_agents).await?;
+    // The bound port; shown to browsers on the data listener.
+    config.admin.listen = listener.local_addr()?;
     let journal = open_journal(&config);
     let dropped = journal.clone();
     metrics.count_dropped_by(move || dropped.dropped());
@@ -97,23 +100,14 @@ async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
             started: Instant::now(),
         }),
     });
-    let scheme = if config.server.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    let here = format!("{scheme}://{}", reachable(data.addr()));
-    let claim = claim(&config, &here, format!("http://{}", reachable(admin_addr)));
-    out.line(format_args!("listening on {scheme}://{}", data.addr()))?;
-    out.line(format_args!("admin on http://{admin_addr}"))?;
-    // A program that reads the lines may have closed the pipe.
-    let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
+    let claim = announce(&config, data.addr(), for_agents, out)?;
 
     // The admin listener stays open while streams drain, so that `/readyz` reports it.
     let (drained, until_drained) = watch::channel(false);
     let admin = tokio::spawn(admin::serve(listener, state, happened(until_drained)));
+    let dir = for_agents.then(|| config.state_dir.clone());
     let stop = async move {
-        happened(stop).await;
+        stopped(stop, dir).await;
         draining.store(true, Ordering::Relaxed);
     };
     let sweeper = tokio::spawn(sweep(Arc::clone(&swept)));
@@ -129,24 +123,68 @@ async fn serve(mut config: Config, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An address at which this machine reaches a listener.
-fn reachable(bound: SocketAddr) -> SocketAddr {
-    let ip = match bound.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+/// Binds both listeners. With `any_port`, a listener whose port is in use gets a free one.
+async fn listen(config: &mut Config, any_port: bool) -> Result<(server::Bound, TcpListener), Failure> {
+    let taken = |error: &io::Error| any_port && error.kind() == io::ErrorKind::AddrInUse;
+    let mut bound = server::bind(config);
+    if bound.as_ref().is_err_and(taken) {
+        config.server.listen.set_port(0);
+        bound = server::bind(config);
+    }
+    let bound = bound.map_err(|error| cannot_listen(&error, config, &DATA))?;
+    let mut listener = TcpListener::bind(config.admin.listen).await;
+    if listener.as_ref().is_err_and(taken) {
+        config.admin.listen.set_port(0);
+        listener = TcpListener::bind(config.admin.listen).await;
+    }
+    let listener = listener.map_err(|error| cannot_listen(&error, config, &ADMIN))?;
+    Ok((bound, listener))
+}
+
+/// Registers this process in the state directory, and prints where it listens. The address of the admin listener is the
+/// config's.
+fn announce(
+    config: &Config,
+    data: SocketAddr,
+    for_agents: bool,
+    out: &mut Out,
+) -> Result<Option<Claim>, Failure> {
+    let scheme = if config.server.tls.is_some() {
+        "https"
+    } else {
+        "http"
     };
-    SocketAddr::new(ip, bound.port())
+    let admin = config.admin.listen;
+    let here = format!("{scheme}://{}", reachable(data));
+    let claim = claim(config, &here, format!("http://{}", reachable(admin)), for_agents);
+    if for_agents && claim.is_none() {
+        let message = "another proxy serves from this state directory";
+        return Err(Failure::new(Exit::UNAVAILABLE, message));
+    }
+    out.line(format_args!("listening on {scheme}://{data}"))?;
+    out.line(format_args!("admin on http://{admin}"))?;
+    // A program that reads the lines may have closed the pipe.
+    let _ = out.line(format_args!("ANTHROPIC_BASE_URL={here} claude"));
+    Ok(claim)
+}
+
+/// Waits for a signal to stop. With the state directory of a proxy that `baton run` started, also until no agent is left.
+async fn stopped(signal: watch::Receiver<bool>, for_agents: Option<PathBuf>) {
+    match for_agents {
+        Some(dir) => tokio::select! { () = happened(signal) => {}, () = sharing::unused(&dir) => {} },
+        None => happened(signal).await,
+    }
 }
 
 /// Registers this process in the state directory. A failure is logged only.
-fn claim(config: &Config, data: &str, admin: String) -> Option<Claim> {
+fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Option<Claim> {
     let process = Process {
         pid: std::process::id(),
         data: data.to_owned(),
         admin,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_ms: journal::now_ms(),
+        started_by_run,
     };
     match Claim::of(&config.state_dir, &process) {
         Ok(Some(claim)) => return Some(claim),
@@ -251,7 +289,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Fai
     match error.kind() {
         io::ErrorKind::AddrInUse => Failure::new(
             Exit::UNAVAILABLE,
-            format!("{address} is in use by another program"),
+            format!("{address} is in use by {}", holder(address, config)),
         )
         .help(format!(
             "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
@@ -262,6 +300,29 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Fai
         }
         _ => Failure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
             .help(format!("choose another address with {flag} or `{key}`")),
+    }
+}
+
+/// Who listens on an address, as far as the state directory tells.
+fn holder(address: SocketAddr, config: &Config) -> String {
+    let address = address.to_string();
+    match running::find(&config.state_dir) {
+        Found::Running(Some(process))
+            if [&process.data, &process.admin]
+                .iter()
+                .any(|url| url.ends_with(&address)) =>
+        {
+            let by = if process.started_by_run {
+                ", started by `baton run`"
+            } else {
+                ""
+            };
+            format!(
+                "the proxy that serves from this state directory (process {}{by})",
+                process.pid
+            )
+        }
+        _ => "another program".to_owned(),
     }
 }
 

@@ -1,0 +1,87 @@
+//! Raw arguments of the commands that start agents: `run`, `env` and `resume`.
+
+use std::ffi::OsString;
+
+use clap::Args as ClapArgs;
+
+use super::shells::Shell;
+use super::state_args::StateArgs;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Agents: claude, codex, opencode, gemini, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the
+variables that the SDKs read. All arguments after the agent's name are the agent's.
+
+Uses the proxy that serves from the state directory, or starts one in the background, which stops when the last agent
+has ended; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or
+128 plus the signal's number if a signal ended the agent.
+
+Examples:
+  baton run claude
+  baton run codex exec \"fix the tests\"
+  baton run -- ./node_modules/.bin/gemini -m gemini-2.5-pro
+  baton run --config team.toml my-agent --verbose")]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// The agent, and its own arguments
+    #[arg(value_name = "AGENT", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(super) agent: Vec<OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Prints the URL of the proxy that serves from the state directory, or the configured one. If an agent needs arguments, a
+shell function with its name adds them; if it needs a file, the file is written to the state directory.
+
+Examples:
+  baton env claude
+  eval \"$(baton env claude)\" && claude
+  baton env codex --shell fish | source
+  baton env pi --json | jq .arguments")]
+pub(super) struct EnvArgs {
+    /// The agent; any other program gets the variables that the SDKs read
+    pub(super) agent: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Syntax to print; by default that of $SHELL
+    #[arg(long, value_enum)]
+    pub(super) shell: Option<Shell>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "shell")]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without --run, prints the command. The new session starts with the handoff's resume line: its model sees the carry-over
+prompt, then --prompt.
+
+Examples:
+  baton resume 0199a3c2-7d1e --with codex
+  baton resume 0199a3c2-7d1e --with claude --run
+  baton resume 0199a3c2-7d1e --with pi --headless --prompt \"Do the tests first.\" --run -- --mode json")]
+pub(super) struct ResumeArgs {
+    /// The handoff's id, or a unique prefix of it
+    pub(super) id: String,
+    /// The agent, as for `baton run`
+    #[arg(long, value_name = "AGENT")]
+    pub(super) with: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Text after the carry-over prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(super) prompt: Option<String>,
+    /// One answer, without the agent's screen
+    #[arg(long)]
+    pub(super) headless: bool,
+    /// Start the agent, through baton
+    #[arg(long)]
+    pub(super) run: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "run")]
+    pub(super) json: bool,
+    /// More arguments for the agent
+    #[arg(last = true, value_name = "ARGS")]
+    pub(super) arguments: Vec<OsString>,
+}

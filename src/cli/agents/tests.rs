@@ -1,0 +1,141 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::cli::shells::Shell;
+
+const BASE: &str = "http://127.0.0.1:8787";
+
+/// How an agent is started by hand, for the tables.
+fn by_hand(agent: &Agent) -> String {
+    let setup = agent.setup(BASE, agent.file.as_ref().map_or("", |file| file.name));
+    // The URL itself stands in the way where nothing reads it.
+    let read = agent.file.as_ref().is_some_and(|file| match file.content {
+        Content::Text(text) => text.contains(URL),
+        Content::Copy { .. } => false,
+    });
+    let variables = setup.variables.iter().filter(|(name, _)| read || *name != URL);
+    let mut words: Vec<_> = variables.map(|(name, value)| format!("{name}={value}")).collect();
+    words.push(if agent.is_known() { agent.name } else { "AGENT" }.to_owned());
+    words.extend(setup.arguments.iter().map(|argument| Shell::Sh.quoted(argument)));
+    words.join(" ")
+}
+
+fn code(words: &[&str]) -> String {
+    format!("`{}`", words.join(" "))
+}
+
+#[test]
+fn the_readme_has_every_agent_as_it_is_in_the_table() {
+    let readme = include_str!("../../../README.md");
+    for agent in AGENTS {
+        let row = format!(
+            "| {} | `baton run {}` | `{}` |\n",
+            agent.title,
+            agent.name,
+            by_hand(agent)
+        );
+        assert!(readme.contains(&row), "{row}");
+    }
+    let generic = format!("| any other | `baton run AGENT` | `{}` |\n", by_hand(&GENERIC));
+    assert!(readme.contains(&generic), "{generic}");
+}
+
+#[test]
+fn the_page_of_agents_says_how_each_takes_a_prompt_and_what_to_know() {
+    let page = include_str!("../../../docs/agents.md");
+    for agent in AGENTS {
+        let command = |template: &[&str]| {
+            let words: Vec<_> = std::iter::once(agent.name)
+                .chain(template.iter().copied())
+                .collect();
+            code(&words).replace("{prompt}", "PROMPT").replace(" `", "`")
+        };
+        let row = format!(
+            "| {} | {} | {} | {} |\n",
+            agent.title,
+            command(agent.prompt),
+            command(agent.headless),
+            agent.notes.join("; ")
+        );
+        assert!(page.contains(&row), "{row}");
+    }
+    assert!(page.contains(PI_EXTENSION), "the extension of pi");
+}
+
+#[test]
+fn names_are_found_as_people_write_them_and_are_one_agents() {
+    let name = |program: &str| find(program).map(|agent| agent.name);
+    assert_eq!(name("claude"), Some("claude"));
+    assert_eq!(name("claude-code"), Some("claude"));
+    assert_eq!(name("/opt/bin/Claude"), Some("claude"));
+    assert_eq!(name("./node_modules/.bin/codex"), Some("codex"));
+    assert_eq!(name("gemini.exe"), Some("gemini"));
+    assert_eq!(name("claude-squad"), None);
+    assert_eq!(name(""), None);
+    let all: Vec<_> = AGENTS
+        .iter()
+        .flat_map(|agent| agent.also.iter().chain([&agent.name]))
+        .collect();
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+}
+
+#[test]
+fn a_path_is_started_as_given_and_a_name_by_the_installed_one() {
+    let program = |named: &'static str| find_or_generic(named).program(named);
+    assert_eq!(program("claude-code"), "claude");
+    assert_eq!(program("./claude"), "./claude");
+    assert_eq!(program("my-agent"), "my-agent");
+}
+
+#[test]
+fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
+    for agent in AGENTS.iter().chain([&GENERIC]) {
+        let setup = agent.setup(BASE, "/tmp/file");
+        let mut all: Vec<_> = setup.variables.iter().map(|(_, value)| value.clone()).collect();
+        all.extend(setup.arguments.clone());
+        all.extend(agent.first_prompt("do it", false));
+        all.extend(agent.first_prompt("do it", true));
+        if let Some(file) = &agent.file {
+            assert!(all.iter().any(|text| text == "/tmp/file"), "{}", agent.title);
+            if let Content::Copy { .. } = file.content {
+                all.push(file.content.text(None, BASE).unwrap());
+            }
+        }
+        assert!(
+            all.iter()
+                .all(|text| !text.contains("{base}") && !text.contains("{file}")),
+            "{all:?}"
+        );
+        let told = agent.variables.len() + agent.arguments.len();
+        assert!(told > 0, "{}", agent.title);
+        for headless in [false, true] {
+            let words = agent.first_prompt("do it", headless);
+            assert_eq!(
+                words.iter().filter(|word| word.trim_end() == "do it").count(),
+                1,
+                "{words:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_copy_keeps_what_the_person_has_and_sets_the_addresses() {
+    let cline = find("cline").and_then(|agent| agent.file.as_ref()).unwrap();
+    let theirs = r#"{"version":1,"lastUsedProvider":"anthropic","providers":{"anthropic":{"settings":{"apiKey":"k","baseUrl":"https://elsewhere"}},"openrouter":{"settings":{"apiKey":"r"}},"gemini":7}}"#;
+    let copy: Value = serde_json::from_str(&cline.content.text(Some(theirs), BASE).unwrap()).unwrap();
+    let settings = |name: &str| copy["providers"][name]["settings"].clone();
+    assert_eq!(
+        settings("anthropic"),
+        serde_json::json!({"provider": "anthropic", "baseUrl": format!("{BASE}/v1"), "apiKey": "k"})
+    );
+    assert_eq!(copy["providers"]["openai-native"]["tokenSource"], "manual");
+    assert_eq!(settings("openrouter"), serde_json::json!({"apiKey": "r"}));
+    assert_eq!(settings("gemini")["baseUrl"], format!("{BASE}/v1beta"));
+    assert_eq!(
+        (&copy["version"], &copy["lastUsedProvider"]),
+        (&1.into(), &"anthropic".into())
+    );
+    assert!(cline.content.text(Some("[]"), BASE).is_err());
+    assert!(cline.content.text(Some("{"), BASE).is_err());
+}

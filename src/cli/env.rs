@@ -1,0 +1,154 @@
+//! `baton env`: prints what `run` sets for an agent, for a shell or as JSON.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::agent_args::EnvArgs;
+use super::agents::{self, Agent, Content};
+use super::exit::{Exit, Failure};
+use super::load_state;
+use super::output::{Out, visible};
+use super::run::written;
+use super::running::{self, Found};
+use super::shells::Shell;
+use super::state_args::StateArgs;
+use crate::config::Config;
+
+/// Folder of the config files that `env` writes.
+const FOLDER: &str = "agents";
+
+/// The output of `--json`. The names are API.
+#[derive(Serialize)]
+struct Record<'a> {
+    agent: &'a str,
+    known: bool,
+    program: &'a str,
+    url: &'a str,
+    running: bool,
+    variables: BTreeMap<&'a str, &'a str>,
+    arguments: &'a [String],
+    file: Option<&'a str>,
+    notes: &'a [String],
+}
+
+pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let agent = agents::find_or_generic(&args.agent);
+    let (url, running) = address(&config)?;
+    let mut notes: Vec<String> = agent.notes.iter().map(|&note| note.to_owned()).collect();
+    if !agent.is_known() {
+        notes.push(format!(
+            "{} is not a known agent: these are the variables that the SDKs read",
+            args.agent
+        ));
+    }
+    if !running {
+        notes.push(format!("no proxy runs: start `{}`", serve(&args.state)));
+    }
+    let mut file = None;
+    match agent.file.as_ref().map(|file| (file, &file.content)) {
+        Some((own, Content::Text(_))) => {
+            file = Some(written(
+                own,
+                &std::path::absolute(&config.state_dir)?.join(FOLDER),
+                &url,
+            )?);
+        }
+        // The file may hold credentials, so no copy is left behind.
+        Some((own, Content::Copy { of, set, .. })) => {
+            let set = set
+                .iter()
+                .map(|(path, value)| format!("{} = {:?}", path.join("."), value.replace("{base}", &url)));
+            let set: Vec<_> = set.collect();
+            let name = own.name;
+            notes.push(format!(
+                "`baton run` gives it a copy of ~/{of} for the run. For a shell, copy it to a {name} of your own, name that \
+                 in place of FILE, and set in it {}",
+                set.join(", ")
+            ));
+        }
+        None => {}
+    }
+    let setup = agent.setup(&url, file.as_deref().unwrap_or("FILE"));
+    if args.json {
+        out.json(&Record {
+            agent: if agent.is_known() { agent.name } else { &args.agent },
+            known: agent.is_known(),
+            program: agent.program(&args.agent),
+            url: &url,
+            running,
+            variables: setup
+                .variables
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect(),
+            arguments: &setup.arguments,
+            file: file.as_deref(),
+            notes: &notes,
+        })?;
+        return Ok(());
+    }
+    let shell = args
+        .shell
+        .unwrap_or_else(|| Shell::of(std::env::var("SHELL").ok().as_deref()));
+    for line in lines(agent, &setup, shell) {
+        out.line(format_args!("{line}"))?;
+    }
+    // On standard error: a person still sees them when a shell evaluates the lines.
+    let mut told = Out::stderr();
+    for note in notes {
+        told.line(format_args!("baton: {}", visible(&note)))?;
+    }
+    Ok(())
+}
+
+/// The commands for a shell.
+fn lines(agent: &Agent, setup: &agents::Setup, shell: Shell) -> Vec<String> {
+    let mut lines: Vec<_> = setup
+        .variables
+        .iter()
+        .map(|(name, value)| shell.export(name, value))
+        .collect();
+    if !setup.arguments.is_empty() {
+        lines.push(shell.function(agent.name, &setup.arguments));
+    }
+    lines
+}
+
+/// The URL of the proxy that serves from the state directory, else the configured one; and whether a proxy runs.
+fn address(config: &Config) -> Result<(String, bool), Failure> {
+    if let Found::Running(Some(process)) = running::find(&config.state_dir) {
+        return Ok((process.data, true));
+    }
+    let listen = config.server.listen;
+    if listen.port() == 0 {
+        let message = "no proxy runs, and `server.listen` leaves its port open";
+        return Err(
+            Failure::new(Exit::UNAVAILABLE, message).help("start `baton serve` first, or use `baton run`")
+        );
+    }
+    let scheme = if config.server.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    Ok((format!("{scheme}://{}", running::reachable(listen)), false))
+}
+
+/// The command that starts a proxy with the same state.
+fn serve(state: &StateArgs) -> String {
+    let mut words = vec!["baton serve".to_owned()];
+    words.extend(options(state).iter().map(|word| Shell::Sh.quoted(word)));
+    words.join(" ")
+}
+
+/// The options with which another command finds the same state.
+pub(super) fn options(state: &StateArgs) -> Vec<String> {
+    let config = state.config.as_ref().map(|path| path.display().to_string());
+    let given = [("--config", config), ("--state-dir", state.state_dir.clone())];
+    let given = given
+        .into_iter()
+        .filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    given.flatten().collect()
+}

@@ -1,0 +1,239 @@
+//! `baton run`: an agent on this terminal, through the proxy that serves from the state directory.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use super::agent_args::RunArgs;
+use super::agents::{self, Agent, ConfigFile, Content};
+use super::exit::{Exit, Failure};
+use super::foreground;
+use super::output::{Out, visible};
+use super::running::Process;
+use super::sharing::{self, Start, Stay};
+use super::state_args::StateArgs;
+use super::{config_file, load_state};
+use crate::config::Config;
+use crate::store::{make_dir, private_file};
+
+pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+    let [program, own @ ..] = args.agent.as_slice() else {
+        return Err(Failure::new(Exit::USAGE, "which agent?").help("such as `baton run claude`"));
+    };
+    agent(program, &[], own, &args.state)
+}
+
+/// Runs an agent with `first` before the person's own arguments; its exit code becomes ours.
+pub(super) fn agent(
+    named: &OsStr,
+    first: &[String],
+    own: &[OsString],
+    state: &StateArgs,
+) -> Result<(), Failure> {
+    let mut config = load_state(state)?;
+    // Passed to the proxy and to the agent as paths.
+    config.state_dir = std::path::absolute(&config.state_dir)?;
+    let agent = agents::find_or_generic(&named.to_string_lossy());
+    let stay = Stay::begin(&config.state_dir)?;
+    let proxy = sharing::proxy(&Start {
+        dir: &config.state_dir,
+        config: config_file(state.config.as_ref()),
+    })?;
+    tell(named, agent, &proxy, &config)?;
+    let run = Run {
+        named,
+        agent,
+        proxy: &proxy,
+        config: &config,
+        stay: &stay,
+    };
+    let ended = run.to_its_end(first, own);
+    stay.leave(&proxy);
+    match ended? {
+        0 => Ok(()),
+        code => Err(Failure::silent(Exit::of_agent(code))),
+    }
+}
+
+/// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
+fn tell(named: &OsStr, agent: &Agent, proxy: &Process, config: &Config) -> io::Result<()> {
+    let mut out = Out::stderr();
+    if !agent.is_known() {
+        let named = visible(&named.to_string_lossy());
+        let given = agent.setup(&proxy.data, "").variables;
+        let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        out.line(format_args!(
+            "baton: {named} is not a known agent; it gets {names}"
+        ))?;
+    }
+    let configured = config.server.listen;
+    if proxy.started_by_run && configured.port() != 0 && port(&proxy.data) != Some(configured.port()) {
+        let data = visible(&proxy.data);
+        out.line(format_args!(
+            "baton: {configured} is in use; the proxy is at {data}"
+        ))?;
+    }
+    if proxy.version != env!("CARGO_PKG_VERSION") {
+        let version = visible(&proxy.version);
+        out.line(format_args!(
+            "baton: the proxy that runs is version {version}; restart it to use this one"
+        ))?;
+    }
+    if io::IsTerminal::is_terminal(&io::stderr()) {
+        let (data, admin) = (visible(&proxy.data), visible(&proxy.admin));
+        out.line(format_args!(
+            "baton: {} through {data}, inspector {admin}",
+            agent.title
+        ))?;
+    }
+    Ok(())
+}
+
+fn port(url: &str) -> Option<u16> {
+    url.rsplit_once(':')?.1.parse().ok()
+}
+
+/// An agent that is about to run.
+struct Run<'a> {
+    /// As the person named it.
+    named: &'a OsStr,
+    agent: &'a Agent,
+    proxy: &'a Process,
+    config: &'a Config,
+    stay: &'a Stay,
+}
+
+impl Run<'_> {
+    /// Runs it and returns its exit code.
+    fn to_its_end(&self, first: &[String], own: &[OsString]) -> Result<u8, Failure> {
+        let (mut folder, mut path) = (None, String::new());
+        if let Some(file) = &self.agent.file {
+            let made = self.stay.folder().map_err(|error| unwritten(file.name, &error))?;
+            path = written(file, made.path(), &self.proxy.data)?;
+            folder = Some(made);
+        }
+        let setup = self.agent.setup(&self.proxy.data, &path);
+        let program = match self.named.to_str() {
+            Some(named) => OsStr::new(self.agent.program(named)),
+            None => self.named,
+        };
+        let mut command = Command::new(program);
+        for (name, value) in &setup.variables {
+            if self.replaces(name)? {
+                command.env(name, value);
+            }
+        }
+        command.args(&setup.arguments).args(first).args(own);
+        let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
+        drop(folder);
+        ended
+    }
+
+    /// Whether a variable is set for the agent, or the person's own value kept. A value that points at another server is an
+    /// error: the agent's credential is meant for that server, and baton would send it to its upstream.
+    fn replaces(&self, name: &str) -> Result<bool, Failure> {
+        let theirs = std::env::var(name).ok().filter(|value| value.contains("://"));
+        let upstream = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix));
+        let (Some(theirs), Some((_, upstream))) = (theirs, upstream) else {
+            return Ok(true);
+        };
+        let there = place(&theirs);
+        // Baton itself, with an upstream chosen by name.
+        if there == place(&self.proxy.data) && theirs.contains("/u/") {
+            return Ok(false);
+        }
+        let configured = self.config.upstreams.get(*upstream);
+        let base = configured.map_or("", |upstream| upstream.base_url.as_str());
+        let listen = self.config.server.listen.to_string();
+        // Set by `baton env` for a proxy that has ended.
+        let before = std::env::var(agents::URL).unwrap_or_default();
+        if [self.proxy.data.as_str(), &listen, &before, base]
+            .map(place)
+            .contains(&there)
+        {
+            return Ok(true);
+        }
+        let theirs = visible(&theirs);
+        let variable = format!("BATON_UPSTREAMS__{}__BASE_URL", upstream.to_uppercase());
+        let message = format!("{name} is {theirs}, and baton sends to {base}");
+        Err(Failure::new(Exit::CONFIG, message).help(format!(
+            "to go there through baton, set upstreams.{upstream}.base_url in the config, or {variable}; else unset {name}"
+        )))
+    }
+}
+
+/// Which upstream a variable's URL replaces, by the prefix of its name.
+const UPSTREAMS: &[(&str, &str)] = &[
+    ("ANTHROPIC_", "anthropic"),
+    ("OPENAI_", "openai"),
+    ("GOOGLE_", "gemini"),
+];
+
+/// Host and port of a URL, normalised.
+fn place(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    place.to_ascii_lowercase().replace("localhost", "127.0.0.1")
+}
+
+/// Writes an agent's config file into `folder` and returns its path.
+pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<String, Failure> {
+    let theirs = match &file.content {
+        Content::Text(_) => None,
+        Content::Copy { of, .. } => {
+            let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(of));
+            // Without one the copy has the defaults.
+            home.and_then(|path| fs::read_to_string(path).ok())
+        }
+    };
+    let text = file.content.text(theirs.as_deref(), base);
+    let text = text.map_err(|error| {
+        let message = format!("your own {} cannot be read: {error}", file.name);
+        Failure::new(Exit::CONFIG, message)
+    })?;
+    let path = folder.join(file.name);
+    let write = || {
+        make_dir(folder).map_err(io::Error::other)?;
+        let mut open = private_file().create(true).truncate(true).open(&path)?;
+        io::Write::write_all(&mut open, text.as_bytes())
+    };
+    write().map_err(|error| unwritten(&path.display().to_string(), &error))?;
+    Ok(path.display().to_string())
+}
+
+fn unwritten(file: &str, error: &io::Error) -> Failure {
+    let message = format!("{file} cannot be written for the agent: {error}");
+    Failure::new(Exit::CANNOT_CREATE, message)
+}
+
+fn unstarted(program: &OsStr, error: &io::Error) -> Failure {
+    let program = visible(&program.to_string_lossy());
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            let message = format!("{program} is not found");
+            let help = "install it, or give the path to it: baton run ./path/to/it";
+            Failure::new(Exit::NOT_FOUND, message).help(help)
+        }
+        _ => Failure::new(
+            Exit::NOT_EXECUTABLE,
+            format!("{program} cannot be started: {error}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_compared_by_host_and_port() {
+        assert_eq!(place("https://API.example/v1?x"), "api.example");
+        assert_eq!(place("http://localhost:8787/v1"), place("127.0.0.1:8787"));
+        assert_ne!(place("http://127.0.0.1:8787"), place("http://127.0.0.1:8788"));
+        assert_eq!(port("http://127.0.0.1:8787"), Some(8787));
+        assert_eq!(port("http://[::1]:1"), Some(1));
+    }
+}

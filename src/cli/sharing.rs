@@ -1,0 +1,260 @@
+//! One proxy for several `baton run`s: the first starts it, and it stops when the last has ended.
+//!
+//! Three lock files in the state directory; the kernel releases a lock when its process ends, however that happens.
+//! `serving.lock` is held by the proxy (`running`). `agents.lock` is held shared by each `baton run` while its agent
+//! runs. A proxy that was started by a run waits to lock it exclusively, which succeeds when no run holds it any more;
+//! it then keeps the lock and stops. So a run that holds the shared lock can rely on the proxy, and a run that comes
+//! while the proxy stops waits, and then starts a new one. `starting.lock` is held while a run looks for a proxy and
+//! starts it, so that runs which begin together start one.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::exit::{Exit, Failure};
+use super::output::visible;
+use super::running::{self, Found, Process};
+use crate::store::{make_dir, private_file};
+
+const AGENTS: &str = "agents.lock";
+const STARTING: &str = "starting.lock";
+
+/// The log of a proxy in the background, and the log of the previous one.
+const LOG: &str = "serve.log";
+const LOG_BEFORE: &str = "serve.log.old";
+
+/// Folder of the config files that are made for one run.
+const RUNS: &str = "runs";
+
+/// Time for a proxy to become ready. Opening a database after a crash takes longest.
+const READY_TIME: Duration = Duration::from_secs(20);
+
+/// Time for a stopping proxy to end: open streams get [`DRAIN`], then the journal is written.
+const GONE_TIME: Duration = Duration::from_secs(12);
+
+/// Time for open streams to end when no agent is left to read them.
+pub(super) const DRAIN: Duration = Duration::from_secs(2);
+
+/// Pause between two checks.
+const PAUSE: Duration = Duration::from_millis(15);
+
+/// Lines of the log that a failed start shows.
+const LAST_LINES: usize = 12;
+
+/// The shared lock of one run. While it is held, the proxy keeps running.
+pub(super) struct Stay {
+    dir: PathBuf,
+    lock: File,
+}
+
+impl Stay {
+    /// Takes the shared lock. Waits until a proxy that is stopping has ended.
+    pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
+        make_dir(dir).map_err(|error| Failure::new(Exit::CANNOT_CREATE, error.to_string()))?;
+        let lock = open(dir, AGENTS)?;
+        let began = Instant::now();
+        loop {
+            // No run and no proxy of theirs is left: remove the files of runs that were killed.
+            if lock.try_lock().is_ok() {
+                let _ = fs::remove_dir_all(dir.join(RUNS));
+                lock.unlock().map_err(|error| unlockable(dir, &error))?;
+            }
+            match lock.try_lock_shared() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if began.elapsed() < GONE_TIME => thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    let message = "the last proxy is still stopping";
+                    return Err(Failure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+                }
+                Err(TryLockError::Error(error)) => return Err(unlockable(dir, &error)),
+            }
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            lock,
+        })
+    }
+
+    /// A folder for the files of this run; dropping it deletes them.
+    pub(super) fn folder(&self) -> io::Result<tempfile::TempDir> {
+        let runs = self.dir.join(RUNS);
+        make_dir(&runs).map_err(io::Error::other)?;
+        tempfile::tempdir_in(runs)
+    }
+
+    /// Releases the lock. The last run waits until the proxy that a run started has ended, so that the journal is
+    /// complete when the command returns.
+    pub(super) fn leave(self, proxy: &Process) {
+        // Succeeds only if no other run holds the lock.
+        let last = self.lock.try_lock().is_ok();
+        drop(self.lock);
+        let began = Instant::now();
+        while last && proxy.started_by_run && began.elapsed() < GONE_TIME {
+            match running::find(&self.dir) {
+                Found::Running(Some(found)) if found.pid == proxy.pid => thread::sleep(PAUSE),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// How a proxy for this state directory is started.
+pub(super) struct Start<'a> {
+    /// The state directory.
+    pub(super) dir: &'a Path,
+    /// The config file, if there is one.
+    pub(super) config: Option<PathBuf>,
+}
+
+/// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
+/// Call it while [`Stay`] is held.
+pub(super) fn proxy(start: &Start<'_>) -> Result<Process, Failure> {
+    let starting = open(start.dir, STARTING)?;
+    starting.lock().map_err(|error| unlockable(start.dir, &error))?;
+    let (began, mut started, mut why) = (
+        Instant::now(),
+        None,
+        "it does not say where it listens".to_owned(),
+    );
+    while began.elapsed() < READY_TIME {
+        match running::find(start.dir) {
+            Found::Running(Some(process)) => match ready(&process.admin) {
+                Ok(()) => return Ok(process),
+                Err(reason) => why = reason,
+            },
+            Found::Running(None) => {}
+            Found::Stale(_) | Found::Nobody => match &mut started {
+                None => started = Some(in_background(start)?),
+                // If a `baton serve` was faster, this one ends and that one is found.
+                Some(child) => ended(child, start.dir)?,
+            },
+        }
+        thread::sleep(PAUSE);
+    }
+    if let Some(mut child) = started {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
+    Err(
+        Failure::new(Exit::UNAVAILABLE, format!("{message}{}", last_lines(start.dir)))
+            .help("`baton status` says which process serves; stop it, or see why it is not ready"),
+    )
+}
+
+fn in_background(start: &Start<'_>) -> Result<Child, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(Exit::UNAVAILABLE, format!("the proxy cannot be started: {error}"))
+            .help("start `baton serve` in another terminal, and run this again")
+    };
+    let log = start.dir.join(LOG);
+    // At the first start there is none.
+    let _ = fs::rename(&log, start.dir.join(LOG_BEFORE));
+    let log = private_file()
+        .create(true)
+        .truncate(true)
+        .open(log)
+        .map_err(failed)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command
+        .args(["serve", "--for-agents", "--state-dir"])
+        .arg(start.dir);
+    if let Some(config) = &start.config {
+        command.arg("--config").arg(config);
+    }
+    let errors = log.try_clone().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(log).stderr(errors);
+    command.spawn().map_err(failed)
+}
+
+/// Fails if the process has ended, with the last lines of its log.
+fn ended(child: &mut Child, dir: &Path) -> Result<(), Failure> {
+    let Ok(Some(status)) = child.try_wait() else {
+        return Ok(());
+    };
+    // A `baton serve` was faster.
+    if matches!(running::find(dir), Found::Running(_)) {
+        return Ok(());
+    }
+    let message = format!("the proxy did not start: {status}{}", last_lines(dir));
+    Err(Failure::new(Exit::UNAVAILABLE, message)
+        .help(format!("all it said is in {}", dir.join(LOG).display())))
+}
+
+/// The last lines of the log, each behind a line break.
+fn last_lines(dir: &Path) -> String {
+    let text = fs::read(dir.join(LOG)).unwrap_or_default();
+    let text = visible(&String::from_utf8_lossy(&text));
+    let lines: Vec<_> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    last.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+/// Asks the admin listener whether the proxy is ready.
+fn ready(admin: &str) -> Result<(), String> {
+    let address = admin.trim_start_matches("http://");
+    let asked = ask(address).map_err(|error| format!("{admin}: {error}"))?;
+    match asked.split_once("\r\n") {
+        Some((status, _)) if status.contains(" 200") => Ok(()),
+        _ => Err(visible(
+            asked.lines().last().unwrap_or("it closed the connection"),
+        )),
+    }
+}
+
+fn ask(address: &str) -> io::Result<String> {
+    const TIME: Duration = Duration::from_secs(3);
+    let resolved: Option<SocketAddr> = address.to_socket_addrs()?.next();
+    let resolved = resolved.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut stream = TcpStream::connect_timeout(&resolved, TIME)?;
+    stream.set_read_timeout(Some(TIME))?;
+    write!(
+        stream,
+        "GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.take(64 * 1024).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Completes when no run holds the lock any more. New runs then wait until this process has ended.
+pub(super) async fn unused(dir: &Path) {
+    let (tell, told) = oneshot::channel();
+    let file = private_file().create(true).truncate(false).open(dir.join(AGENTS));
+    // A thread of its own, since the wait blocks and must not keep the process from ending.
+    thread::spawn(move || {
+        let locked = file.and_then(|file| file.lock().map(|()| file));
+        let _ = tell.send(locked);
+    });
+    // If files cannot be locked here, the run that started this proxy has failed as well.
+    if let Ok(Ok(file)) = told.await {
+        // Held until the process ends.
+        std::mem::forget(file);
+    }
+}
+
+/// Detaches from the terminal: its signals are meant for the agent, and other agents go on when it is closed.
+#[cfg(unix)]
+pub(super) fn detach() {
+    // Fails only for a process that leads a group already, which gets no signals of the terminal's foreground.
+    let _ = rustix::process::setsid();
+}
+
+#[cfg(not(unix))]
+pub(super) fn detach() {}
+
+fn open(dir: &Path, name: &str) -> Result<File, Failure> {
+    let file = private_file().create(true).truncate(false).open(dir.join(name));
+    file.map_err(|error| unlockable(dir, &error))
+}
+
+fn unlockable(dir: &Path, error: &io::Error) -> Failure {
+    let message = format!("no file can be locked in {}: {error}", dir.display());
+    Failure::new(Exit::CANNOT_CREATE, message).help("choose another folder with --state-dir or `state.dir`")
+}

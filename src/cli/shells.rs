@@ -1,0 +1,129 @@
+//! Words as shells read them.
+
+use serde::Serialize;
+
+/// A shell whose syntax is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Shell {
+    /// sh, bash, zsh, dash, ksh
+    Sh,
+    /// fish
+    Fish,
+    /// PowerShell
+    Powershell,
+}
+
+impl Shell {
+    /// The shell of a person whose `$SHELL` is this.
+    pub(super) fn of(shell: Option<&str>) -> Self {
+        let name = shell.and_then(|shell| shell.rsplit('/').next());
+        match name {
+            Some("fish") => Self::Fish,
+            Some("pwsh" | "powershell") => Self::Powershell,
+            None if cfg!(windows) => Self::Powershell,
+            _ => Self::Sh,
+        }
+    }
+
+    /// One word: what needs no quotes gets none.
+    pub(super) fn quoted(self, word: &str) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+        if !word.is_empty()
+            && word.chars().all(plain)
+            && !(self == Self::Powershell && word.contains([',', '@', '%']))
+        {
+            return word.to_owned();
+        }
+        self.in_quotes(word)
+    }
+
+    fn in_quotes(self, word: &str) -> String {
+        let inside = match self {
+            Self::Sh => word.replace('\'', r"'\''"),
+            Self::Fish => word.replace('\\', r"\\").replace('\'', r"\'"),
+            Self::Powershell => word.replace('\'', "''"),
+        };
+        format!("'{inside}'")
+    }
+
+    /// Sets a variable for what is started from then on.
+    pub(super) fn export(self, name: &str, value: &str) -> String {
+        let value = self.in_quotes(value);
+        match self {
+            Self::Sh => format!("export {name}={value}"),
+            Self::Fish => format!("set -gx {name} {value}"),
+            Self::Powershell => format!("$env:{name} = {value}"),
+        }
+    }
+
+    /// Has a program start with these arguments in front of its own.
+    pub(super) fn function(self, program: &str, arguments: &[String]) -> String {
+        let words: Vec<_> = arguments.iter().map(|word| self.in_quotes(word)).collect();
+        let words = words.join(" ");
+        match self {
+            Self::Sh => format!("{program}() {{ command {program} {words} \"$@\"; }}"),
+            Self::Fish => format!("function {program}; command {program} {words} $argv; end"),
+            Self::Powershell => format!(
+                "function {program} {{ & (Get-Command -CommandType Application {program})[0] {words} @args }}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_shell_would_read_them_otherwise() {
+        assert_eq!(
+            Shell::Sh.quoted("http://127.0.0.1:8787/v1"),
+            "http://127.0.0.1:8787/v1"
+        );
+        assert_eq!(Shell::Sh.quoted("[[handoff-resume:0]]"), "'[[handoff-resume:0]]'");
+        assert_eq!(Shell::Sh.quoted(""), "''");
+        assert_eq!(Shell::Sh.quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(Shell::Fish.quoted(r"it's \n"), r"'it\'s \\n'");
+        assert_eq!(Shell::Powershell.quoted("it's"), "'it''s'");
+        assert_eq!(Shell::Powershell.quoted("@args"), "'@args'");
+        assert_eq!(Shell::Sh.quoted("~/x"), "'~/x'");
+    }
+
+    #[test]
+    fn variables_and_arguments_are_set_in_each_shell() {
+        let arguments = ["-c".to_owned(), "u=\"x\"".to_owned()];
+        let shown = [Shell::Sh, Shell::Fish, Shell::Powershell]
+            .map(|shell| (shell.export("A", "b c"), shell.function("codex", &arguments)));
+        assert_eq!(
+            shown[0],
+            (
+                "export A='b c'".into(),
+                "codex() { command codex '-c' 'u=\"x\"' \"$@\"; }".into()
+            )
+        );
+        assert_eq!(
+            shown[1],
+            (
+                "set -gx A 'b c'".into(),
+                "function codex; command codex '-c' 'u=\"x\"' $argv; end".into()
+            )
+        );
+        assert_eq!(
+            shown[2],
+            (
+                "$env:A = 'b c'".into(),
+                "function codex { & (Get-Command -CommandType Application codex)[0] '-c' 'u=\"x\"' @args }"
+                    .into()
+            )
+        );
+    }
+
+    #[test]
+    fn the_persons_shell_is_told_by_its_path() {
+        assert_eq!(Shell::of(Some("/usr/bin/fish")), Shell::Fish);
+        assert_eq!(Shell::of(Some("/bin/zsh")), Shell::Sh);
+        assert_eq!(Shell::of(Some("/usr/bin/pwsh")), Shell::Powershell);
+        assert_eq!(Shell::of(Some("")), Shell::Sh);
+    }
+}

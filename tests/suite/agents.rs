@@ -1,0 +1,684 @@
+//! `baton run`, `env` and `resume` with agents that are shell scripts: what they are given, signals and exit codes, and
+//! one proxy for all of them.
+#![cfg(unix)]
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use baton_proxy::strict::{Options, Received, Reply, Strict};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use serde_json::Value;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{PROMPT, handoff, history, texts};
+use crate::harness::program::config_for;
+use crate::harness::{AgentWire, post, temp};
+
+/// A provider, a place for agents, and a state directory.
+struct Scene {
+    _provider: Strict,
+    dir: tempfile::TempDir,
+    config: PathBuf,
+    state: PathBuf,
+}
+
+/// A `baton run` under way. Dropped, it is killed, and so the proxy ends.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn model(seen: &Received) -> Reply {
+    match texts(seen.messages()) == [format!("u: {PROMPT}")] {
+        true => Reply::text("Fresh."),
+        false => handoff(),
+    }
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let provider = Strict::start(model, Options::default()).await.unwrap();
+        let dir = temp();
+        let config = config_for(&provider, dir.path(), "");
+        let state = dir.path().join("state");
+        fs::create_dir_all(dir.path().join("bin")).unwrap();
+        Self {
+            _provider: provider,
+            dir,
+            config,
+            state,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Puts a script on the PATH of what is run. `$T` in it is the scene's folder.
+    fn agent(&self, name: &str, script: &str) {
+        let file = self.path("bin").join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn baton(&self, command: &str, words: &[&str]) -> Command {
+        let mut baton = Command::new(env!("CARGO_BIN_EXE_baton"));
+        baton.arg(command).arg("--config").arg(&self.config);
+        baton.arg("--state-dir").arg(&self.state).args(words);
+        let path = std::env::var("PATH").unwrap();
+        baton.env("PATH", format!("{}:{path}", self.path("bin").display()));
+        baton
+            .env("T", self.dir.path())
+            .env("HOME", self.path("home"))
+            .env("SHELL", "/bin/sh");
+        for name in [
+            "ANTHROPIC_BASE_URL",
+            "OPENAI_BASE_URL",
+            "OPENAI_API_BASE",
+            "GOOGLE_GEMINI_BASE_URL",
+        ] {
+            baton.env_remove(name);
+        }
+        baton
+    }
+
+    fn output(&self, command: &str, words: &[&str]) -> Output {
+        self.baton(command, words).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Starts a run whose agent waits until its file `go` is there.
+    fn waiting(&self, name: &str) -> Run {
+        let script = format!(
+            "echo \"$ANTHROPIC_BASE_URL\" > $T/{name}.url; while [ ! -e $T/{name}.go ]; do sleep 0.02; done"
+        );
+        self.agent(name, &script);
+        let run = self.baton("run", &[name]).stdin(Stdio::null()).spawn().unwrap();
+        Run(run)
+    }
+
+    /// What an agent wrote, once it has.
+    fn wrote(&self, name: &str) -> String {
+        let file = self.path(name);
+        until("the agent writes", || {
+            fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n'))
+        });
+        fs::read_to_string(&file).unwrap().trim().to_owned()
+    }
+
+    /// Whether a proxy serves from the state directory.
+    fn serves(&self) -> bool {
+        let lock = File::open(self.state.join("serving.lock"));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_slice(&self.output("status", &["--json"]).stdout).unwrap()
+    }
+
+    /// Has a handoff made, and gives its id.
+    async fn handoff(&self) -> String {
+        let mut run = self.waiting("claude");
+        let url = format!("{}{}", self.wrote("claude.url"), Anthropic.path());
+        let body = Anthropic.body(&history(), true).to_string();
+        let heard = post(&url, Anthropic.headers(), body.into()).await;
+        assert!(heard.text().contains("Fresh."), "{}", heard.text());
+        fs::write(self.path("claude.go"), "").unwrap();
+        assert!(run.0.wait().unwrap().success());
+        let mut list = Command::new(env!("CARGO_BIN_EXE_baton"));
+        list.args(["handoffs", "latest", "--json", "--config"])
+            .arg(&self.config);
+        let latest = list.arg("--state-dir").arg(&self.state).output().unwrap();
+        let latest: Value = serde_json::from_slice(&latest.stdout).unwrap();
+        latest["id"].as_str().unwrap().to_owned()
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_run_starts_a_proxy_sets_the_agent_up_and_leaves_nothing() {
+    let scene = Scene::new().await;
+    scene.agent(
+        "claude",
+        "echo \"$ANTHROPIC_BASE_URL|$BATON_URL|$*\"; cat; exit 7",
+    );
+    let mut run = scene.baton("run", &["claude", "-p", "--help", "--", "x y"]);
+    let mut child = run
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"typed").unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(7), "{}", text(&out.stderr));
+    let said = text(&out.stdout);
+    let url = said.split('|').next().unwrap().to_owned();
+    assert!(url.starts_with("http://127.0.0.1:"), "{said}");
+    assert_eq!(said, format!("{url}|{url}|-p --help -- x y\ntyped"));
+    assert_eq!(text(&out.stderr), "", "nothing in the agent's way");
+    assert!(!scene.serves(), "gone when the command ends");
+    assert!(
+        fs::read_to_string(scene.state.join("serve.log"))
+            .unwrap()
+            .contains(&url)
+    );
+}
+
+#[tokio::test]
+async fn agents_share_a_proxy_and_the_last_one_ends_it() {
+    let scene = Scene::new().await;
+    let mut first = scene.waiting("claude");
+    let url = scene.wrote("claude.url");
+    let address = url.trim_start_matches("http://");
+    let out = scene.baton("serve", &["--listen", address]).output().unwrap();
+    let said = text(&out.stderr);
+    assert!(
+        said.contains("in use by the proxy") && said.contains("started by `baton run`"),
+        "{said}"
+    );
+    let mut second = scene.waiting("opencode");
+    assert_eq!(scene.wrote("opencode.url"), format!("{url}/v1"));
+    assert_eq!(scene.status()["running"]["started_by_run"], true);
+    fs::write(scene.path("claude.go"), "").unwrap();
+    assert!(first.0.wait().unwrap().success());
+    assert!(scene.serves(), "the one that started it left first");
+    let heard = post(
+        &format!("{url}{}", Anthropic.path()),
+        Anthropic.headers(),
+        Anthropic.body(&history(), true).to_string().into(),
+    )
+    .await;
+    assert!(heard.text().contains("Fresh."), "{}", heard.text());
+    fs::write(scene.path("opencode.go"), "").unwrap();
+    assert!(second.0.wait().unwrap().success());
+    assert!(!scene.serves());
+}
+
+#[tokio::test]
+async fn many_that_start_at_once_start_one_proxy() {
+    let scene = Scene::new().await;
+    let mut runs: Vec<_> = (0..5).map(|n| scene.waiting(&format!("agent-{n}"))).collect();
+    let urls: Vec<_> = (0..5).map(|n| scene.wrote(&format!("agent-{n}.url"))).collect();
+    assert!(urls.iter().all(|url| *url == urls[0]), "{urls:?}");
+    for n in 0..5 {
+        fs::write(scene.path(&format!("agent-{n}.go")), "").unwrap();
+    }
+    assert!(runs.iter_mut().all(|run| run.0.wait().unwrap().success()));
+    until("the proxy ends", || !scene.serves());
+    assert!(!scene.state.join("serve.log.old").exists(), "started once");
+}
+
+#[tokio::test]
+async fn a_killed_run_leaves_no_proxy() {
+    let scene = Scene::new().await;
+    let mut run = scene.waiting("pi");
+    until("the agent runs", || scene.path("pi.url").exists());
+    assert!(scene.serves());
+    let runs = || fs::read_dir(scene.state.join("runs")).unwrap().count();
+    assert_eq!(runs(), 1, "pi's extension");
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    until("the proxy ends", || !scene.serves());
+    fs::write(scene.path("pi.go"), "").unwrap();
+    assert_eq!(runs(), 1);
+    assert!(scene.output("run", &["true"]).status.success());
+    assert!(
+        !scene.state.join("runs").exists(),
+        "the next one takes its files away"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_of_ones_own_is_used_and_stays() {
+    let scene = Scene::new().await;
+    let program = crate::harness::program::Program::start(&scene.config, &scene.state);
+    scene.agent("claude", "echo $ANTHROPIC_BASE_URL");
+    let out = scene.output("run", &["claude"]);
+    assert_eq!(text(&out.stdout).trim(), program.data);
+    assert!(scene.serves());
+    assert_eq!(scene.status()["running"]["started_by_run"], false);
+}
+
+#[tokio::test]
+async fn signals_reach_the_agent_and_its_end_is_the_commands() {
+    let scene = Scene::new().await;
+    for (name, trap, signal, code) in [
+        ("handles", "trap 'exit 9' TERM", Signal::TERM, 9),
+        ("interrupted", "trap 'exit 4' INT", Signal::INT, 4),
+        ("hung-up", "", Signal::HUP, 129),
+        ("ended", "", Signal::TERM, 143),
+        ("quit", "ulimit -c 0", Signal::QUIT, 131),
+    ] {
+        scene.agent(
+            name,
+            &format!("{trap}\necho ready > $T/{name}\nwhile :; do sleep 0.02; done"),
+        );
+        let mut run = Run(scene.baton("run", &[name]).stdin(Stdio::null()).spawn().unwrap());
+        scene.wrote(name);
+        kill_process(pid(&run.0), signal).unwrap();
+        assert_eq!(run.0.wait().unwrap().code(), Some(code), "{name}");
+        assert!(!scene.serves());
+    }
+}
+
+#[tokio::test]
+async fn a_resized_window_reaches_the_agent() {
+    let scene = Scene::new().await;
+    scene.agent("claude", "trap 'echo resized >> $T/seen' WINCH\necho ready > $T/ready\nwhile [ ! -e $T/seen ]; do sleep 0.02; done");
+    let mut run = Run(scene
+        .baton("run", &["claude"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap());
+    scene.wrote("ready");
+    kill_process(pid(&run.0), Signal::WINCH).unwrap();
+    assert!(run.0.wait().unwrap().success());
+}
+
+#[tokio::test]
+async fn an_agent_that_stops_stops_the_command_and_both_go_on() {
+    let scene = Scene::new().await;
+    scene.agent(
+        "claude",
+        "echo $$ > $T/pid; while [ ! -e $T/go ]; do sleep 0.02; done; exit 3",
+    );
+    let run = Run(scene
+        .baton("run", &["claude"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap());
+    let agent = Pid::from_raw(scene.wrote("pid").parse().unwrap()).unwrap();
+    // As agents do when their own screen gets Ctrl-Z: a stop of the agent alone.
+    kill_process(agent, Signal::STOP).unwrap();
+    let (_, status) = waitpid(Some(pid(&run.0)), WaitOptions::UNTRACED)
+        .unwrap()
+        .unwrap();
+    assert!(status.stopped());
+    fs::write(scene.path("go"), "").unwrap();
+    // As `fg` does.
+    kill_process(pid(&run.0), Signal::CONT).unwrap();
+    let (_, status) = waitpid(Some(pid(&run.0)), WaitOptions::empty()).unwrap().unwrap();
+    assert_eq!(status.exit_status(), Some(3));
+    assert!(!scene.serves());
+}
+
+#[tokio::test]
+async fn a_taken_port_is_no_reason_not_to_run() {
+    let scene = Scene::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    scene.agent("claude", "echo $ANTHROPIC_BASE_URL");
+    let mut run = scene.baton("run", &["claude"]);
+    let out = run
+        .env("BATON_SERVER__LISTEN", address.to_string())
+        .output()
+        .unwrap();
+    let url = text(&out.stdout);
+    assert!(
+        out.status.success() && !url.contains(&address.to_string()),
+        "{url}"
+    );
+    assert_eq!(
+        text(&out.stderr),
+        format!("baton: {address} is in use; the proxy is at {url}")
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_does_not_start_says_why() {
+    let scene = Scene::new().await;
+    scene.agent("claude", "echo ran");
+    // No database.
+    fs::create_dir_all(scene.state.join("baton.db")).unwrap();
+    let out = scene.output("run", &["claude"]);
+    assert_eq!((out.status.code(), text(&out.stdout)), (Some(69), String::new()));
+    let said = text(&out.stderr);
+    let begins = "error: the proxy did not start: exit status: 73\n  error: the store cannot be opened";
+    assert!(said.starts_with(begins) && said.contains("serve.log"), "{said}");
+    // What the config says wrongly is told before anything is started.
+    fs::write(&scene.config, "server.lisen = '127.0.0.1:0'").unwrap();
+    let out = scene.output("run", &["claude"]);
+    assert_eq!(out.status.code(), Some(78));
+    assert!(
+        text(&out.stderr).contains("did you mean `server.listen`?"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[tokio::test]
+async fn what_nohup_has_ignored_stays_ignored() {
+    let scene = Scene::new().await;
+    scene.agent(
+        "claude",
+        "echo $$ > $T/pid; while [ ! -e $T/go ]; do sleep 0.02; done; exit 3",
+    );
+    let run = scene.baton("run", &["claude"]);
+    let words: Vec<_> = run
+        .get_args()
+        .map(|word| word.to_str().unwrap().to_owned())
+        .collect();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(words);
+    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut run = Run(shell.stdin(Stdio::null()).spawn().unwrap());
+    let agent = Pid::from_raw(scene.wrote("pid").parse().unwrap()).unwrap();
+    kill_process(pid(&run.0), Signal::HUP).unwrap();
+    kill_process(agent, Signal::HUP).unwrap();
+    fs::write(scene.path("go"), "").unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(3));
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_told_as_shells_do() {
+    let scene = Scene::new().await;
+    let out = scene.output("run", &["no-such-agent"]);
+    assert_eq!(out.status.code(), Some(127));
+    assert!(
+        text(&out.stderr).contains("no-such-agent is not found"),
+        "{}",
+        text(&out.stderr)
+    );
+    let file = scene.path("plain");
+    fs::write(&file, "no program").unwrap();
+    let out = scene.output("run", &[file.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(126), "{}", text(&out.stderr));
+    assert_eq!(scene.output("run", &[]).status.code(), Some(64));
+    assert!(!scene.serves());
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_known_gets_the_general_variables_and_is_told_so() {
+    let scene = Scene::new().await;
+    scene.agent(
+        "my-agent",
+        "echo \"$ANTHROPIC_BASE_URL $OPENAI_BASE_URL $OPENAI_API_BASE $GOOGLE_GEMINI_BASE_URL\"",
+    );
+    let out = scene.output("run", &["my-agent"]);
+    let said = text(&out.stdout);
+    let url = said.split(' ').next().unwrap();
+    assert_eq!(said.trim(), format!("{url} {url}/v1 {url}/v1 {url}"));
+    assert!(
+        text(&out.stderr).contains("my-agent is not a known agent"),
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[tokio::test]
+async fn a_credential_is_not_sent_elsewhere_than_the_person_said() {
+    let scene = Scene::new().await;
+    scene.agent("claude", "echo $ANTHROPIC_BASE_URL");
+    let run = |value: &str| {
+        let mut run = scene.baton("run", &["claude"]);
+        run.env("ANTHROPIC_BASE_URL", value).output().unwrap()
+    };
+    let out = run("https://gateway.example/v1");
+    assert_eq!(out.status.code(), Some(78));
+    let said = text(&out.stderr);
+    assert!(
+        said.contains("ANTHROPIC_BASE_URL is https://gateway.example/v1"),
+        "{said}"
+    );
+    assert!(said.contains("upstreams.anthropic.base_url"), "{said}");
+    // Baton's own address, and the upstream's, are what is meant.
+    let config = fs::read_to_string(&scene.config).unwrap();
+    let upstream = config
+        .lines()
+        .find_map(|line| line.strip_prefix("upstreams.anthropic.base_url = "))
+        .unwrap();
+    assert!(run(upstream.trim_matches('\'')).status.success());
+    let mut again = scene.baton("run", &["claude"]);
+    again
+        .env("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+        .env("BATON_URL", "http://127.0.0.1:1");
+    let out = again.output().unwrap();
+    assert!(
+        out.status.success() && text(&out.stdout) != "http://127.0.0.1:1\n",
+        "{}",
+        text(&out.stderr)
+    );
+}
+
+#[tokio::test]
+async fn cline_gets_a_copy_of_the_persons_config_and_theirs_stays() {
+    let scene = Scene::new().await;
+    let theirs = scene.path("home/.cline/data/settings");
+    fs::create_dir_all(&theirs).unwrap();
+    let config =
+        r#"{"lastUsedProvider":"anthropic","providers":{"anthropic":{"settings":{"apiKey":"sk-theirs"}}}}"#;
+    fs::write(theirs.join("providers.json"), config).unwrap();
+    scene.agent("cline", "cat \"$CLINE_PROVIDER_SETTINGS_PATH\"; ls -l \"$CLINE_PROVIDER_SETTINGS_PATH\" >&2; echo \"$BATON_URL\" > $T/url");
+    let out = scene.output("run", &["cline"]);
+    let copy: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let settings = &copy["providers"]["anthropic"]["settings"];
+    assert_eq!(settings["apiKey"], "sk-theirs");
+    assert_eq!(settings["baseUrl"], format!("{}/v1", scene.wrote("url")));
+    assert!(
+        text(&out.stderr).starts_with("-rw-------"),
+        "{}",
+        text(&out.stderr)
+    );
+    assert_eq!(fs::read_to_string(theirs.join("providers.json")).unwrap(), config);
+    let left = fs::read_dir(scene.state.join("runs")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "the copy goes with the run");
+}
+
+/// Everything of ours that an agent was given: variables and arguments.
+const GIVEN: &str = "env | grep -E '^(BATON_URL|ANTHROPIC_|OPENAI_|GOOGLE_|CLAUDE_)' | grep -v 'API_KEY' | sort; for a in \"$@\"; do echo \"$a\"; done";
+
+#[tokio::test]
+async fn env_gives_a_shell_what_run_gives_the_agent() {
+    let scene = Scene::new().await;
+    let program = crate::harness::program::Program::start(&scene.config, &scene.state);
+    for name in [
+        "claude", "codex", "opencode", "gemini", "qwen", "goose", "aider", "pi",
+    ] {
+        scene.agent(name, GIVEN);
+        let ran = scene.output("run", &[name, "own"]);
+        let lines = text(&scene.output("env", &[name]).stdout);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{lines}\n{name} own")]);
+        let path = std::env::var("PATH").unwrap();
+        shell.env("PATH", format!("{}:{path}", scene.path("bin").display()));
+        let by_hand = text(&shell.output().unwrap().stdout);
+        assert!(
+            by_hand.contains(&program.data) && by_hand.ends_with("own\n"),
+            "{name}: {by_hand}"
+        );
+        let files_aside = |text: &str| {
+            let lines = text.lines().filter(|line| !line.ends_with("pi.mjs"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(files_aside(&by_hand), files_aside(&text(&ran.stdout)), "{name}");
+    }
+    let extension = fs::read_to_string(scene.state.join("agents/pi.mjs")).unwrap();
+    assert!(extension.contains("registerProvider"));
+}
+
+#[tokio::test]
+async fn env_says_what_it_knows_as_json_and_for_each_shell() {
+    let scene = Scene::new().await;
+    let json = |words: &[&str]| -> Value {
+        let out = scene
+            .baton("env", words)
+            .env("BATON_SERVER__LISTEN", "127.0.0.1:8787")
+            .output()
+            .unwrap();
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{}", text(&out.stderr)))
+    };
+    let claude = json(&["claude-code", "--json"]);
+    let names: Vec<_> = claude.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "agent",
+            "known",
+            "program",
+            "url",
+            "running",
+            "variables",
+            "arguments",
+            "file",
+            "notes"
+        ]
+    );
+    assert_eq!(
+        (&claude["agent"], &claude["running"]),
+        (&"claude".into(), &false.into())
+    );
+    assert_eq!(claude["variables"]["ANTHROPIC_BASE_URL"], "http://127.0.0.1:8787");
+    let other = json(&["my-agent", "--json"]);
+    assert_eq!(
+        (&other["known"], &other["program"]),
+        (&false.into(), &"my-agent".into())
+    );
+    assert!(
+        other["notes"].to_string().contains("not a known agent"),
+        "{other}"
+    );
+    let shell = |shell: &str| {
+        let mut env = scene.baton("env", &["codex", "--shell", shell]);
+        env.env("BATON_SERVER__LISTEN", "127.0.0.1:8787")
+            .output()
+            .unwrap()
+    };
+    let fish = shell("fish");
+    assert_eq!(
+        text(&fish.stdout),
+        "set -gx BATON_URL 'http://127.0.0.1:8787'\nfunction codex; command codex '-c' 'openai_base_url=\"http://127.0.0.1:8787/v1\"' $argv; end\n"
+    );
+    assert!(
+        text(&fish.stderr).contains("no proxy runs: start `baton serve --config"),
+        "{}",
+        text(&fish.stderr)
+    );
+    assert!(text(&shell("powershell").stdout).starts_with("$env:BATON_URL = 'http://127.0.0.1:8787'\n"));
+    // A port that is picked at the start cannot be named before.
+    let out = scene.output("env", &["claude"]);
+    assert_eq!(out.status.code(), Some(69), "{}", text(&out.stderr));
+    let cline = scene
+        .baton("env", &["cline"])
+        .env("BATON_SERVER__LISTEN", "127.0.0.1:8787")
+        .output()
+        .unwrap();
+    assert!(
+        text(&cline.stderr).contains("providers.anthropic.settings.baseUrl"),
+        "{}",
+        text(&cline.stderr)
+    );
+}
+
+#[tokio::test]
+async fn a_handoff_is_resumed_in_any_agent() {
+    let scene = Scene::new().await;
+    let id = scene.handoff().await;
+    let line = format!("[[handoff-resume:{id}]]");
+    let state = format!(
+        "--config {} --state-dir {}",
+        scene.config.display(),
+        scene.state.display()
+    );
+    let resume = |words: &[&str]| scene.output("resume", words);
+    for (agent, headless, expected) in [
+        ("claude", false, format!("claude '{line}'")),
+        ("codex", true, format!("codex exec '{line}'")),
+        ("opencode", false, format!("opencode --prompt '{line}'")),
+        ("gemini", false, format!("gemini -i '{line}'")),
+        ("goose", true, format!("goose run --text '{line}'")),
+        ("cline", true, format!("cline '{line} '")),
+        ("my-agent", false, format!("my-agent '{line}'")),
+    ] {
+        let flag: &[&str] = if headless { &["--headless"] } else { &[] };
+        let out = resume(&[&[&id[..13], "--with", agent], flag].concat());
+        assert_eq!(
+            text(&out.stdout),
+            format!("baton run {state} -- {expected}\n"),
+            "{}",
+            text(&out.stderr)
+        );
+    }
+    scene.agent("pi", "for a in \"$@\"; do echo \"<$a>\"; done; exit 5");
+    let out = resume(&[
+        &id,
+        "--with",
+        "pi",
+        "--headless",
+        "--prompt",
+        "Tests first.",
+        "--run",
+        "--",
+        "--mode",
+        "json",
+    ]);
+    let said = text(&out.stdout);
+    assert_eq!(out.status.code(), Some(5), "{}", text(&out.stderr));
+    assert!(
+        said.starts_with("<--extension>\n")
+            && said.ends_with(&format!(
+                "pi.mjs>\n<-p>\n<{line}\nTests first.>\n<--mode>\n<json>\n"
+            )),
+        "{said}"
+    );
+    let json: Value =
+        serde_json::from_slice(&resume(&[&line, "--with", "qwen-code", "--json"]).stdout).unwrap();
+    let names: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["id", "agent", "known", "archived", "prompt", "command"]);
+    assert_eq!(
+        (&json["agent"], &json["prompt"]),
+        (&"qwen".into(), &line.clone().into())
+    );
+    let unknown = resume(&["0000", "--with", "claude"]);
+    assert_eq!(unknown.status.code(), Some(66));
+    assert!(
+        text(&unknown.stderr).contains("there is no handoff 0000"),
+        "{}",
+        text(&unknown.stderr)
+    );
+    archive(&scene.config, &scene.state, &id);
+    let out = resume(&[&id, "--with", "claude"]);
+    assert!(out.status.success() && text(&out.stdout).contains(&line));
+    assert_eq!(
+        text(&out.stderr),
+        "baton: this handoff is archived; it can be resumed all the same\n"
+    );
+}
+
+fn archive(config: &Path, state: &Path, id: &str) {
+    let mut archive = Command::new(env!("CARGO_BIN_EXE_baton"));
+    archive.args(["handoffs", "archive", id, "--config"]).arg(config);
+    assert!(
+        archive
+            .arg("--state-dir")
+            .arg(state)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+}
