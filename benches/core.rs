@@ -17,7 +17,6 @@ use baton_proxy::record::LOCAL;
 use baton_proxy::record::WireId;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use baton_proxy::text::json;
-use baton_proxy::tools;
 use baton_proxy::wire::Requests;
 use baton_proxy::wire::anthropic::Anthropic;
 use baton_proxy::wire::framer::Framer;
@@ -64,7 +63,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     });
     let what = Rewrite {
         cut,
-        tool: Some(tools::description()),
+        tools: Some(baton_proxy::tools::ToolTable::handoff()),
         pairs: &[],
         more: &[],
         previous: None,
@@ -140,7 +139,7 @@ mod hostile {
         let found = reading.candidates(&Anthropic);
         let what = Rewrite {
             cut: Cut::None,
-            tool: Some(tools::description()),
+            tools: Some(baton_proxy::tools::ToolTable::handoff()),
             pairs: &[],
             more: &[],
             previous: None,

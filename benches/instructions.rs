@@ -15,7 +15,6 @@ use baton_proxy::mark::{gap, sentinel};
 use baton_proxy::record::LOCAL;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::json;
-use baton_proxy::tools;
 use baton_proxy::wire::Call;
 use baton_proxy::wire::anthropic::Anthropic;
 use bytes::Bytes;
@@ -109,7 +108,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         });
         let what = Rewrite {
             cut,
-            tool: Some(tools::description()),
+            tools: Some(baton_proxy::tools::ToolTable::handoff()),
             pairs: &[],
             more: &[],
             previous: None,

@@ -13,7 +13,6 @@ use baton_proxy::record::WireId;
 use baton_proxy::rewrite::preamble;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::splice;
-use baton_proxy::tools;
 use baton_proxy::wire::{Call, Wire, wire};
 use serde_json::json;
 use uuid::Uuid;
@@ -66,7 +65,7 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
                 prompt: Some(&prompt),
                 head: &head,
             },
-            tool: Some(tools::description()),
+            tools: Some(baton_proxy::tools::ToolTable::handoff()),
             pairs: &[],
             more: &[],
             previous: None,

@@ -1,14 +1,18 @@
-//! The tool that the model sees: one name, one text, one schema, byte for byte the same in every request of
-//! a conversation.
+//! Our tools, as a table: what the model sees of each, byte for byte the same in every request of a conversation, and what
+//! a call of it does.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::LazyLock;
 
+use crate::record::Answer;
 use crate::text::json;
 
-/// Its name.
+/// Name of the tool that hands over.
 pub const TOOL_NAME: &str = "session_handoff";
 
-/// What the model reads about the tool, where the config does not say otherwise.
+/// What the model reads about that tool, where the config does not say otherwise.
 pub const DESCRIPTION: &str = "Hand this session over to a fresh context. Call it when a task is finished and the \
 next one does not need the details above, or when the context is full of material that is no longer needed. \
 Everything before the call is then dropped, and you go on at once with `prompt` as the only thing you know (system \
@@ -17,14 +21,157 @@ is done and decided and why, the files and commands that matter, what is open, a
 the last thing of a turn; the user need not be asked. Do not call it between two steps of one task whose details you \
 still need: what is not in `prompt` is gone for good.";
 
-/// [`DESCRIPTION`] as the JSON string literal that goes into requests.
-pub fn description() -> &'static str {
-    static LITERAL: LazyLock<String> = LazyLock::new(|| json::quote(DESCRIPTION));
-    &LITERAL
-}
-
-/// The arguments as JSON Schema.
+/// Its arguments as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;
 
-/// The arguments in the older OpenAPI style of Gemini's `parameters`.
+/// Its arguments in the older OpenAPI style of Gemini's `parameters`.
 pub const OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"prompt":{"type":"STRING","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"STRING","description":"Why now, in a few words."}},"required":["prompt"]}"#;
+
+/// What a call of a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnCall {
+    /// It hands over.
+    Fire,
+    /// It is answered with a text in a hidden round, and the model goes on.
+    Answer,
+}
+
+/// One of our tools.
+#[derive(Debug, Clone)]
+pub struct Tool {
+    /// Its name: no agent's tool may have the same one.
+    pub name: &'static str,
+    /// What the model reads about it, as a JSON string literal.
+    pub description: String,
+    /// Its arguments as JSON Schema.
+    pub schema: Cow<'static, str>,
+    /// Its arguments in the older OpenAPI style of Gemini's `parameters`.
+    pub openapi_schema: Cow<'static, str>,
+    /// What a call does.
+    pub on_call: OnCall,
+    /// How many calls are answered in one agent request.
+    pub per_turn: u32,
+}
+
+impl Tool {
+    /// The tool that hands over, with a description of one's own or the usual one.
+    pub fn handoff(description: Option<&str>) -> Self {
+        Self {
+            name: TOOL_NAME,
+            description: json::quote(description.unwrap_or(DESCRIPTION)),
+            schema: SCHEMA.into(),
+            openapi_schema: OPENAPI_SCHEMA.into(),
+            on_call: OnCall::Fire,
+            per_turn: 1,
+        }
+    }
+}
+
+/// Our tools, in the order in which the model sees them.
+#[derive(Debug, Clone)]
+pub struct ToolTable {
+    all: Vec<Tool>,
+    names: Names,
+}
+
+impl ToolTable {
+    /// A table of these. It is made at start, once: the list of its names is never freed.
+    pub fn new(all: Vec<Tool>) -> Self {
+        let names = match &all[..] {
+            [only] if only.name == TOOL_NAME => Names::HANDOFF,
+            all => Names(Box::leak(all.iter().map(|tool| tool.name).collect())),
+        };
+        Self { all, names }
+    }
+
+    /// The one tool that hands over, as the model sees it where the config does not say otherwise.
+    pub fn handoff() -> &'static Self {
+        static TABLE: LazyLock<ToolTable> = LazyLock::new(ToolTable::default);
+        &TABLE
+    }
+
+    /// The same, so described.
+    #[cfg(test)]
+    pub(crate) fn described(description: &str) -> &'static Self {
+        Box::leak(Box::new(Self::new(vec![Tool::handoff(Some(description))])))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Tool> {
+        self.all.iter()
+    }
+
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.all.iter().find(|tool| tool.name == name)
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Names {
+        self.names
+    }
+}
+
+impl Default for ToolTable {
+    fn default() -> Self {
+        Self::new(vec![Tool::handoff(None)])
+    }
+}
+
+/// Names of tools of ours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Names(&'static [&'static str]);
+
+impl Names {
+    /// None.
+    pub const NONE: Self = Self(&[]);
+    /// That of the tool that hands over.
+    pub const HANDOFF: Self = Self(&[TOOL_NAME]);
+
+    /// Whether there are any.
+    pub fn any(self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The name of ours that this is.
+    pub fn find(self, name: &str) -> Option<&'static str> {
+        self.0.iter().copied().find(|ours| *ours == name)
+    }
+
+    /// Whether this is one of them.
+    pub fn has(self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Whether one of them begins like this.
+    pub fn may_become(self, beginning: &str) -> bool {
+        self.0.iter().any(|ours| ours.starts_with(beginning))
+    }
+
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().copied()
+    }
+}
+
+/// A call that is to be answered with a text.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The tool's name.
+    pub tool: &'static str,
+    /// The arguments' JSON text.
+    pub arguments: &'a str,
+    /// Whose conversation it is.
+    pub principal: &'a str,
+    /// The conversation's key.
+    pub conversation: &'a str,
+}
+
+/// An answer on its way.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+/// What answers the calls of the tools that are answered with a text.
+pub trait Answers: Send + Sync {
+    /// The answer to one call. It is stored, and the model sees it again in every later request.
+    fn answer<'a>(&'a self, call: Asked<'a>) -> Answering<'a>;
+}

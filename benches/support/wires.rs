@@ -9,7 +9,7 @@ use crate::history::{self, Seeded};
 
 /// What a response is looked through for.
 pub(crate) const WATCH: Watch = Watch {
-    hide: true,
+    hide: baton_proxy::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::retry::Tries;
-use super::verdict::{Circumstances, Refused, Verdict, judge, place_beside};
+use super::verdict::{Answered, Circumstances, Verdict, judge, place_beside};
 use crate::record::{HandoffId, Place};
 use crate::wire::{Ending, LegReport, Stop};
 
@@ -133,10 +133,10 @@ pub enum Effect {
     },
     /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that can
     /// be found again: `Written` or `NotWritten`.
-    WritePairs(Vec<(Refused, Option<Place>)>),
+    WritePairs(Vec<(Answered, Option<Place>)>),
     /// Write a hidden call that stands alone with its answer, and tell what asks the model to go on behind it:
     /// `CallAnswered` or `NotWritten`.
-    AnswerCall(Refused),
+    AnswerCall(Answered),
     /// Write what stands behind the id that the agent knows the response by: `Written` or `NotWritten`.
     WriteId {
         /// That id.
@@ -227,6 +227,8 @@ pub struct Course {
     /// What the present leg was made of.
     leg: NextLeg,
     tries: Tries,
+    /// The tool that answers the call which is being answered.
+    asked: Option<&'static str>,
     /// Whether the present leg is one that was sent here.
     later: bool,
     /// Whether anything of ours was shown.
@@ -254,6 +256,7 @@ impl Course {
             said: leg.behind.is_some(),
             leg,
             tries: Tries::new(terms.retries),
+            asked: None,
             later: false,
             first_id: None,
             terms,
@@ -295,7 +298,10 @@ impl Course {
             (State::AnsweringCall, Event::CallAnswered { mark, more }) => {
                 self.say(mark);
                 self.leg.more.push(more);
-                self.now.asked += 1;
+                match self.asked.take() {
+                    Some(tool) => self.now.answered.push(tool),
+                    None => self.now.asked += 1,
+                }
                 self.send_next();
             }
             // Not written, so not shown: the turn ends as if the call had not been made.
@@ -338,7 +344,10 @@ impl Course {
                 let effect = Effect::WritePairs(placed.collect());
                 self.perform(State::WritingPairs, effect);
             }
-            Verdict::AskAgain(refused) => self.perform(State::AnsweringCall, Effect::AnswerCall(refused)),
+            Verdict::AskAgain(call) => {
+                self.asked = call.answer.is_none().then(|| call.call.name());
+                self.perform(State::AnsweringCall, Effect::AnswerCall(call));
+            }
         }
     }
 

@@ -90,6 +90,7 @@ fn terms() -> impl Strategy<Value = Terms> {
                 asked: 0,
                 pending: pending.then(|| ("pending".into(), None)),
                 structured,
+                ..Circumstances::default()
             },
             stops,
             goes_on_by_id: by_id,
@@ -367,7 +368,7 @@ fn what_is_not_written_is_not_shown() {
     let [Action::Perform(Effect::WritePairs(all))] = &pairs[..] else {
         panic!("{pairs:?}")
     };
-    assert!(all[0].0.answer == Answer::Queued && all[0].1.is_some());
+    assert!(all[0].0.answer == Some(Answer::QUEUED) && all[0].1.is_some());
     assert_eq!(after(&mut course, Event::NotWritten), [Action::End(Close::Own)]);
 }
 

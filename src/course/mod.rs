@@ -16,4 +16,4 @@ mod verdict;
 
 pub use machine::{Action, Behind, Close, Course, Effect, Event, NOTHING_SAID, NextLeg, Opening, Terms};
 pub use merge::StreamMerge;
-pub use verdict::{Circumstances, Refused, Verdict, judge, place_beside};
+pub use verdict::{Answered, Circumstances, Verdict, judge, place_beside};

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::StreamMerge;
 use crate::record::WireId;
+use crate::tools::Names;
 use crate::wire::{Call, Dialect, Ending, Framing, LegReport, Pass, WIRES, Watch, Wire};
 
 /// A dialect that reads every frame.
@@ -70,7 +71,10 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
     let body = format!(r#"{{"model":"m","{list}":[{{"role":"user","{says}":{text}}}]}}"#);
     let view = wire.read(&body.into(), Call::Generate).unwrap();
     let watch = Watch {
-        hide,
+        hide: match hide {
+            true => Names::HANDOFF,
+            false => Names::NONE,
+        },
         held_bytes: 1 << 10,
     };
     wire.dialect(&view, watch)

@@ -1,9 +1,12 @@
 //! What a leg that has ended came to.
 
+use std::sync::Arc;
+
 use crate::limits;
 use crate::mark::sentinel;
 use crate::record::{Answer, Place};
 use crate::text::json;
+use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, Stop};
 
 /// What a verdict depends on beside the leg itself.
@@ -17,6 +20,10 @@ pub struct Circumstances {
     pub max_chain: u32,
     /// Refused calls that were answered in this agent request.
     pub asked: u32,
+    /// Calls that our other tools have answered in this agent request, one name each.
+    pub answered: Vec<&'static str>,
+    /// Our tools.
+    pub tools: Arc<ToolTable>,
     /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
     /// Whether no sentinel may stand in the output: it is bound to a JSON schema, or a summary.
@@ -36,18 +43,18 @@ pub enum Verdict {
         reason: Option<String>,
     },
     /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
-    Mixed(Vec<Refused>),
-    /// The call is answered with an error, and the model asked again.
-    AskAgain(Refused),
+    Mixed(Vec<Answered>),
+    /// The call is answered, and the model goes on.
+    AskAgain(Answered),
 }
 
 /// A hidden call with what the model is told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct Answered {
     /// The call.
     pub call: HiddenCall,
-    /// The answer: `Queued` where it is not refused at all.
-    pub answer: Answer,
+    /// The answer; `None`: its tool is yet to be asked.
+    pub answer: Option<Answer>,
     /// Prompt and reason, where the handoff waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
 }
@@ -78,65 +85,117 @@ pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
     alone(report, now, may_chain)
 }
 
-/// The last good call counts. Where all are refused the first one is answered: signatures and reasoning are bound to
+/// What becomes of a call.
+enum Fate {
+    /// It hands over, with this prompt and reason.
+    Fire(String, Option<String>),
+    /// Its tool answers it.
+    Ask,
+    /// It is told this, and nothing else comes of it.
+    Told(Answer),
+}
+
+/// `before`: how many calls of the tool were answered in this agent request.
+fn fate(call: &HiddenCall, now: &Circumstances, before: usize) -> Fate {
+    let tool = now.tools.get(call.name());
+    match tool.map(|tool| (tool.on_call, tool.per_turn)) {
+        Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(Answer::NOT_WHOLE),
+        Some((OnCall::Answer, most)) if before >= most as usize => Fate::Told(Answer::TOO_OFTEN),
+        Some((OnCall::Answer, _)) => Fate::Ask,
+        Some((OnCall::Fire, _)) | None => match accept(call, now) {
+            Ok((prompt, reason)) => Fate::Fire(prompt, reason),
+            Err(answer) => Fate::Told(answer),
+        },
+    }
+}
+
+/// How many of these calls are of this tool.
+fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -> usize {
+    calls.into_iter().filter(|name| **name == tool).count()
+}
+
+/// The last good call counts. Where none hands over the first one is answered: signatures and reasoning are bound to
 /// the first call of a message (Gemini, Responses).
 fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
-    if !may_chain {
-        return Verdict::End(Ending::WithoutCall);
+    let dropped = Verdict::End(Ending::WithoutCall);
+    if now.structured {
+        return dropped;
     }
-    if let Some((prompt, reason)) = report.hidden.iter().rev().find_map(|c| accept(c, now).ok()) {
-        return Verdict::Fire { prompt, reason };
+    let fates = || {
+        let before = |call: &HiddenCall| calls_of(call.name(), &now.answered);
+        report
+            .hidden
+            .iter()
+            .map(move |call| (call, fate(call, now, before(call))))
+    };
+    let mut fires = fates().rev().filter_map(|(_, fate)| match fate {
+        Fate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
+        _ => None,
+    });
+    if let Some(fire) = fires.next() {
+        return if may_chain { fire } else { dropped };
     }
-    let first = report.hidden.first().filter(|_| now.asked < limits::ASK_AGAIN);
-    let refused = first.and_then(|call| {
-        Some(Refused {
+    let answer = match fates().next() {
+        Some((call, Fate::Ask)) => Some((call, None)),
+        // Where a handoff would have no leg to go on in, no call of it is worth an answer.
+        Some((call, Fate::Told(_))) if !may_chain && call.name() == TOOL_NAME => None,
+        Some((call, Fate::Told(answer))) if now.asked < limits::ASK_AGAIN => Some((call, Some(answer))),
+        _ => None,
+    };
+    answer.map_or(dropped, |(call, answer)| {
+        Verdict::AskAgain(Answered {
             call: call.clone(),
-            answer: accept(call, now).err()?,
+            answer,
             pending: None,
         })
-    });
-    refused.map_or(Verdict::End(Ending::WithoutCall), Verdict::AskAgain)
+    })
 }
 
 /// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
 /// them, and what it thought in front of them is bound to them. None of them takes effect.
-fn cut_off(report: &LegReport) -> Vec<Refused> {
+fn cut_off(report: &LegReport) -> Vec<Answered> {
     if !matches!(report.stop, Stop::Truncated | Stop::Refused) {
         return Vec::new();
     }
     let last = report.calls.last().map(|(_, at)| *at);
     let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
     before
-        .map(|call| Refused {
+        .map(|call| Answered {
             call: call.clone(),
-            answer: Answer::CutOff,
+            answer: Some(match call.name() {
+                TOOL_NAME => Answer::CUT_OFF,
+                _ => Answer::NOT_WHOLE,
+            }),
             pending: None,
         })
         .collect()
 }
 
-/// Every hidden call of a mixed batch is answered; the last good one is pending.
-fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Refused> {
-    let mut all: Vec<Refused> = report
+/// Every hidden call of a mixed batch is answered; the last good handoff is pending.
+fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
+    let mut names = now.answered.clone();
+    let mut all: Vec<Answered> = report
         .hidden
         .iter()
-        .map(|call| match accept(call, now) {
-            Ok(pending) => Refused {
-                call: call.clone(),
-                answer: Answer::Queued,
-                pending: Some(pending),
-            },
-            Err(answer) => Refused {
+        .map(|call| {
+            let fate = fate(call, now, calls_of(call.name(), &names));
+            names.push(call.name());
+            let (answer, pending) = match fate {
+                Fate::Fire(prompt, reason) => (Some(Answer::QUEUED), Some((prompt, reason))),
+                Fate::Ask => (None, None),
+                Fate::Told(answer) => (Some(answer), None),
+            };
+            Answered {
                 call: call.clone(),
                 answer,
-                pending: None,
-            },
+                pending,
+            }
         })
         .collect();
     let last = all.iter().rposition(|r| r.pending.is_some());
-    for (i, refused) in all.iter_mut().enumerate() {
+    for (i, answered) in all.iter_mut().enumerate() {
         if Some(i) != last {
-            refused.pending = None;
+            answered.pending = None;
         }
     }
     all
@@ -145,23 +204,23 @@ fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Refused> {
 /// Prompt and reason of a call that may fire, or what the model is told instead.
 fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), Answer> {
     if call.oversize {
-        return Err(Answer::TooLong);
+        return Err(Answer::TOO_LONG);
     }
     let text = call.arguments.as_bytes();
     let whole = json::whole(text)
         .ok()
         .filter(|_| call.complete)
-        .ok_or(Answer::BadArguments)?;
-    let prompt = json::get_string(text, whole, "prompt").ok_or(Answer::BadArguments)?;
+        .ok_or(Answer::BAD_ARGUMENTS)?;
+    let prompt = json::get_string(text, whole, "prompt").ok_or(Answer::BAD_ARGUMENTS)?;
     let prompt = sentinel::normalised(&prompt);
     if prompt.is_empty() {
-        return Err(Answer::EmptyPrompt);
+        return Err(Answer::EMPTY_PROMPT);
     }
     if prompt.len() > limits::PROMPT {
-        return Err(Answer::TooLong);
+        return Err(Answer::TOO_LONG);
     }
     if now.legs == 1 && now.messages < limits::LEAST_MESSAGES {
-        return Err(Answer::NothingToHandOff);
+        return Err(Answer::NOTHING_TO_HAND_OFF);
     }
     let reason = json::get_string(text, whole, "reason")
         .map(|r| sentinel::normalised(&r))
@@ -248,26 +307,26 @@ mod tests {
         let Verdict::AskAgain(refused) = judge(&both_are, &now()) else {
             panic!()
         };
-        assert_eq!(refused.answer, Answer::EmptyPrompt);
+        assert_eq!(refused.answer, Some(Answer::EMPTY_PROMPT));
     }
 
     #[test]
     fn refusals_are_told_apart() {
         let told =
             |arguments: &str, now: &Circumstances| match judge(&report(&[arguments], 0, Stop::Calls), now) {
-                Verdict::AskAgain(refused) => refused.answer,
+                Verdict::AskAgain(refused) => refused.answer.unwrap(),
                 other => panic!("{other:?}"),
             };
-        assert_eq!(told(r#"{"prompt":"  "}"#, &now()), Answer::EmptyPrompt);
-        assert_eq!(told(r#"{"prompt":"#, &now()), Answer::BadArguments);
-        assert_eq!(told(r#"{"prompt":7}"#, &now()), Answer::BadArguments);
-        assert_eq!(told("", &now()), Answer::BadArguments);
+        assert_eq!(told(r#"{"prompt":"  "}"#, &now()), Answer::EMPTY_PROMPT);
+        assert_eq!(told(r#"{"prompt":"#, &now()), Answer::BAD_ARGUMENTS);
+        assert_eq!(told(r#"{"prompt":7}"#, &now()), Answer::BAD_ARGUMENTS);
+        assert_eq!(told("", &now()), Answer::BAD_ARGUMENTS);
         assert_eq!(
             told(r#"{"prompt":"p"}"#, &Circumstances { messages: 1, ..now() }),
-            Answer::NothingToHandOff
+            Answer::NOTHING_TO_HAND_OFF
         );
         let long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(limits::PROMPT + 1));
-        assert_eq!(told(&long, &now()), Answer::TooLong);
+        assert_eq!(told(&long, &now()), Answer::TOO_LONG);
     }
 
     #[test]
@@ -332,8 +391,8 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            all.iter().map(|r| r.answer).collect::<Vec<_>>(),
-            [Answer::Queued, Answer::BadArguments, Answer::Queued]
+            all.iter().map(|r| r.answer.clone().unwrap()).collect::<Vec<_>>(),
+            [Answer::QUEUED, Answer::BAD_ARGUMENTS, Answer::QUEUED]
         );
         assert_eq!(all.iter().filter(|r| r.pending.is_some()).count(), 1);
         let pending = Circumstances {

@@ -21,6 +21,7 @@ use crate::record::{Handoff, HandoffId};
 use crate::rewrite::{Cut, Rewritten};
 use crate::session::{AnswerId, LiveConversation};
 use crate::store::StoreError;
+use crate::tools::Names;
 use crate::wire::{Framing, Watch};
 
 /// One agent request and everything its legs share.
@@ -240,7 +241,10 @@ impl Exchange {
     /// What is looked for in the response.
     pub(super) fn watch(&self) -> Watch {
         Watch {
-            hide: self.tooled,
+            hide: match self.tooled {
+                true => self.app.tools.names(),
+                false => Names::NONE,
+            },
             held_bytes: self.app.config.limits.held_bytes,
         }
     }
@@ -251,6 +255,8 @@ impl Exchange {
             legs: 1,
             max_chain: self.app.config.handoff.max_chain.max(1),
             asked: 0,
+            answered: Vec::new(),
+            tools: self.app.tools.clone(),
             pending: first
                 .pending
                 .clone()

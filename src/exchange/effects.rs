@@ -6,9 +6,10 @@ use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 
 use super::answer::{Exchange, is_json};
-use crate::course::{Circumstances, Close, Course, Effect, Event, NextLeg, Opening, Refused, Terms};
+use crate::course::{Answered, Circumstances, Close, Course, Effect, Event, NextLeg, Opening, Terms};
 use crate::mark::aside;
 use crate::proxy::download::UpstreamBody;
+use crate::record::Place;
 use crate::rewrite::{Cut, Rewritten};
 use crate::store::StoreError;
 use crate::telemetry::Outcome;
@@ -62,9 +63,9 @@ impl Exchange {
                 Ok(()) => Event::Written,
                 Err(error) => self.not_written("hidden call", &error),
             },
-            Effect::AnswerCall(refused) => match self.answer_call(refused, spoken).await {
+            Effect::AnswerCall(call) => match self.answer_call(call, spoken).await {
                 Ok(event) => event,
-                Err(error) => self.not_written("refused call", &error),
+                Err(error) => self.not_written("answered call", &error),
             },
             Effect::WriteId { shown, behind } => match self.write_id(&shown, behind).await {
                 Ok(()) => Event::Written,
@@ -83,14 +84,15 @@ impl Exchange {
     }
 
     /// Writes a call with its answer, and makes what asks the model to go on.
-    async fn answer_call(&self, refused: Refused, spoken: Option<Spoken>) -> Result<Event, StoreError> {
+    async fn answer_call(&self, answered: Answered, spoken: Option<Spoken>) -> Result<Event, StoreError> {
         // It was too much to keep.
         let Some(spoken) = spoken else {
             return Ok(Event::NotWritten);
         };
         let wire = self.prepared.wire;
-        let pair = self.aside(refused)?;
-        let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair)) else {
+        let pair = self.pair(answered, Place::Aside).await?;
+        let ours = self.app.tools.names();
+        let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
             return Ok(Event::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));

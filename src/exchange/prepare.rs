@@ -21,6 +21,7 @@ use crate::session::conversation_key;
 use crate::store::StoreError;
 use crate::text::json;
 use crate::text::prescan::Prescan;
+use crate::tools::TOOL_NAME;
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 
 /// Reads a request and everything that is known of it. `None`: it is relayed as it is.
@@ -31,7 +32,7 @@ pub(super) async fn prepare(
     prescan: &Prescan,
 ) -> Result<Option<Prepared>, Fault> {
     let weight = heavy::weight(body.text().map_or(&[], |text| text), prescan);
-    let Some((wire, reading)) = heavy::work(weight, || read(ctx, body, prescan)) else {
+    let Some((wire, reading)) = heavy::work(weight, || read(app, ctx, body, prescan)) else {
         return Ok(None);
     };
     let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
@@ -123,7 +124,12 @@ pub(super) async fn prepare(
     Ok(Some(prepared))
 }
 
-fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(&'static dyn Wire, Reading)> {
+fn read(
+    app: &App,
+    ctx: &RequestContext,
+    body: &RequestBody,
+    prescan: &Prescan,
+) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let Some(text) = body.text() else {
@@ -132,7 +138,7 @@ fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(
     };
     match Reading::prescanned(wire, text, wire_call(ctx.endpoint), prescan) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
-        Ok(reading) if reading.view.tools.is_some_and(|t| t.taken) => {
+        Ok(reading) if is_taken(app, &reading) => {
             unread(Untooled::NameTaken);
             None
         }
@@ -140,6 +146,7 @@ fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(
             // Some wires say in the path what others say in the body.
             let facts = &mut reading.view.facts;
             facts.stream |= route::streams(&ctx.target);
+            facts.ours = app.tools.names();
             if facts.model.is_none() {
                 facts.model = route::model(&ctx.target).map(str::to_owned);
             }
@@ -165,6 +172,13 @@ fn read(ctx: &RequestContext, body: &RequestBody, prescan: &Prescan) -> Option<(
             None
         }
     }
+}
+
+/// Whether a tool of the agent's has the name of one of ours.
+fn is_taken(app: &App, reading: &Reading) -> bool {
+    let view = &reading.view;
+    let others = app.tools.names().iter().filter(|name| *name != TOOL_NAME);
+    view.tools.is_some_and(|t| t.taken) || others.into_iter().any(|name| view.has_beside_transcript(name))
 }
 
 /// What a route asks for, in the wires' word.

@@ -97,7 +97,7 @@ impl Prepared {
     pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
         let what = Rewrite {
             cut,
-            tool: tooled.then_some(app.tool.as_str()),
+            tools: tooled.then_some(&*app.tools),
             pairs: &self.pairs,
             more,
             previous: self.previous.as_deref(),

@@ -5,12 +5,14 @@ use uuid::Uuid;
 use super::active::Active;
 use super::answer::Exchange;
 use super::{heavy, now_ms};
-use crate::course::{Behind, Refused};
-use crate::record::{CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
+use crate::course::{Answered, Behind};
+use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
 use crate::rewrite::{flattened, left_out};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
 use crate::text::splice;
+use crate::tools::Asked;
+use crate::wire::HiddenCall;
 
 /// Marks a response behind which nothing of upstream's stands, but a handoff.
 const HANDOFF: &str = "handoff:";
@@ -93,21 +95,14 @@ impl Exchange {
     }
 
     /// Writes the pairs of a mixed batch, each beside its sibling; those without a place are left out.
-    pub(super) async fn write_beside(&self, all: Vec<(Refused, Option<Place>)>) -> Result<(), StoreError> {
-        let refused = all.iter().filter(|(call, _)| call.answer.is_error()).count();
-        let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
-        let pairs = placed.map(|(call, place)| self.pair(Uuid::now_v7(), call, place));
-        let pairs: Vec<_> = pairs.collect::<Result<_, _>>()?;
-        self.ctx
-            .recorder
-            .note(|e| e.refused_calls += u32::try_from(refused).unwrap_or_default());
+    pub(super) async fn write_beside(&self, all: Vec<(Answered, Option<Place>)>) -> Result<(), StoreError> {
+        let mut pairs = Vec::with_capacity(all.len());
+        for (call, place) in all {
+            if let Some(place) = place {
+                pairs.push(self.pair(call, place).await?);
+            }
+        }
         self.write_pairs(pairs).await
-    }
-
-    /// The pair of a refused call; its id is the aside's.
-    pub(super) fn aside(&self, refused: Refused) -> Result<HiddenPair, StoreError> {
-        self.ctx.recorder.note(|e| e.refused_calls += 1);
-        self.pair(Uuid::now_v7(), refused, Place::Aside)
     }
 
     /// Writes pairs; when this has returned, what stands for them may be shown.
@@ -125,18 +120,42 @@ impl Exchange {
         store.put_response_id(&self.ctx.principal, shown, &behind).await
     }
 
-    fn pair(&self, id: Uuid, refused: Refused, place: Place) -> Result<HiddenPair, StoreError> {
+    /// A hidden call with its answer. That of a call which stands alone has the aside's id.
+    pub(super) async fn pair(&self, answered: Answered, place: Place) -> Result<HiddenPair, StoreError> {
+        let conversation = self.live()?.key().to_owned();
+        let call = &answered.call;
+        let answer = match answered.answer {
+            Some(answer) => answer,
+            None => self.ask_tool(call, &conversation).await,
+        };
+        let refused = u32::from(answer.is_error());
+        self.ctx.recorder.note(|e| e.refused_calls += refused);
         Ok(HiddenPair {
-            id,
+            id: Uuid::now_v7(),
             principal: self.ctx.principal.clone(),
-            conversation: self.live()?.key().to_owned(),
+            conversation,
             wire: self.prepared.wire.id(),
-            call: self.prepared.wire.hidden_call(&refused.call),
-            call_id: refused.call.id,
-            answer: refused.answer,
+            tool: call.name().to_owned(),
+            call: self.prepared.wire.hidden_call(call),
+            call_id: answered.call.id,
+            answer,
             place,
-            pending: refused.pending,
+            pending: answered.pending,
             created_ms: now_ms(),
         })
+    }
+
+    /// The answer of the tool that is called.
+    async fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> Answer {
+        let asked = Asked {
+            tool: call.name(),
+            arguments: call.put_back(),
+            principal: &self.ctx.principal,
+            conversation,
+        };
+        match &self.app.answers {
+            Some(answers) => answers.answer(asked).await,
+            None => Answer::error("Not run: nothing answers this tool here."),
+        }
     }
 }

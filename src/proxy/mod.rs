@@ -76,8 +76,7 @@ use crate::rewrite::untooled::Untooled;
 use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Outcome;
-use crate::text::json;
-use crate::tools;
+use crate::tools::{Answers, Tool, ToolTable};
 
 /// `retry-after` in seconds where too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
@@ -101,8 +100,10 @@ pub struct App {
     pub sessions: Sessions,
     /// The key of the sentinels' seals.
     pub seal: SealKey,
-    /// The tool's description as a JSON string literal.
-    pub tool: String,
+    /// Our tools, as the model sees them.
+    pub tools: Arc<ToolTable>,
+    /// What answers those that are answered with a text; nobody, where there are none.
+    pub answers: Option<Arc<dyn Answers>>,
     /// Gets one event for each exchange.
     pub events: EventHook,
     /// Gets a copy of what goes by.
@@ -140,17 +141,15 @@ impl App {
         let redactor = Redactor::lazy(&config.journal.redact).knowing(secrets);
         let clients = Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal())));
         let guard = Guard::new(&config.server);
-        let tool = match &config.handoff.description {
-            Some(own) => json::quote(own),
-            None => tools::description().to_owned(),
-        };
+        let tools = ToolTable::new(vec![Tool::handoff(config.handoff.description.as_deref())]);
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
         Ok(Self {
             config,
             redactor,
             bodies,
-            tool,
+            tools: Arc::new(tools),
+            answers: None,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seal,
@@ -167,6 +166,16 @@ impl App {
     /// The same, with a copy of what goes by for the journal.
     pub fn with_journal(self, journal: Recorder) -> Self {
         Self { journal, ..self }
+    }
+
+    /// The same, with these tools behind the one that hands over, and what answers them.
+    pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn Answers>) -> Self {
+        let all = self.tools.iter().cloned().chain(more);
+        Self {
+            tools: Arc::new(ToolTable::new(all.collect())),
+            answers: Some(answers),
+            ..self
+        }
     }
 
     /// Exchanges that could still be begun.

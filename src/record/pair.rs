@@ -1,5 +1,7 @@
 //! A hidden pair: a call of one of our tools with its result, and where it stands.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -8,50 +10,124 @@ use super::ids::{Principal, WireId};
 /// What every call fingerprint of this version begins with.
 pub(crate) const FINGERPRINT: &str = "~2.";
 
-/// What the model is told in the result of a hidden call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// Accepted beside other calls: it fires when the turn ends.
-    Queued,
-    /// The prompt was empty.
-    EmptyPrompt,
-    /// The arguments were not a JSON object with a string `prompt`.
-    BadArguments,
-    /// Fewer than two messages since the last cut.
-    NothingToHandOff,
-    /// The prompt was over the limit.
-    TooLong,
-    /// The turn was cut off behind the call: out of room, or by a filter.
-    CutOff,
+/// What the model is told in the result of a hidden call. It becomes part of a prefix that must never change, and is
+/// stored whole: what a later version says instead is another answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredAnswer")]
+pub struct Answer {
+    text: Cow<'static, str>,
+    error: bool,
 }
 
 impl Answer {
-    /// The result text, one constant per kind: it becomes part of a prefix that must never change.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Queued => "Handoff queued; it runs when this turn ends.",
-            Self::EmptyPrompt => {
-                "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know."
-            }
-            Self::BadArguments => {
-                "Handoff refused: the arguments were not a JSON object with a string `prompt`. Call session_handoff again."
-            }
-            Self::NothingToHandOff => {
-                "Handoff refused: there is nothing to hand off yet. Go on with the task and call session_handoff when it is done."
-            }
-            Self::TooLong => {
-                "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one."
-            }
-            Self::CutOff => {
-                "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done."
-            }
+    /// Accepted beside other calls: it fires when the turn ends.
+    pub const QUEUED: Self = Self::told("Handoff queued; it runs when this turn ends.");
+    /// The prompt was empty.
+    pub const EMPTY_PROMPT: Self = Self::refused(
+        "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know.",
+    );
+    /// The arguments were not a JSON object with a string `prompt`.
+    pub const BAD_ARGUMENTS: Self = Self::refused(
+        "Handoff refused: the arguments were not a JSON object with a string `prompt`. Call session_handoff again.",
+    );
+    /// Fewer than two messages since the last cut.
+    pub const NOTHING_TO_HAND_OFF: Self = Self::refused(
+        "Handoff refused: there is nothing to hand off yet. Go on with the task and call session_handoff when it is done.",
+    );
+    /// The prompt was over the limit.
+    pub const TOO_LONG: Self = Self::refused(
+        "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",
+    );
+    /// The turn was cut off behind the call: out of room, or by a filter.
+    pub const CUT_OFF: Self = Self::refused(
+        "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
+    );
+    /// A call of another tool of ours that did not come whole, or was over the limit.
+    pub const NOT_WHOLE: Self = Self::refused("Not run: the call was not whole, or too long. Call it again.");
+    /// A call of another tool of ours, once more than it may be called in a turn.
+    pub const TOO_OFTEN: Self = Self::refused(
+        "Not run: this tool was called as often as it may be in one turn. Go on with the task.",
+    );
+
+    const fn told(text: &'static str) -> Self {
+        Self {
+            text: Cow::Borrowed(text),
+            error: false,
         }
     }
 
+    const fn refused(text: &'static str) -> Self {
+        Self {
+            text: Cow::Borrowed(text),
+            error: true,
+        }
+    }
+
+    /// An answer of this text.
+    pub fn of(text: impl Into<String>) -> Self {
+        Self {
+            text: Cow::Owned(text.into()),
+            error: false,
+        }
+    }
+
+    /// An error of this text.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self {
+            text: Cow::Owned(text.into()),
+            error: true,
+        }
+    }
+
+    /// The result text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether the model should see the result as an error.
-    pub fn is_error(self) -> bool {
-        self != Self::Queued
+    pub fn is_error(&self) -> bool {
+        self.error
+    }
+}
+
+/// An answer as records hold it: older ones by a name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredAnswer {
+    Named(AnswerName),
+    Whole {
+        text: String,
+        #[serde(default)]
+        error: bool,
+    },
+}
+
+/// The names of older records. What they stand for never changes.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AnswerName {
+    Queued,
+    EmptyPrompt,
+    BadArguments,
+    NothingToHandOff,
+    TooLong,
+    CutOff,
+}
+
+impl From<StoredAnswer> for Answer {
+    fn from(stored: StoredAnswer) -> Self {
+        match stored {
+            StoredAnswer::Named(AnswerName::Queued) => Self::QUEUED,
+            StoredAnswer::Named(AnswerName::EmptyPrompt) => Self::EMPTY_PROMPT,
+            StoredAnswer::Named(AnswerName::BadArguments) => Self::BAD_ARGUMENTS,
+            StoredAnswer::Named(AnswerName::NothingToHandOff) => Self::NOTHING_TO_HAND_OFF,
+            StoredAnswer::Named(AnswerName::TooLong) => Self::TOO_LONG,
+            StoredAnswer::Named(AnswerName::CutOff) => Self::CUT_OFF,
+            StoredAnswer::Whole { text, error } => Self {
+                text: Cow::Owned(text),
+                error,
+            },
+        }
     }
 }
 
@@ -93,6 +169,9 @@ pub struct HiddenPair {
     pub conversation: String,
     /// The wire whose JSON `call` is.
     pub wire: WireId,
+    /// The tool of ours that was called.
+    #[serde(default = "handoff_tool")]
+    pub tool: String,
     /// Upstream's id of the hidden call; empty where the wire has none.
     pub call_id: String,
     /// The call as JSON, as it goes back into the upstream view: a content block, an element of
@@ -108,10 +187,70 @@ pub struct HiddenPair {
     pub created_ms: u64,
 }
 
+/// The tool that older records do not name.
+fn handoff_tool() -> String {
+    "session_handoff".to_owned()
+}
+
 /// What a pair beside this sibling is looked up by: the id, or that part of a call fingerprint which no agent drops.
 pub(crate) fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,
         _ => sibling,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text for text as older versions wrote it: stores hold it, and what it says stands in front of later answers.
+    #[test]
+    fn records_of_older_versions_are_read() {
+        let record = |answer: &str| {
+            let json = format!(
+                r#"{{"id":"0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11","principal":"local","conversation":"c","wire":"anthropic","call_id":"toolu_1","call":"{{}}","answer":{answer},"place":{{"beside":{{"sibling":"toolu_2","offset":-1}}}},"pending":["p",null],"created_ms":7}}"#
+            );
+            serde_json::from_str::<HiddenPair>(&json).unwrap()
+        };
+        for (name, text, error) in [
+            ("queued", "Handoff queued; it runs when this turn ends.", false),
+            (
+                "empty_prompt",
+                "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know.",
+                true,
+            ),
+            (
+                "bad_arguments",
+                "Handoff refused: the arguments were not a JSON object with a string `prompt`. Call session_handoff again.",
+                true,
+            ),
+            (
+                "nothing_to_hand_off",
+                "Handoff refused: there is nothing to hand off yet. Go on with the task and call session_handoff when it is done.",
+                true,
+            ),
+            (
+                "too_long",
+                "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",
+                true,
+            ),
+            (
+                "cut_off",
+                "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
+                true,
+            ),
+        ] {
+            let pair = record(&format!("\"{name}\""));
+            assert_eq!((pair.answer.text(), pair.answer.is_error()), (text, error));
+            assert_eq!(
+                (pair.tool.as_str(), pair.pending.is_some()),
+                ("session_handoff", true)
+            );
+            // Written again it says the same.
+            let again = serde_json::to_string(&pair).unwrap();
+            assert_eq!(serde_json::from_str::<HiddenPair>(&again).unwrap(), pair);
+        }
+        assert_eq!(record(r#"{"text":"So it is."}"#).answer, Answer::of("So it is."));
     }
 }

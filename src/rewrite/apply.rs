@@ -77,15 +77,15 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     };
     let mut beside = Vec::new();
     let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
-    if what.tool.is_some() {
+    if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
         beside.extend(repairs);
     }
     add(Why::Pair, beside);
     add(Why::GivenBack, give_back::edits(wire, reading, from));
     add(Why::Reference, pairs::drop_references(reading, from));
-    if let Some(description) = what.tool {
-        let mut tool: Vec<Edit> = wire.tool(view, description).into_iter().collect();
+    if let Some(ours) = what.tools {
+        let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
         tool.extend(wire.companions(view));
         add(Why::Tool, tool);
     }

@@ -1,5 +1,6 @@
 //! What to do to a request, and what was done.
 
+use crate::tools::ToolTable;
 use bytes::Bytes;
 
 use super::reading::Candidate;
@@ -54,8 +55,8 @@ pub enum Cut<'a> {
 pub struct Rewrite<'a> {
     /// The cut.
     pub cut: Cut<'a>,
-    /// The tool's description as a JSON string literal, where the tool goes in.
-    pub tool: Option<&'a str>,
+    /// Our tools, where they go in.
+    pub tools: Option<&'a ToolTable>,
     /// Hidden pairs that may have their place in the transcript.
     pub pairs: &'a [HiddenPair],
     /// Elements to append: the model is asked again.

@@ -81,6 +81,7 @@ impl Reading {
         let (facts, said) = (&mut again.view.facts, &self.view.facts);
         facts.model.clone_from(&said.model);
         facts.stream = said.stream;
+        facts.ours = said.ours;
         Some(again)
     }
 

@@ -11,7 +11,6 @@ use crate::record::WireId;
 use crate::record::{Answer, HiddenPair, LOCAL, Place};
 use crate::rewrite::preamble;
 use crate::text::steps;
-use crate::tools;
 use crate::wire::{Call, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
@@ -91,9 +90,10 @@ fn pair(wire: &dyn Wire, id: u128, place: Place) -> HiddenPair {
         principal: LOCAL.into(),
         conversation: "c".into(),
         wire: wire.id(),
+        tool: "session_handoff".into(),
         call_id: "h".into(),
         call: wire.hidden_call(&call),
-        answer: Answer::EmptyPrompt,
+        answer: Answer::EMPTY_PROMPT,
         place,
         pending: None,
         created_ms: 0,
@@ -231,7 +231,7 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     let done = cuts.map(|cut| {
         let what = Rewrite {
             cut,
-            tool: Some(tools::description()),
+            tools: Some(crate::tools::ToolTable::handoff()),
             pairs,
             more: &[],
             previous: None,
@@ -349,7 +349,7 @@ fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64
     let pairs: Vec<HiddenPair> = pairs.collect();
     let what = Rewrite {
         cut: Cut::None,
-        tool: None,
+        tools: None,
         pairs: &pairs,
         more: &[],
         previous: None,

@@ -46,9 +46,10 @@ pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -
         principal: principal.into(),
         conversation: conversation.into(),
         wire: WireId::Anthropic,
+        tool: "session_handoff".into(),
         call_id: "toolu_1".into(),
         call: r#"{"type": "tool_use"}"#.into(),
-        answer: record::Answer::Queued,
+        answer: record::Answer::QUEUED,
         place: match sibling {
             Some(sibling) => Place::Beside {
                 sibling: sibling.into(),

@@ -266,7 +266,7 @@ fn visible<S: Source>(source: S, view: &View) -> impl Iterator<Item = CallAt> + 
     });
     let agents = calls.filter(move |known| {
         let name = known.call.traits.name.and_then(|n| json::string(&view.body, n));
-        name.is_none_or(|n| n != TOOL_NAME)
+        name.is_none_or(|n| n != TOOL_NAME && !view.facts.ours.has(&n))
     });
     agents.map(|known| known.at())
 }

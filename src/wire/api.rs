@@ -17,6 +17,7 @@ use crate::record::{HiddenPair, WireId};
 use crate::text::Span;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
+use crate::tools::{Names, ToolTable};
 
 /// One provider API.
 pub trait Wire:
@@ -39,9 +40,8 @@ pub trait Requests {
         self.read_prescanned(body, call, &Prescan::default())
     }
 
-    /// The edit that adds the tool; `None` where there is no list to add it to. `description` is a JSON string
-    /// literal: it is the same for all requests, and quoted once.
-    fn tool(&self, view: &View, description: &str) -> Option<Edit>;
+    /// The edit that adds our tools; `None` where there is no list to add them to.
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit>;
 
     /// Edits that make a list of a transcript that stands there as a lone string; none where it is a list.
     fn listed(&self, _view: &View) -> Vec<Edit> {
@@ -222,8 +222,8 @@ pub trait Replies {
 pub trait AskAgain {
     /// The messages that ask the model again after a refused call: its own message as it streamed it, then
     /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
-    /// further ones are left out.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String>;
+    /// further ones are left out. `ours`: the names of our tools.
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String>;
 }
 
 /// Answers of our own.

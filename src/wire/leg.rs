@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::framing::Framing;
 use super::spelling::Pass;
+use crate::tools::{Names, TOOL_NAME};
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +53,8 @@ impl Stop {
 pub struct HiddenCall {
     /// Upstream's id of it.
     pub id: String,
+    /// The tool of ours.
+    pub tool: &'static str,
     /// The arguments' JSON text, as collected; empty where it was over the limit.
     pub arguments: String,
     /// Whether all of it came.
@@ -73,6 +76,15 @@ impl HiddenCall {
             self.arguments = String::new();
         } else {
             self.arguments.push_str(piece);
+        }
+    }
+
+    /// The tool's name.
+    pub fn name(&self) -> &'static str {
+        if self.tool.is_empty() {
+            TOOL_NAME
+        } else {
+            self.tool
         }
     }
 
@@ -108,6 +120,11 @@ pub struct LegReport {
 }
 
 impl LegReport {
+    /// Whether the leg's calls of this tool are hidden: all of them are, or none.
+    pub fn hides(&self, tool: &str) -> bool {
+        self.hidden.iter().any(|call| call.tool == tool)
+    }
+
     /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent
     /// sends it back. `said`: something was shown before this leg.
     pub fn leaves_unfit(&self, said: bool) -> bool {
@@ -119,8 +136,8 @@ impl LegReport {
 /// What is looked for in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
-    /// Whether calls of the tool are ours to hide: it was we who offered it.
-    pub hide: bool,
+    /// The tools whose calls are ours to hide: it was we who offered them.
+    pub hide: Names,
     /// Bytes of a hidden call's arguments that are collected.
     pub held_bytes: usize,
 }

@@ -1,8 +1,10 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
-use std::fmt::Write;
+use crate::tools::{Names, Tool, ToolTable};
+use std::fmt;
 
 use bytes::Bytes;
+use memchr::memmem;
 
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -64,6 +66,16 @@ impl View {
             .then_some(i)
     }
 
+    /// Whether this string is a value outside of the transcript, or in an item of it that changes which tools exist.
+    pub fn has_beside_transcript(&self, value: &str) -> bool {
+        let quoted = json::quote(value);
+        let holds = |span: Span| memmem::find(self.text(span), quoted.as_bytes()).is_some();
+        let changes = self.turns.iter().filter(|turn| turn.role == Role::Tools);
+        holds(Span::new(0, self.list.start))
+            || holds(Span::new(self.list.end, self.body.len()))
+            || changes.into_iter().any(|turn| holds(turn.span))
+    }
+
     /// How many leading turns are the system's.
     pub fn leading(&self) -> usize {
         self.turns
@@ -120,15 +132,19 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The edit that puts one more tool behind the others. `about`: bytes of the long texts in it.
-    pub fn with(&self, tool: std::fmt::Arguments<'_>, about: usize) -> Edit {
+    /// The edit that puts our tools behind the others, each written by `entry`.
+    pub fn with(&self, ours: &ToolTable, entry: impl Fn(&mut String, &Tool) -> fmt::Result) -> Edit {
         /// Room for names, brackets and a comma.
         const REST: usize = 128;
-        let mut text = String::with_capacity(about + REST);
-        if self.count > 0 {
-            text.push(',');
+        let about = ours.iter().map(|t| t.description.len() + t.schema.len() + REST);
+        let mut text = String::with_capacity(about.sum());
+        for (n, tool) in ours.iter().enumerate() {
+            if self.count + n > 0 {
+                text.push(',');
+            }
+            // Nothing fails that writes into memory.
+            let _ = entry(&mut text, tool);
         }
-        let _ = text.write_fmt(tool);
         Edit::insert(self.end, text)
     }
 }
@@ -166,6 +182,8 @@ pub struct Facts {
     pub summary: bool,
     /// A session id from the body.
     pub session: Option<String>,
+    /// The names of our tools: calls of these are not the agent's.
+    pub ours: Names,
     /// Chat: whether the agent asked for usage in the stream.
     pub wants_usage: bool,
     /// Responses: the response this request goes on from. The provider holds what came before it.

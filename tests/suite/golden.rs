@@ -11,7 +11,6 @@ use baton_proxy::record::{Answer, HiddenPair, LOCAL};
 use baton_proxy::rewrite::preamble;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::splice;
-use baton_proxy::tools;
 use baton_proxy::wire::{Call, Ending, Framing, Leg, Watch, Wire};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -21,7 +20,7 @@ use uuid::Uuid;
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
 const WATCH: Watch = Watch {
-    hide: true,
+    hide: baton_proxy::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 
@@ -73,7 +72,7 @@ fn shown(wire: &dyn Wire) -> String {
 fn plain<'a>() -> Rewrite<'a> {
     Rewrite {
         cut: Cut::None,
-        tool: Some(tools::description()),
+        tools: Some(baton_proxy::tools::ToolTable::handoff()),
         pairs: &[],
         more: &[],
         previous: None,
@@ -255,9 +254,10 @@ fn mixed_batch(f: &Folder) {
                 principal: "local".into(),
                 conversation: "c".into(),
                 wire: f.0.id(),
+                tool: "session_handoff".into(),
                 call_id: refused.call.id.clone(),
                 call: f.0.hidden_call(&refused.call),
-                answer: Answer::Queued,
+                answer: Answer::QUEUED,
                 place: place_beside(&report, &refused.call).unwrap(),
                 pending: refused.pending.clone(),
                 created_ms: 0,
@@ -290,7 +290,7 @@ fn bytes_outside_edits_stay(f: &Folder) {
         f.0,
         &reading,
         &Rewrite {
-            tool: None,
+            tools: None,
             ..plain()
         },
     );

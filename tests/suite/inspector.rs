@@ -143,7 +143,7 @@ fn in_the_order_of_events(row: &Row, exchange: &Exchange) {
 #[test]
 fn input_tokens_have_the_same_parts_on_every_wire() {
     let watch = Watch {
-        hide: false,
+        hide: baton_proxy::tools::Names::NONE,
         held_bytes: 1 << 20,
     };
     let replies = [

@@ -25,6 +25,7 @@ mod sentinels;
 mod serve_output;
 mod smuggling;
 mod summaries;
+mod tools;
 mod traces;
 mod untooled;
 mod unwritable_state;

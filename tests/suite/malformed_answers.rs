@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 const WATCH: Watch = Watch {
-    hide: true,
+    hide: baton_proxy::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 
@@ -124,7 +124,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
             }
         }
         check(&wire.as_asked(&view, body.clone()), "as asked");
-        if let Some(more) = wire.ask_again(&Spoken::Reply(body.clone()), &[]) {
+        if let Some(more) = wire.ask_again(&Spoken::Reply(body.clone()), &[], WATCH.hide) {
             check(
                 format!("[{}]", more.trim_end_matches(',')).as_bytes(),
                 "told again",

@@ -4,16 +4,17 @@ use bytes::Bytes;
 
 use super::Anthropic;
 use super::pairs;
-use super::reply::{hidden, raw};
+use super::reply::{called, raw};
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
+use crate::tools::Names;
 use crate::wire::{AskAgain, Spoken, sse};
 
 impl AskAgain for Anthropic {
     /// The assistant's own message with our call as its last block (where it stands on every later request, behind
     /// what the agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound
     /// to that order.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String> {
         let blocks = match spoken {
             Spoken::Reply(body) => {
                 let whole = Span::new(json::blank(body, 0), body.len());
@@ -25,7 +26,8 @@ impl AskAgain for Anthropic {
             }
             Spoken::Stream(frames) => streamed(frames),
         };
-        let ours = |b: &String| hidden(b.as_bytes(), Span::new(0, b.len()));
+        let ours =
+            |b: &String| called(b.as_bytes(), Span::new(0, b.len())).is_some_and(|name| ours.has(&name));
         let first = blocks.iter().position(ours).unwrap_or(blocks.len());
         if blocks[first..].iter().any(|b| is_thinking(b)) {
             return None;

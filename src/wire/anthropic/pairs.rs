@@ -7,7 +7,6 @@ use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::view::{self, Anatomy, Role, View};
 use crate::wire::{Beside, HiddenCall, Pairs, Turns};
 
@@ -21,8 +20,9 @@ impl Pairs for Anthropic {
             "{}"
         };
         format!(
-            r#"{{"type":"tool_use","id":{},"name":"{TOOL_NAME}","input":{input}}}"#,
-            json::quote(&call.id)
+            r#"{{"type":"tool_use","id":{},"name":"{}","input":{input}}}"#,
+            json::quote(&call.id),
+            call.name()
         )
     }
 

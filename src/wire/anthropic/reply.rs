@@ -2,13 +2,13 @@
 
 use super::Anthropic;
 use bytes::Bytes;
+use std::borrow::Cow;
 
 use super::stream::stop;
 use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::view;
 use crate::wire::{Ending, Leg, Replies, Watch};
@@ -39,9 +39,11 @@ impl Replies for Anthropic {
             }
             let is_call = kind == "tool_use";
             let id = string(id).unwrap_or_default().into_owned();
-            if watch.hide && is_call && string(name).is_some_and(|n| n == TOOL_NAME) {
+            let name = string(name).filter(|_| is_call);
+            if let Some(tool) = name.and_then(|name| watch.hide.find(&name)) {
                 let mut call = HiddenCall {
                     id,
+                    tool,
                     complete: true,
                     after: report.parts,
                     ..HiddenCall::default()
@@ -100,10 +102,6 @@ fn counters(text: &[u8], whole: Span) -> Counters {
     json::get(text, whole, "usage").map_or_else(Counters::default, |usage| Counters::of(text, usage))
 }
 
-fn is_ours(text: &[u8], block: Span) -> bool {
-    json::get_string(text, block, "name").is_some_and(|n| n == TOOL_NAME)
-}
-
 pub(super) fn raw(text: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(text)).into_owned()
 }
@@ -111,19 +109,20 @@ pub(super) fn raw(text: &[u8], span: Span) -> String {
 /// The visible blocks of a reply, model text broken up where it looks like ours.
 fn visible(leg: &Leg) -> Vec<String> {
     let body: &[u8] = &leg.body;
-    let hides = !leg.report.hidden.is_empty();
     let whole = Span::new(json::blank(body, 0), body.len());
     let content = json::get(body, whole, "content").unwrap_or_default();
     let mut breaker = Escaper::default();
     json::elements(body, content)
         .into_iter()
-        .filter(|b| !(hides && hidden(body, *b)))
+        .filter(|b| !called(body, *b).is_some_and(|name| leg.report.hides(&name)))
         .map(|b| broken(body, b, &mut breaker))
         .collect()
 }
 
-pub(super) fn hidden(text: &[u8], block: Span) -> bool {
-    json::get_string(text, block, "type").is_some_and(|t| t == "tool_use") && is_ours(text, block)
+/// The name of the tool that a block calls.
+pub(super) fn called(text: &[u8], block: Span) -> Option<Cow<'_, str>> {
+    json::get_string(text, block, "type").filter(|t| t == "tool_use")?;
+    json::get_string(text, block, "name")
 }
 
 /// Where a block's text is broken up, by offset. All texts of a message are one: agents join them.

@@ -1,6 +1,8 @@
 //! What an agent sends to Anthropic, as spans, and the edits that a rewrite makes in it.
 
 use super::Anthropic;
+use crate::tools::ToolTable;
+use std::fmt::Write;
 
 use bytes::Bytes;
 
@@ -8,8 +10,6 @@ use crate::text::Span;
 use crate::text::json;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
-use crate::tools::SCHEMA;
-use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
 use crate::wire::{Call, Requests, Unread};
@@ -45,11 +45,14 @@ impl Requests for Anthropic {
         walk::view((body, prescan), call, &KEYS, role, read_member)
     }
 
-    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
-        Some(view.tools?.with(
-            format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"input_schema":{SCHEMA}}}"#),
-            description.len() + SCHEMA.len(),
-        ))
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
+        Some(view.tools?.with(ours, |text, tool| {
+            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
+            write!(
+                text,
+                r#"{{"name":"{name}","description":{description},"input_schema":{schema}}}"#
+            )
+        }))
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {

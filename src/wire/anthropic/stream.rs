@@ -7,7 +7,6 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::error::error_in;
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
 use crate::wire::spelling::{Hole, Pass, Spelling};
@@ -274,13 +273,14 @@ impl Stream {
                 .unwrap_or_default()
                 .into_owned()
         };
-        let ours = || json::get_string(data, block, "name").is_some_and(|n| n == TOOL_NAME);
-        if self.watch.hide && is_call && ours() {
+        let name = json::get_string(data, block, "name").filter(|_| is_call);
+        if let Some(tool) = name.and_then(|name| self.watch.hide.find(&name)) {
             let input = json::get(data, block, "input")
                 .map(|s| s.of(data))
                 .filter(|raw| raw.len() > 2);
             self.block = Block::Hidden(HiddenCall {
                 id: id(),
+                tool,
                 arguments: input
                     .map(|raw| String::from_utf8_lossy(raw).into_owned())
                     .unwrap_or_default(),

@@ -4,17 +4,18 @@ use super::Gemini;
 use super::chunk::{Chunk, raw};
 use super::{pairs, run};
 use crate::record::HiddenPair;
+use crate::tools::Names;
 use crate::wire::framing::payload;
 use crate::wire::{AskAgain, Spoken};
 
 impl AskAgain for Gemini {
     /// The model's own message, as it said it, then the results of its calls.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String> {
         let parts = match spoken {
-            Spoken::Reply(body) => parts_of(std::iter::once(&body[..]), pairs),
+            Spoken::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
             Spoken::Stream(frames) => {
                 let data: Vec<_> = frames.iter().map(|f| payload(f)).collect();
-                parts_of(data.iter().map(|d| &d[..]), pairs)
+                parts_of(data.iter().map(|d| &d[..]), pairs, ours)
             }
         };
         let results: Vec<_> = pairs.iter().map(pairs::result).collect();
@@ -27,7 +28,7 @@ impl AskAgain for Gemini {
 }
 
 /// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
-fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) -> Vec<String> {
+fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair], ours: Names) -> Vec<String> {
     let mut parts = Vec::new();
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;
@@ -38,7 +39,7 @@ fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair]) ->
                 continue;
             }
             let more = open && piece.call.is_some() && piece.name.is_none();
-            let hidden = piece.is_ours(data);
+            let hidden = piece.called(data).is_some_and(|name| ours.has(&name));
             open = (more || hidden) && run::goes_on(data, &piece);
             if !hidden && !more {
                 parts.push(raw(data, piece.part.span));

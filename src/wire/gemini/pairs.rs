@@ -14,7 +14,6 @@ use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::anchored::{Call, Source, message};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{Beside, HiddenCall};
@@ -37,8 +36,9 @@ fn id_member(id: &str) -> String {
 pub(super) fn result(pair: &HiddenPair) -> String {
     let key = if pair.answer.is_error() { "error" } else { "output" };
     format!(
-        r#"{{"functionResponse":{{{}"name":"{TOOL_NAME}","response":{{"{key}":{}}}}}}}"#,
+        r#"{{"functionResponse":{{{}"name":"{}","response":{{"{key}":{}}}}}}}"#,
         id_member(&pair.call_id),
+        pair.tool,
         json::quote(pair.answer.text())
     )
 }
@@ -325,7 +325,8 @@ impl Pairs for Gemini {
             "{}"
         };
         let id = id_member(&call.id);
-        format!(r#"{{"functionCall":{{{id}"name":"{TOOL_NAME}","args":{args}}}}}"#)
+        let name = call.name();
+        format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
     }
 
     fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {

@@ -1,9 +1,9 @@
 //! Parts: what a request's contents and a reply's candidate are made of; and proto-JSON's two spellings.
 
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::anchor::Traits;
 use crate::wire::view::{Part, PartKind};
+use std::borrow::Cow;
 
 /// Whether `key` is this name in camelCase or in snake_case: proto-JSON accepts both.
 pub(super) fn is(key: &[u8], camel: &str) -> bool {
@@ -58,11 +58,9 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Whether it calls our tool.
-    pub(super) fn is_ours(&self, text: &[u8]) -> bool {
-        self.name
-            .and_then(|n| json::string(text, n))
-            .is_some_and(|n| n == TOOL_NAME)
+    /// The name of the function that it calls.
+    pub(super) fn called<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
+        self.name.and_then(|n| json::string(text, n))
     }
 
     /// What its call is known by.

@@ -42,8 +42,8 @@ fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
         if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
             continue;
         }
-        if watch.hide && piece.is_ours(text) {
-            let call = run::whole(text, &piece, report.parts, watch.held_bytes);
+        if let Some(tool) = piece.called(text).and_then(|name| watch.hide.find(&name)) {
+            let call = run::whole(text, &piece, tool, report.parts, watch.held_bytes);
             report.hidden.push(call);
             continue;
         }
@@ -69,10 +69,11 @@ fn counters(text: &[u8], chunk: &Chunk) -> Counters {
 /// The visible parts of a reply, model text broken up where it looks like ours.
 fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
     let body: &[u8] = &leg.body;
-    let hides = !leg.report.hidden.is_empty();
     let mut breaker = Escaper::default();
     let pieces = chunk.pieces(body);
-    let visible = pieces.iter().filter(|p| !(hides && p.is_ours(body)));
+    let visible = pieces
+        .iter()
+        .filter(|p| !p.called(body).is_some_and(|name| leg.report.hides(&name)));
     visible
         .map(|piece| view::edited_part(body, piece.part.span, &chunk::breaks(body, piece, &mut breaker)))
         .collect()

@@ -1,14 +1,15 @@
 //! What an agent sends to Gemini, as spans, and the tool and the carry-over message that go in.
 
 use super::Gemini;
+use crate::tools::ToolTable;
 use bytes::Bytes;
 use memchr::memmem;
+use std::fmt::Write;
 
 use super::part::{self};
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools;
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, Turn, View};
 use crate::wire::{Call, Requests, Unread};
@@ -69,18 +70,21 @@ impl Requests for Gemini {
         Ok(view)
     }
 
-    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
         let tools = view.tools?;
         let snake = memmem::find(view.body.get(..tools.end)?, b"\"parameters_json_schema\"").is_some();
-        let (key, schema) = match (tools.old_style, snake) {
-            (true, _) => ("parameters", tools::OPENAPI_SCHEMA),
-            (false, true) => ("parameters_json_schema", tools::SCHEMA),
-            (false, false) => ("parametersJsonSchema", tools::SCHEMA),
-        };
-        Some(tools.with(
-            format_args!(r#"{{"name":"{TOOL_NAME}","description":{description},"{key}":{schema}}}"#),
-            description.len() + schema.len(),
-        ))
+        Some(tools.with(ours, |text, tool| {
+            let (name, description) = (tool.name, &tool.description);
+            let (key, schema) = match (tools.old_style, snake) {
+                (true, _) => ("parameters", &tool.openapi_schema),
+                (false, true) => ("parameters_json_schema", &tool.schema),
+                (false, false) => ("parametersJsonSchema", &tool.schema),
+            };
+            write!(
+                text,
+                r#"{{"name":"{name}","description":{description},"{key}":{schema}}}"#
+            )
+        }))
     }
 
     fn carry_over(&self, blocks: &[String], prompt: &str) -> String {

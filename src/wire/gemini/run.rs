@@ -39,12 +39,19 @@ pub(super) fn goes_on(data: &[u8], piece: &Piece) -> bool {
 }
 
 /// Our call, all in one part; arguments of more than `limit` bytes are not kept.
-pub(super) fn whole(data: &[u8], piece: &Piece, after: usize, limit: usize) -> HiddenCall {
+pub(super) fn whole(
+    data: &[u8],
+    piece: &Piece,
+    tool: &'static str,
+    after: usize,
+    limit: usize,
+) -> HiddenCall {
     let arguments = piece.args.map_or("{}".to_owned(), |a| raw(data, a));
     let oversize = arguments.len() > limit;
     let object = arguments.starts_with('{');
     let mut call = HiddenCall {
         id: id(data, piece),
+        tool,
         arguments: if oversize { String::new() } else { arguments },
         complete: true,
         oversize,
@@ -73,10 +80,11 @@ fn id(data: &[u8], piece: &Piece) -> String {
 
 impl Streamed {
     /// A call whose arguments will follow, each of at most `limit` bytes.
-    pub(super) fn new(data: &[u8], piece: &Piece, after: usize, limit: usize) -> Self {
+    pub(super) fn new(data: &[u8], piece: &Piece, tool: &'static str, after: usize, limit: usize) -> Self {
         let mut streamed = Self {
             call: HiddenCall {
                 id: id(data, piece),
+                tool,
                 after,
                 ..HiddenCall::default()
             },

@@ -276,17 +276,20 @@ impl Stream {
             self.report.hidden.push(streamed.finish(false));
         }
         let (after, limit) = (self.report.parts, self.watch.held_bytes);
-        if !(self.watch.hide && piece.is_ours(data)) {
+        let tool = piece.called(data).and_then(|name| self.watch.hide.find(&name));
+        let Some(tool) = tool else {
             let anchor = self.anchors.next(data, piece.traits(), self.place);
             self.report.calls.push((anchor.text(), after));
             self.report.parts += 1;
             self.run = if goes_on { Run::Shown } else { Run::None };
             return false;
-        }
+        };
         if goes_on {
-            self.run = Run::Hidden(Box::new(Streamed::new(data, piece, after, limit)));
+            self.run = Run::Hidden(Box::new(Streamed::new(data, piece, tool, after, limit)));
         } else {
-            self.report.hidden.push(run::whole(data, piece, after, limit));
+            self.report
+                .hidden
+                .push(run::whole(data, piece, tool, after, limit));
         }
         true
     }
@@ -331,7 +334,7 @@ impl Stream {
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
     fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &Seen, out: &mut Vec<Bytes>) {
-        if self.leg == 0 && !self.watch.hide {
+        if self.leg == 0 && !self.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_spelling(raw, data, chunk, &seen.breaks);
             return out.push(edited(raw, data, seen.breaks.clone()));

@@ -4,15 +4,16 @@ use super::Ollama;
 use super::pairs;
 use super::reply::{Message, calls, raw};
 use super::stream::Line;
-use super::turns::is_ours;
+use super::turns::name;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
+use crate::tools::Names;
 use crate::wire::framing::payload;
 use crate::wire::{AskAgain, Spoken};
 
 impl AskAgain for Ollama {
     /// The model's own message, as it message it, then the results of its calls.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours_are: Names) -> Option<String> {
         let pieces: Vec<Vec<u8>> = match spoken {
             Spoken::Reply(body) => vec![body.to_vec()],
             Spoken::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
@@ -27,7 +28,7 @@ impl AskAgain for Ollama {
             message
                 .calls
                 .extend(calls(text, &line).into_iter().filter_map(|call| {
-                    if !is_ours(text, call) {
+                    if !name(text, call).is_some_and(|name| ours_are.has(&name)) {
                         return Some(raw(text, call));
                     }
                     // As it will be put back on every later request; others of ours are left out.

@@ -6,7 +6,6 @@ use crate::mark::gap;
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::HiddenCall;
 use crate::wire::anchored::{Call, Source};
 use crate::wire::beside::{Beside, among_calls};
@@ -52,7 +51,8 @@ impl Pairs for Ollama {
         } else {
             format!(r#""id":{},"#, json::quote(&call.id))
         };
-        format!(r#"{{{id}"function":{{"name":"{TOOL_NAME}","arguments":{arguments}}}}}"#)
+        let name = call.name();
+        format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
     }
 
     /// Only calls count as parts here: text and calls are members of their own.
@@ -106,8 +106,9 @@ pub(super) fn result(pair: &HiddenPair) -> String {
         format!(r#","tool_call_id":{}"#, json::quote(&pair.call_id))
     };
     format!(
-        r#"{{"role":"tool","content":{},"tool_name":"{TOOL_NAME}"{id}}}"#,
-        json::quote(pair.answer.text())
+        r#"{{"role":"tool","content":{},"tool_name":"{}"{id}}}"#,
+        json::quote(pair.answer.text()),
+        pair.tool
     )
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::pairs::Messages;
 use super::stream::{Line, hidden};
-use super::turns::{is_ours, traits};
+use super::turns::{name, traits};
 use super::usage;
 use crate::mark::escape::{self, Escaper};
 use crate::text::splice::{self, Edit};
@@ -29,8 +29,8 @@ fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
     };
     let mut anchors = Anchors::default();
     for call in calls(text, &line) {
-        if watch.hide && is_ours(text, call) {
-            let call = hidden(text, call, report.parts, watch.held_bytes);
+        if let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) {
+            let call = hidden(text, call, tool, report.parts, watch.held_bytes);
             report.hidden.push(call);
             continue;
         }
@@ -62,13 +62,12 @@ pub(super) struct Message {
 impl Message {
     fn take(&mut self, leg: &Leg, line: &Line) {
         let text: &[u8] = &leg.body;
-        let hides = !leg.report.hidden.is_empty();
         let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
         self.content.push_str(&escape::break_up(&string(line.content)));
         self.thinking.push_str(&string(line.thinking));
         let visible = calls(text, line)
             .into_iter()
-            .filter(|c| !(hides && is_ours(text, *c)));
+            .filter(|c| !name(text, *c).is_some_and(|name| leg.report.hides(&name)));
         self.calls.extend(visible.map(|c| raw(text, c)));
     }
 

@@ -1,12 +1,13 @@
 //! What an agent sends to Ollama, as spans, and the tool and the carry-over message that go in.
 
 use super::Ollama;
+use crate::tools::ToolTable;
 use bytes::Bytes;
+use std::fmt::Write;
 
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::SCHEMA;
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Facts, Role, Tools, Turn, View};
 use crate::wire::walk;
@@ -43,13 +44,14 @@ impl Requests for Ollama {
         Ok(view)
     }
 
-    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
-        Some(view.tools?.with(
-            format_args!(
-                r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
-            ),
-            description.len() + SCHEMA.len(),
-        ))
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
+        Some(view.tools?.with(ours, |text, tool| {
+            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
+            write!(
+                text,
+                r#"{{"type":"function","function":{{"name":"{name}","description":{description},"parameters":{schema}}}}}"#
+            )
+        }))
     }
 
     fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {

@@ -5,7 +5,7 @@ use super::pairs::Messages;
 use crate::wire::anchored;
 use bytes::Bytes;
 
-use super::turns::{is_ours, traits};
+use super::turns::{name, traits};
 use super::usage;
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
@@ -115,7 +115,7 @@ impl Line {
 }
 
 /// Our call, with the element that it is; arguments of more than `limit` bytes are not kept.
-pub(super) fn hidden(data: &[u8], call: Span, after: usize, limit: usize) -> HiddenCall {
+pub(super) fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
     let raw = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
     let known = traits(data, call);
     let arguments = known.arguments.map_or("{}".to_owned(), raw);
@@ -125,6 +125,7 @@ pub(super) fn hidden(data: &[u8], call: Span, after: usize, limit: usize) -> Hid
         id: known
             .id
             .map_or(String::new(), |i| json::unescape(i.of(data)).into_owned()),
+        tool,
         arguments: if oversize { String::new() } else { arguments },
         complete: true,
         oversize,
@@ -320,16 +321,22 @@ impl Stream {
         breaks.into_iter().map(insert).collect()
     }
 
+    /// The tool of ours that is called.
+    fn ours(&self, data: &[u8], call: Span) -> Option<&'static str> {
+        name(data, call).and_then(|name| self.watch.hide.find(&name))
+    }
+
     /// Hides our calls of a line: the edits, and whether there were any.
     fn calls(&mut self, data: &[u8], line: &Line) -> (Vec<Edit>, bool) {
         let all = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
-        let lost: Vec<bool> = all.iter().map(|c| self.watch.hide && is_ours(data, *c)).collect();
-        for (call, ours) in all.iter().zip(&lost) {
+        let mut lost = Vec::with_capacity(all.len());
+        for call in &all {
             let after = self.report.parts;
-            if *ours {
-                self.report
-                    .hidden
-                    .push(hidden(data, *call, after, self.watch.held_bytes));
+            let tool = self.ours(data, *call);
+            lost.push(tool.is_some());
+            if let Some(tool) = tool {
+                let call = hidden(data, *call, tool, after, self.watch.held_bytes);
+                self.report.hidden.push(call);
                 continue;
             }
             let anchor = self.anchors.next(data, traits(data, *call), self.place);
@@ -360,7 +367,7 @@ impl Stream {
     fn says(&self, data: &[u8], line: &Line) -> bool {
         let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
         let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
-        let visible = |call: &Span| !(self.watch.hide && is_ours(data, *call));
+        let visible = |call: &Span| self.ours(data, *call).is_none();
         text(line.content) || text(line.thinking) || calls.iter().any(visible)
     }
 

@@ -29,9 +29,10 @@ fn pair(place: Place) -> HiddenPair {
         principal: "local".into(),
         conversation: "c".into(),
         wire: WireId::Ollama,
+        tool: "session_handoff".into(),
         call_id: String::new(),
         call: OURS.into(),
-        answer: Answer::Queued,
+        answer: Answer::QUEUED,
         place,
         pending: None,
         created_ms: 0,
@@ -41,7 +42,7 @@ fn pair(place: Place) -> HiddenPair {
 fn rewritten(body: &str, pair: HiddenPair) -> Value {
     let what = Rewrite {
         cut: Cut::None,
-        tool: None,
+        tools: None,
         pairs: &[pair],
         more: &[],
         tags: &[],
@@ -67,7 +68,7 @@ fn done(message: &str, reason: &str) -> String {
 fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
     let view = reading(r#"{"messages":[{"role":"user","content":"go"}]}"#).view;
     let watch = Watch {
-        hide: true,
+        hide: crate::tools::Names::HANDOFF,
         held_bytes: 1 << 20,
     };
     let mut merge = StreamMerge::new(Ollama.dialect(&view, watch), 1 << 20, true);
@@ -121,7 +122,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     assert_eq!(told["messages"][1]["tool_calls"], json!([f, ours, f]));
     assert_eq!(
         told["messages"][2],
-        json!({"role":"tool","content":Answer::Queued.text(),"tool_name":"session_handoff"})
+        json!({"role":"tool","content":Answer::QUEUED.text(),"tool_name":"session_handoff"})
     );
     assert_eq!(told["messages"][3]["content"], "r");
 }
@@ -228,7 +229,11 @@ fn the_model_is_asked_again_with_its_own_words() {
     ];
     let (merge, _) = fed(&stream.concat(), 0);
     let more = Ollama
-        .ask_again(&merge.spoken().unwrap(), &[pair(Place::Aside)])
+        .ask_again(
+            &merge.spoken().unwrap(),
+            &[pair(Place::Aside)],
+            crate::tools::Names::HANDOFF,
+        )
         .unwrap();
     let told: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();

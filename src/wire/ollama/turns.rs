@@ -2,10 +2,10 @@
 
 use super::Ollama;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::Turns;
 use crate::wire::anchor::Traits;
 use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+use std::borrow::Cow;
 
 impl Turns for Ollama {
     /// The content's text, then the calls. A tool's message is one result.
@@ -65,8 +65,7 @@ pub(super) fn traits(text: &[u8], call: Span) -> Traits {
     }
 }
 
-/// Whether a call is of our tool.
-pub(super) fn is_ours(text: &[u8], call: Span) -> bool {
-    let name = traits(text, call).name.and_then(|n| json::string(text, n));
-    name.is_some_and(|n| n == TOOL_NAME)
+/// The name of a call's tool.
+pub(super) fn name(text: &[u8], call: Span) -> Option<Cow<'_, str>> {
+    traits(text, call).name.and_then(|n| json::string(text, n))
 }

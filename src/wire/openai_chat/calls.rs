@@ -8,7 +8,6 @@ use bytes::Bytes;
 
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::Watch;
 use crate::wire::leg::{HiddenCall, LegReport};
 
@@ -101,7 +100,7 @@ fn raw(data: &[u8], span: Span) -> String {
 impl Default for Calls {
     fn default() -> Self {
         Self::new(Watch {
-            hide: false,
+            hide: crate::tools::Names::NONE,
             held_bytes: 0,
         })
     }
@@ -251,8 +250,9 @@ impl Slot {
             return None;
         };
         name.push_str(&element.name);
-        if watch.hide && !element.custom && name == TOOL_NAME {
+        if let Some(tool) = watch.hide.find(name).filter(|_| !element.custom) {
             let mut call = HiddenCall {
+                tool,
                 after: report.calls.len(),
                 ..HiddenCall::default()
             };
@@ -266,7 +266,7 @@ impl Slot {
             self.state = State::Hidden(report.hidden.len() - 1);
             return None;
         }
-        let may_be = watch.hide && TOOL_NAME.starts_with(name.as_str());
+        let may_be = watch.hide.may_become(name);
         if may_be && !element.custom && element.arguments.is_empty() {
             held.push(raw(data, element.span));
             return None;

@@ -5,7 +5,6 @@ use crate::mark::gap;
 use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::Turns;
 use crate::wire::beside::{Beside, among_calls};
 use crate::wire::view::{Anatomy, Part, View};
@@ -86,8 +85,9 @@ impl Pairs for OpenaiChat {
         let extras = call.raw.as_deref().filter(|r| !r.is_empty());
         let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
         format!(
-            r#"{{"id":{},"type":"function","function":{{"name":"{TOOL_NAME}","arguments":{}}}{extras}}}"#,
+            r#"{{"id":{},"type":"function","function":{{"name":"{}","arguments":{}}}{extras}}}"#,
             json::quote(&call.id),
+            call.name(),
             json::quote(call.put_back())
         )
     }

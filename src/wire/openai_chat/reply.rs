@@ -2,6 +2,7 @@
 
 use super::OpenaiChat;
 use bytes::Bytes;
+use std::borrow::Cow;
 
 use super::calls::{arguments, extras};
 use super::chunk::{self, stop, without};
@@ -10,7 +11,6 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::{Ending, Leg, Replies, Watch};
 
@@ -38,13 +38,14 @@ impl Replies for OpenaiChat {
             let id = json::get_string(text, call, "id")
                 .unwrap_or_default()
                 .into_owned();
-            if !(watch.hide && is_ours(text, call)) {
+            let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) else {
                 report.calls.push((id, report.calls.len()));
                 continue;
-            }
+            };
             let function = json::get(text, call, "function").unwrap_or_default();
             let mut hidden = HiddenCall {
                 id,
+                tool,
                 complete: true,
                 after: report.calls.len(),
                 raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
@@ -98,9 +99,8 @@ fn calls(text: &[u8], choice: Span) -> Vec<Span> {
     json::at_path(text, choice, &["message", "tool_calls"]).map_or(Vec::new(), |c| json::elements(text, c))
 }
 
-fn is_ours(text: &[u8], call: Span) -> bool {
-    let name = json::at_path(text, call, &["function", "name"]).and_then(|n| json::string(text, n));
-    name.is_some_and(|n| n == TOOL_NAME)
+fn name(text: &[u8], call: Span) -> Option<Cow<'_, str>> {
+    json::at_path(text, call, &["function", "name"]).and_then(|n| json::string(text, n))
 }
 
 /// The edits that break up sentinel-like text in a content.
@@ -223,13 +223,14 @@ fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
 
 /// All that was said as its content, and none of our calls.
 fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span) -> Vec<Edit> {
-    let hides = legs.last().is_some_and(|l| !l.report.hidden.is_empty());
+    let hides = |name: &str| legs.last().is_some_and(|l| l.report.hides(name));
     let members = json::members(text, message);
     let find = |name: &str| members.iter().position(|(k, _)| k.of(text) == name.as_bytes());
     let listed = find("tool_calls");
     let elements = listed.map_or(Vec::new(), |i| json::elements(text, members[i].1));
-    let (ours, theirs): (Vec<Span>, Vec<Span>) =
-        elements.into_iter().partition(|c| hides && is_ours(text, *c));
+    let (ours, theirs): (Vec<Span>, Vec<Span>) = elements
+        .into_iter()
+        .partition(|c| name(text, *c).is_some_and(|name| hides(&name)));
     let hidden = listed.filter(|_| !ours.is_empty());
     let bare = hidden.filter(|_| theirs.is_empty());
     // A message without calls must have a content, be it empty, or it cannot be sent back.

@@ -1,12 +1,13 @@
 //! What an agent sends to a chat server, as spans, and the edits that add the tool.
 
 use super::OpenaiChat;
+use crate::tools::ToolTable;
 use bytes::Bytes;
+use std::fmt::Write;
 
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::SCHEMA;
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
@@ -54,13 +55,14 @@ impl Requests for OpenaiChat {
         walk::view((body, prescan), call, &KEYS, role, read_member)
     }
 
-    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
-        Some(view.tools?.with(
-            format_args!(
-                r#"{{"type":"function","function":{{"name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA}}}}}"#
-            ),
-            description.len() + SCHEMA.len(),
-        ))
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
+        Some(view.tools?.with(ours, |text, tool| {
+            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
+            write!(
+                text,
+                r#"{{"type":"function","function":{{"name":"{name}","description":{description},"parameters":{schema}}}}}"#
+            )
+        }))
     }
 
     /// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.

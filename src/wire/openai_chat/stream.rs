@@ -199,7 +199,7 @@ impl Stream {
         let wants_usage = view.facts.wants_usage;
         Self {
             wants_usage,
-            hides_usage: !wants_usage && watch.hide,
+            hides_usage: !wants_usage && watch.hide.any(),
             calls: Calls::new(watch),
             many: view.facts.many,
             ..Self::default()

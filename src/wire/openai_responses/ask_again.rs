@@ -7,11 +7,12 @@ use super::echo;
 use super::pairs::result;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
+use crate::tools::Names;
 use crate::wire::{AskAgain, Spoken, sse};
 
 impl AskAgain for OpenaiResponses {
     /// The model's own items, as it said them, our calls behind them, then the results.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair]) -> Option<String> {
+    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String> {
         let (items, stored) = match spoken {
             Spoken::Reply(body) => {
                 let response = json::whole(body).ok()?;
@@ -25,7 +26,7 @@ impl AskAgain for OpenaiResponses {
             return None;
         }
         let known = stored || items.iter().all(|i| resendable(i));
-        let ours = |item: &String| echo::is_ours(item.as_bytes(), echo::whole(item.as_bytes()));
+        let ours = |item: &String| echo::ours(item.as_bytes(), echo::whole(item.as_bytes()), ours).is_some();
         let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
         let others = items

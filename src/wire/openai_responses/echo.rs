@@ -1,13 +1,15 @@
 //! Response objects: what of them the agent may see, and what several legs make of them.
 
+use crate::tools::Names;
+use crate::wire::view;
 use bytes::Bytes;
+use std::borrow::Cow;
 
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
+use crate::wire::HiddenCall;
 use crate::wire::leg::{LegReport, Stop};
-use crate::wire::{HiddenCall, Watch};
 
 /// Items that wait for the agent's answer, beside those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
@@ -21,11 +23,16 @@ pub(super) fn whole(text: &[u8]) -> Span {
     Span::new(json::blank(text, 0), text.len())
 }
 
-/// Whether an output item is a call of our tool; one inside a namespace is another's.
-pub(super) fn is_ours(text: &[u8], item: Span) -> bool {
-    json::get_string(text, item, "type").is_some_and(|t| t == "function_call")
-        && json::get_string(text, item, "name").is_some_and(|n| n == TOOL_NAME)
-        && json::get(text, item, "namespace").is_none_or(|n| n.of(text) == b"null")
+/// The tool that an output item calls; one inside a namespace is another's.
+pub(super) fn called(text: &[u8], item: Span) -> Option<Cow<'_, str>> {
+    json::get_string(text, item, "type").filter(|t| t == "function_call")?;
+    let bare = json::get(text, item, "namespace").is_none_or(|n| n.of(text) == b"null");
+    json::get_string(text, item, "name").filter(|_| bare)
+}
+
+/// The tool of ours that an output item calls.
+pub(super) fn ours(text: &[u8], item: Span, ours: Names) -> Option<&'static str> {
+    called(text, item).and_then(|name| ours.find(&name))
 }
 
 /// The id by which the agent answers an item, where it is a call that the agent has to answer.
@@ -40,13 +47,14 @@ pub(super) fn call_id(text: &[u8], item: Span) -> Option<String> {
 }
 
 /// A finished call of our tool. The item is kept whole, to be put back as it was.
-pub(super) fn hidden(text: &[u8], item: Span, after: usize, limit: usize) -> HiddenCall {
+pub(super) fn hidden(text: &[u8], item: Span, tool: &'static str, after: usize, limit: usize) -> HiddenCall {
     let arguments = json::get_string(text, item, "arguments").unwrap_or_default();
     let status = json::get_string(text, item, "status");
     let mut call = HiddenCall {
         id: json::get_string(text, item, "call_id")
             .unwrap_or_default()
             .into_owned(),
+        tool,
         complete: status.is_none_or(|s| s == "completed"),
         after,
         ..HiddenCall::default()
@@ -60,8 +68,8 @@ pub(super) fn hidden(text: &[u8], item: Span, after: usize, limit: usize) -> Hid
 pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: usize) -> Option<HiddenCall> {
     output(text, response)
         .into_iter()
-        .filter(|item| is_ours(text, *item))
-        .map(|item| hidden(text, item, begun.after, limit))
+        .filter(|item| called(text, *item).is_some_and(|name| name == begun.tool))
+        .map(|item| hidden(text, item, begun.tool, begun.after, limit))
         .find(|call| call.id == begun.id)
 }
 
@@ -116,15 +124,20 @@ pub(super) fn output(text: &[u8], response: Span) -> Vec<Span> {
 }
 
 /// Takes the items under `output` into a report, and returns those that the agent sees.
-pub(super) fn take_output(text: &[u8], response: Span, report: &mut LegReport, watch: Watch) -> Vec<String> {
+pub(super) fn take_output(
+    text: &[u8],
+    response: Span,
+    report: &mut LegReport,
+    hide: impl Fn(&str) -> Option<&'static str>,
+    held_bytes: usize,
+) -> Vec<String> {
     let mut seen = Vec::new();
     // All texts are one: agents join them.
     let mut breaker = Escaper::default();
     for item in output(text, response) {
-        if watch.hide && is_ours(text, item) {
-            report
-                .hidden
-                .push(hidden(text, item, report.parts, watch.held_bytes));
+        if let Some(tool) = called(text, item).and_then(|name| hide(&name)) {
+            let call = hidden(text, item, tool, report.parts, held_bytes);
+            report.hidden.push(call);
             continue;
         }
         if let Some(id) = call_id(text, item) {
@@ -199,8 +212,8 @@ pub(super) struct Now<'a> {
     pub(super) output: Option<String>,
     /// Usage of all legs.
     pub(super) usage: Option<String>,
-    /// The tool was offered by us: the echo of the request is cleaned of it.
-    pub(super) offered: bool,
+    /// The tools that were offered by us: the echo of the request is cleaned of them.
+    pub(super) offered: Names,
     /// The response ends well, however its last leg ended.
     pub(super) completed: bool,
 }
@@ -215,8 +228,8 @@ pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
         missing.retain(|(n, _)| *n != name);
         let own = now.identity.and_then(|i| i.get(name)).map(str::to_owned);
         let with = match name {
-            "tools" if now.offered => {
-                edits.extend(without_ours(text, *value));
+            "tools" if now.offered.any() => {
+                edits.extend(without_ours(text, *value, now.offered));
                 None
             }
             "previous_response_id" => now.previous.map(str::to_owned).or(own),
@@ -245,18 +258,16 @@ pub(super) fn edited(response: &str, now: &Now<'_>) -> String {
     String::from_utf8_lossy(&splice::flat(splice::splice(&text, edits))).into_owned()
 }
 
-/// Edits that take our tool out of an echoed list.
-fn without_ours(text: &[u8], list: Span) -> Vec<Edit> {
+/// Edits that take our tools out of an echoed list.
+fn without_ours(text: &[u8], list: Span, ours: Names) -> Vec<Edit> {
     let all = json::elements(text, list);
-    let ours = |tool: &Span| json::get_string(text, *tool, "name").is_some_and(|n| n == TOOL_NAME);
-    let Some(i) = all.iter().position(ours) else {
-        return Vec::new();
-    };
-    vec![Edit::delete(match (i.checked_sub(1), all.get(i + 1)) {
-        (Some(before), _) => Span::new(all[before].end, all[i].end),
-        (None, Some(next)) => Span::new(all[0].start, next.start),
-        (None, None) => all[0],
-    })]
+    let is_ours = |tool: &Span| json::get_string(text, *tool, "name").is_some_and(|n| ours.has(&n));
+    let lost: Vec<bool> = all.iter().map(is_ours).collect();
+    match (view::kept(&all, &lost), all.first(), all.last()) {
+        (Some(edits), ..) => edits,
+        (None, Some(first), Some(last)) => vec![Edit::delete(Span::new(first.start, last.end))],
+        _ => Vec::new(),
+    }
 }
 
 /// Whether an item is a message with a phase.

@@ -11,7 +11,6 @@ use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json, steps};
-use crate::tools::TOOL_NAME;
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{Beside, HiddenCall};
 
@@ -28,8 +27,9 @@ impl Pairs for OpenaiResponses {
             return raw.to_owned();
         }
         format!(
-            r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{TOOL_NAME}","arguments":{}}}"#,
+            r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{}","arguments":{}}}"#,
             json::quote(&call.id),
+            call.name(),
             json::quote(call.put_back())
         )
     }

@@ -8,6 +8,7 @@ use super::own::OwnMessage;
 use super::usage;
 use crate::text::json;
 use crate::text::splice;
+use crate::tools::Names;
 use crate::wire::leg::LegReport;
 use crate::wire::{Ending, Leg, Replies, View, Watch};
 
@@ -24,7 +25,8 @@ impl Replies for OpenaiResponses {
             ended: true,
             ..LegReport::default()
         };
-        echo::take_output(body, response, &mut report, watch);
+        let hide = |name: &str| watch.hide.find(name);
+        echo::take_output(body, response, &mut report, hide, watch.held_bytes);
         report.stop = echo::stop(body, response, !report.calls.is_empty());
         Some(report)
     }
@@ -45,12 +47,12 @@ impl Replies for OpenaiResponses {
             phase |= echo::output(&leg.body, response)
                 .into_iter()
                 .any(|item| echo::has_phase(&leg.body, item));
-            let watch = Watch {
-                hide: !leg.report.hidden.is_empty(),
-                held_bytes: 0,
+            let hide = |name: &str| {
+                let mut ours = leg.report.hidden.iter().map(|call| call.tool);
+                ours.find(|tool| *tool == name)
             };
             let mut again = LegReport::default();
-            items.extend(echo::take_output(&leg.body, response, &mut again, watch));
+            items.extend(echo::take_output(&leg.body, response, &mut again, hide, 0));
             if let Some(text) = &leg.then {
                 items.push(OwnMessage::new(text, &leg.report.id, phase).done());
             }
@@ -75,7 +77,10 @@ impl Replies for OpenaiResponses {
                 Some(next_input) => Some(usage::stopped(&all, next_input)),
                 None => usage::merged(&all).filter(|_| later),
             },
-            offered: later || legs.iter().any(|l| !l.report.hidden.is_empty()),
+            offered: match later || legs.iter().any(|l| !l.report.hidden.is_empty()) {
+                true => Names::HANDOFF,
+                false => Names::NONE,
+            },
             completed: stopped.is_some(),
         };
         let body = &last.body;
@@ -88,7 +93,11 @@ impl Replies for OpenaiResponses {
         let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
         let now = Now {
             previous: literal.as_deref(),
-            offered: view.tools.is_some_and(|t| !t.taken),
+            offered: match view.tools {
+                Some(tools) if !tools.taken && view.facts.ours.any() => view.facts.ours,
+                Some(tools) if !tools.taken => Names::HANDOFF,
+                _ => Names::NONE,
+            },
             ..Now::default()
         };
         let edits = echo::edits(&reply, echo::whole(&reply), &now);

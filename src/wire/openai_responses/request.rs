@@ -2,13 +2,13 @@
 
 use super::OpenaiResponses;
 use super::repair;
+use crate::tools::ToolTable;
 use bytes::Bytes;
+use std::fmt::Write;
 
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::SCHEMA;
-use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
 use crate::wire::walk;
 use crate::wire::{Call, Requests, Unread};
@@ -92,13 +92,14 @@ impl Requests for OpenaiResponses {
     }
 
     /// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
-    fn tool(&self, view: &View, description: &str) -> Option<Edit> {
-        Some(view.tools?.with(
-            format_args!(
-                r#"{{"type":"function","name":"{TOOL_NAME}","description":{description},"parameters":{SCHEMA},"strict":false}}"#
-            ),
-            description.len() + SCHEMA.len(),
-        ))
+    fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
+        Some(view.tools?.with(ours, |text, tool| {
+            let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
+            write!(
+                text,
+                r#"{{"type":"function","name":"{name}","description":{description},"parameters":{schema},"strict":false}}"#
+            )
+        }))
     }
 
     /// Brackets and a message around a string input.

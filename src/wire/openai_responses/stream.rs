@@ -3,6 +3,7 @@
 mod end;
 
 use super::OpenaiResponses;
+use crate::tools::Names;
 use bytes::Bytes;
 
 use super::echo::{self, Identity, Now};
@@ -28,8 +29,8 @@ const DONE: &[u8] = b"[DONE]";
 /// Where the stream is.
 #[derive(Default)]
 struct Stream {
-    /// Calls of the tool are ours to hide.
-    hide: bool,
+    /// The tools whose calls are ours to hide.
+    hide: Names,
     /// Bytes of a hidden call's arguments that are collected.
     held_bytes: usize,
     leg: usize,
@@ -258,11 +259,11 @@ impl Stream {
 
     fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
-        if self.hide && echo::is_ours(data, item) {
+        if let Some(tool) = echo::ours(data, item, self.hide) {
             let call = HiddenCall {
                 raw: None,
                 complete: false,
-                ..echo::hidden(data, item, self.report.parts, self.held_bytes)
+                ..echo::hidden(data, item, tool, self.report.parts, self.held_bytes)
             };
             self.slots.push((index, Slot::Hidden(call)));
             self.counting = true;
@@ -283,19 +284,19 @@ impl Stream {
         let known = self.slots.iter_mut().find(|(i, _)| *i == index);
         let ours = match known {
             Some((_, slot @ (Slot::Hidden(_) | Slot::Gone))) => match std::mem::replace(slot, Slot::Gone) {
-                Slot::Hidden(begun) => Some(begun.after),
+                Slot::Hidden(begun) => Some((begun.tool, begun.after)),
                 _ => return,
             },
             // Never announced.
-            None if self.hide && echo::is_ours(data, item) => {
+            None => echo::ours(data, item, self.hide).map(|tool| {
                 self.slots.push((index, Slot::Gone));
-                Some(self.report.parts)
-            }
+                (tool, self.report.parts)
+            }),
             _ => None,
         };
-        if let Some(after) = ours {
+        if let Some((tool, after)) = ours {
             self.counting = true;
-            let call = echo::hidden(data, item, after, self.held_bytes);
+            let call = echo::hidden(data, item, tool, after, self.held_bytes);
             self.report.hidden.push(call);
             return;
         }

@@ -395,7 +395,7 @@ impl Exchange {
         let answer = answer.filter(|(at, p)| *at < last || !is_hidden(p));
         self.view.say(answer.map(|(_, p)| block(p)).collect());
         self.view.paired = true;
-        let answers = answered.into_iter().map(|call| result(call, Answer::CutOff));
+        let answers = answered.into_iter().map(|call| result(call, Answer::CUT_OFF));
         self.view.owed.extend(answers);
         self.end(stop)
     }
@@ -444,18 +444,18 @@ impl Exchange {
             unreachable!()
         };
         let Arguments::Value(value) = arguments else {
-            return (Answer::BadArguments, None);
+            return (Answer::BAD_ARGUMENTS, None);
         };
         let Some(prompt) = value["prompt"].as_str() else {
-            return (Answer::BadArguments, None);
+            return (Answer::BAD_ARGUMENTS, None);
         };
         let prompt = scrub(prompt.trim());
         if prompt.is_empty() {
-            (Answer::EmptyPrompt, None)
+            (Answer::EMPTY_PROMPT, None)
         } else if self.legs == 1 && self.content < 2 {
-            (Answer::NothingToHandOff, None)
+            (Answer::NOTHING_TO_HAND_OFF, None)
         } else {
-            (Answer::Queued, Some(prompt))
+            (Answer::QUEUED, Some(prompt))
         }
     }
 }

@@ -140,6 +140,17 @@ impl Baton {
     }
 
     pub fn journaled(config: Config, store: SharedStore, key: &[u8], journal: Recorder) -> Self {
+        Self::changed(config, store, key, journal, |app| app)
+    }
+
+    /// With what no config says.
+    pub fn changed(
+        config: Config,
+        store: SharedStore,
+        key: &[u8],
+        journal: Recorder,
+        change: impl FnOnce(App) -> App,
+    ) -> Self {
         let bound = server::bind(&config).unwrap();
         let addr = bound.addr();
         let events = Arc::new(Mutex::new(Vec::new()));
@@ -150,7 +161,7 @@ impl Baton {
             sink.lock().unwrap().push(event);
         });
         let app = App::new(config, store, SealKey::new(key), tap, exchange::handle).unwrap();
-        let app = Arc::new(app.with_journal(journal));
+        let app = Arc::new(change(app.with_journal(journal)));
         let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {
             addr,

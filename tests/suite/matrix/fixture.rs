@@ -2,6 +2,7 @@
 
 use baton_proxy::config::Config;
 use baton_proxy::journal::Recorder;
+use baton_proxy::proxy::App;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Model, Options, Queue, Received, Reply, Role, Strict};
 use serde_json::{Value, json};
@@ -72,6 +73,12 @@ impl Fixture {
     /// Replaces the proxy by a new one over `store`.
     pub fn restart(&mut self, store: SharedStore) {
         self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
+    }
+
+    /// Another one, with what no config says.
+    pub fn restart_as(&mut self, store: SharedStore, change: impl FnOnce(App) -> App) {
+        let config = config(&self.variant, &self.provider.url());
+        self.baton = Baton::changed(config, store, harness::KEY, Recorder::off(), change);
     }
 
     pub fn push(&self, reply: Reply) {

@@ -13,7 +13,7 @@ use crate::text::splice;
 use crate::wire::{Call, Watch};
 
 const WATCH: Watch = Watch {
-    hide: true,
+    hide: crate::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 
@@ -27,9 +27,10 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
         principal: "local".into(),
         conversation: "c".into(),
         wire: WireId::Gemini,
+        tool: "session_handoff".into(),
         call_id: "h".into(),
         call: r#"{"functionCall":{"id":"h"}}"#.into(),
-        answer: Answer::Queued,
+        answer: Answer::QUEUED,
         place: Place::Beside {
             sibling: sibling.into(),
             offset,
@@ -45,7 +46,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten
         &reading(body),
         &Rewrite {
             cut: Cut::None,
-            tool: tool.then_some(r#""d""#),
+            tools: tool.then(|| crate::tools::ToolTable::described("d")),
             pairs,
             more: &[],
             tags: &[],

@@ -136,7 +136,7 @@ fn single_objects_are_read_and_not_edited() {
                 prompt: Some("p"),
                 head: r#"{"role":"user"}"#,
             },
-            tool: None,
+            tools: None,
             pairs: &[],
             more: &[],
             tags: &[],
@@ -355,7 +355,7 @@ fn a_step_whose_signature_is_lost_says_so() {
 fn an_aside_splits_its_content() {
     let aside = HiddenPair {
         place: Place::Aside,
-        answer: Answer::EmptyPrompt,
+        answer: Answer::EMPTY_PROMPT,
         ..pair("", 0)
     };
     let line = aside::line(ID);

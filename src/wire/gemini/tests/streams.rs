@@ -273,12 +273,15 @@ fn the_model_is_asked_again_with_its_own_words() {
     let (merge, _) = fed(&stream, 0);
     let refused = HiddenPair {
         call: Gemini.hidden_call(&merge.report().hidden[0]),
+        tool: "session_handoff".into(),
         call_id: String::new(),
-        answer: Answer::NothingToHandOff,
+        answer: Answer::NOTHING_TO_HAND_OFF,
         place: Place::Aside,
         ..pair("", 0)
     };
-    let more = Gemini.ask_again(&merge.spoken().unwrap(), &[refused]).unwrap();
+    let more = Gemini
+        .ask_again(&merge.spoken().unwrap(), &[refused], crate::tools::Names::HANDOFF)
+        .unwrap();
     let told: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
     assert_eq!(told[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
@@ -300,7 +303,9 @@ fn streamed_arguments_are_told_back_whole() {
         call: call.clone(),
         ..pair("", 0)
     };
-    let more = Gemini.ask_again(&merge.spoken().unwrap(), &[known]).unwrap();
+    let more = Gemini
+        .ask_again(&merge.spoken().unwrap(), &[known], crate::tools::Names::HANDOFF)
+        .unwrap();
     assert!(more.contains(&call), "{more}");
 }
 
@@ -350,7 +355,10 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
 #[test]
 fn a_stream_without_our_tool_stays_as_it_came() {
     let view = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#).view;
-    let watch = Watch { hide: false, ..WATCH };
+    let watch = Watch {
+        hide: crate::tools::Names::NONE,
+        ..WATCH
+    };
     let mut merge = StreamMerge::new(Gemini.dialect(&view, watch), 1 << 20, false);
     let stream = [chunk("", ""), chunk(&text("a"), ""), chunk(OURS, STOP)].concat();
     let mut out = Vec::new();

@@ -73,7 +73,10 @@ pub(super) fn machine(request: &str) -> StreamMerge {
         .read(&Bytes::copy_from_slice(request.as_bytes()), Call::Generate)
         .unwrap();
     let watch = Watch {
-        hide: untooled::no_room(&view).is_none() || view.facts.wants_usage,
+        hide: match untooled::no_room(&view).is_none() || view.facts.wants_usage {
+            true => crate::tools::Names::HANDOFF,
+            false => crate::tools::Names::NONE,
+        },
         ..WATCH
     };
     StreamMerge::new(OpenaiChat.dialect(&view, watch), 1 << 20, true)

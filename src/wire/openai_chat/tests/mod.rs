@@ -31,6 +31,7 @@ fn pair(id: Uuid, call_id: &str, answer: Answer, place: Place) -> HiddenPair {
         principal: "local".into(),
         conversation: "c".into(),
         wire: WireId::OpenaiChat,
+        tool: "session_handoff".into(),
         call_id: call_id.into(),
         call: OpenaiChat.hidden_call(&call),
         answer,
@@ -45,13 +46,13 @@ fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
     pair(
         Uuid::from_u128(1),
         call_id,
-        Answer::Queued,
+        Answer::QUEUED,
         Place::Beside { sibling, offset },
     )
 }
 
 fn aside() -> HiddenPair {
-    pair(ID, "h", Answer::EmptyPrompt, Place::Aside)
+    pair(ID, "h", Answer::EMPTY_PROMPT, Place::Aside)
 }
 
 /// The upstream view of a transcript: its messages.
@@ -60,7 +61,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let reading = Reading::new(&OpenaiChat, &body, Call::Generate).unwrap();
     let what = Rewrite {
         cut: Cut::None,
-        tool: None,
+        tools: None,
         pairs,
         more: &[],
         previous: None,
@@ -72,6 +73,6 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
 
 /// What the tests watch for.
 const WATCH: Watch = Watch {
-    hide: true,
+    hide: crate::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };

@@ -205,7 +205,7 @@ fn beside_counts_calls_alone() {
         {"role":"tool","tool_call_id":"a","content":"ra"},
         {"role":"tool","tool_call_id":"b","content":"rb"},
     ]);
-    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":Answer::Queued.text()});
+    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":Answer::QUEUED.text()});
     for (sibling, offset, wanted) in [
         ("a", 0, ["a", "h", "b"]),
         ("a", 1, ["a", "b", "h"]),
@@ -234,7 +234,7 @@ fn beside_counts_calls_alone() {
 fn split(before: Value) -> [Value; 2] {
     [
         json!({"role":"assistant","content":before,"tool_calls":[hidden("h")]}),
-        json!({"role":"tool","tool_call_id":"h","content":Answer::EmptyPrompt.text()}),
+        json!({"role":"tool","tool_call_id":"h","content":Answer::EMPTY_PROMPT.text()}),
     ]
 }
 
@@ -302,7 +302,7 @@ fn two_asides_in_one_message() {
     let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
     let line = |id| gap::spaced(&aside::line(id));
     let text = format!("a{}b{}c", line(ID), line(other));
-    let second = pair(other, "i", Answer::BadArguments, Place::Aside);
+    let second = pair(other, "i", Answer::BAD_ARGUMENTS, Place::Aside);
     let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);
     let [call, result] = split(json!("a"));
     assert_eq!(
@@ -310,7 +310,7 @@ fn two_asides_in_one_message() {
         json!([
             call, result,
             {"role":"assistant","content":"b","tool_calls":[hidden("i")]},
-            {"role":"tool","tool_call_id":"i","content":Answer::BadArguments.text()},
+            {"role":"tool","tool_call_id":"i","content":Answer::BAD_ARGUMENTS.text()},
             {"role":"assistant","content":"c"},
         ])
     );

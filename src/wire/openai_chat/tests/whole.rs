@@ -143,8 +143,12 @@ fn asking_again_and_putting_back_agree() {
             json!({"role":"assistant","content":said,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
             "tool_calls",
         );
-        let streamed = OpenaiChat.ask_again(&Spoken::Stream(frames), &[aside()]).unwrap();
-        let whole = OpenaiChat.ask_again(&Spoken::Reply(reply), &[aside()]).unwrap();
+        let streamed = OpenaiChat
+            .ask_again(&Spoken::Stream(frames), &[aside()], crate::tools::Names::HANDOFF)
+            .unwrap();
+        let whole = OpenaiChat
+            .ask_again(&Spoken::Reply(reply), &[aside()], crate::tools::Names::HANDOFF)
+            .unwrap();
         assert_eq!(streamed, whole);
         let shown = said.replace("resume:", "resume\\:");
         let shown = format!("{shown}{}then", gap::spaced(&aside::line(ID)));
@@ -165,7 +169,9 @@ fn reasoning_is_told_back() {
     .into_iter()
     .map(|d| Bytes::from(format!("data: {}\n\n", json!({"choices":[{"delta":d}]}))))
     .collect();
-    let asked = OpenaiChat.ask_again(&Spoken::Stream(frames), &[aside()]).unwrap();
+    let asked = OpenaiChat
+        .ask_again(&Spoken::Stream(frames), &[aside()], crate::tools::Names::HANDOFF)
+        .unwrap();
     let asked: Value = serde_json::from_str(&format!("[{asked}]")).unwrap();
     assert_eq!(
         asked[0],

@@ -7,7 +7,6 @@ use super::super::event::{Event, event};
 use super::super::{own, usage};
 use super::{Slot, Stream};
 use crate::text::json;
-use crate::wire::Watch;
 use crate::wire::leg::Stop;
 
 impl Stream {
@@ -21,13 +20,15 @@ impl Stream {
             }
         }
         // A server that streams no items.
-        let watch = Watch {
-            hide: self.hide,
-            held_bytes: self.held_bytes,
-        };
+        let (hide, held_bytes) = (self.hide, self.held_bytes);
         if self.items.len() == self.earlier && self.report.hidden.is_empty() {
-            self.items
-                .extend(echo::take_output(data, response, &mut self.report, watch));
+            self.items.extend(echo::take_output(
+                data,
+                response,
+                &mut self.report,
+                |name| hide.find(name),
+                held_bytes,
+            ));
         }
         if let Some(id) = json::get_string(data, response, "id") {
             self.report.id = id.into_owned();

@@ -124,7 +124,7 @@ fn an_aside_is_an_item_and_the_model_is_asked_again_in_the_same_response() {
     run.feed(&stream);
     let pairs = [pair("h", Place::Aside)];
     let more = OpenaiResponses
-        .ask_again(&run.merge.spoken().unwrap(), &pairs)
+        .ask_again(&run.merge.spoken().unwrap(), &pairs, crate::tools::Names::HANDOFF)
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(more, json!([thought("rs_1"), hidden("fc_h", "h"), result("h")]));

@@ -31,7 +31,7 @@ fn reading(body: &Value) -> Reading {
 fn plain<'a>() -> Rewrite<'a> {
     Rewrite {
         cut: Cut::None,
-        tool: None,
+        tools: None,
         pairs: &[],
         more: &[],
         previous: None,
@@ -104,9 +104,10 @@ fn pair(call_id: &str, place: Place) -> HiddenPair {
         principal: "local".into(),
         conversation: "c".into(),
         wire: WireId::OpenaiResponses,
+        tool: "session_handoff".into(),
         call_id: call_id.into(),
         call: hidden("fc_h", call_id).to_string(),
-        answer: Answer::Queued,
+        answer: Answer::QUEUED,
         place,
         pending: Some(("p".into(), None)),
         created_ms: 0,

@@ -6,7 +6,7 @@ use crate::wire::Replies;
 use crate::wire::{Ending, Leg, Spoken, Stop, Watch};
 
 const WATCH: Watch = Watch {
-    hide: true,
+    hide: crate::tools::Names::HANDOFF,
     held_bytes: 1000,
 };
 
@@ -97,7 +97,9 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
         ]),
     );
     let pairs = [pair("h", Place::Aside)];
-    let more = OpenaiResponses.ask_again(&Spoken::Reply(body), &pairs).unwrap();
+    let more = OpenaiResponses
+        .ask_again(&Spoken::Reply(body), &pairs, crate::tools::Names::HANDOFF)
+        .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let kinds: Vec<_> = more
         .as_array()
@@ -107,5 +109,8 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
         .collect();
     assert_eq!(kinds, ["message", "function_call", "function_call_output"]);
     assert!(more.as_array().unwrap().iter().all(|i| i.get("id").is_none()));
-    assert_eq!(OpenaiResponses.ask_again(&Spoken::Stream(vec![]), &pairs), None);
+    assert_eq!(
+        OpenaiResponses.ask_again(&Spoken::Stream(vec![]), &pairs, crate::tools::Names::HANDOFF),
+        None
+    );
 }

@@ -132,7 +132,7 @@ fn codex() -> Value {
 #[test]
 fn the_tool_goes_into_the_item_where_codex_keeps_its_tools() {
     let tool = Rewrite {
-        tool: Some(r#""d""#),
+        tools: Some(crate::tools::ToolTable::described("d")),
         ..plain()
     };
     let done = value(rewritten(&codex(), &tool));
@@ -175,7 +175,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     let found = preamble::of(&OpenaiResponses, &before.view, None, &tags);
     let head = preamble::head(&OpenaiResponses, &found, "go on");
     let tool = Rewrite {
-        tool: Some(r#""d""#),
+        tools: Some(crate::tools::ToolTable::described("d")),
         tags: &tags,
         ..plain()
     };
@@ -224,7 +224,7 @@ fn a_string_is_one_user_message() {
     let tool = value(rewritten(
         &body,
         &Rewrite {
-            tool: Some(r#""d""#),
+            tools: Some(crate::tools::ToolTable::described("d")),
             ..plain()
         },
     ));
@@ -322,7 +322,7 @@ fn compaction_is_cut_and_never_tooled() {
     body["tools"] = json!([{"type": "function", "name": "read"}]);
     let bytes = Bytes::from(body.to_string());
     let tool = Rewrite {
-        tool: Some(r#""d""#),
+        tools: Some(crate::tools::ToolTable::described("d")),
         ..plain()
     };
     for (call, tools) in [(Call::Compact, 1), (Call::Count, 2), (Call::Generate, 2)] {

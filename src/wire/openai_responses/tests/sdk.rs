@@ -8,7 +8,7 @@ use crate::wire::Streams;
 use crate::wire::{Ending, LegReport, Watch};
 
 pub(super) const WATCH: Watch = Watch {
-    hide: true,
+    hide: crate::tools::Names::HANDOFF,
     held_bytes: 1000,
 };
 

@@ -121,7 +121,10 @@ fn model_text_like_ours_is_broken_up_alike_everywhere() {
 
 #[test]
 fn nothing_to_hide_is_nothing_changed() {
-    let agents_own = Watch { hide: false, ..WATCH };
+    let agents_own = Watch {
+        hide: crate::tools::Names::NONE,
+        ..WATCH
+    };
     let items = [text_item(0, "msg_1", &["a"]), call_item(1, hidden("fc_h", "h"))];
     let stream = leg("resp_1", &items, completed(5));
     let mut run = Run::watching(&hi(), agents_own);

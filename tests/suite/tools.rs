@@ -1,0 +1,210 @@
+//! A second tool of ours, one that is answered with a text: alone, beside the agent's calls, beside a handoff. Its hidden
+//! calls and their answers go back into every later request as they were, after forks and restarts, too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use baton_proxy::record::Answer;
+use baton_proxy::store::SharedStore;
+use baton_proxy::strict::Reply;
+use baton_proxy::tools::{Answering, Answers, Asked, OnCall, Tool};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff_beside, sketch};
+use crate::matrix::variants::{self, Variant};
+
+/// Answers each call with another text, so that an answer which is asked for twice is not the same.
+struct Notes(AtomicU32);
+
+impl Answers for Notes {
+    fn answer<'a>(&'a self, call: Asked<'a>) -> Answering<'a> {
+        let n = self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move { Answer::of(format!("Note {n} for {}.", call.arguments.len())) })
+    }
+}
+
+fn notes() -> Tool {
+    Tool {
+        name: "session_notes",
+        description: r#""Reads the notes of this session.""#.to_owned(),
+        schema: r#"{"type":"object","properties":{"about":{"type":"string"}}}"#.into(),
+        openapi_schema: r#"{"type":"OBJECT","properties":{"about":{"type":"STRING"}}}"#.into(),
+        on_call: OnCall::Answer,
+        per_turn: 2,
+    }
+}
+
+/// A proxy with both tools, in a process of its own.
+fn restart(stage: &mut Fixture, store: &SharedStore) {
+    stage.restart_as(store.clone(), |app| {
+        app.with_tools(vec![notes()], Arc::new(Notes(AtomicU32::new(0))))
+    });
+}
+
+async fn stage(side: Variant, replies: impl IntoIterator<Item = Reply>) -> (Fixture, SharedStore) {
+    let store = memory();
+    let mut stage = Fixture::with(side, replies, store.clone(), |_| {}).await;
+    restart(&mut stage, &store);
+    (stage, store)
+}
+
+fn asks(reply: Reply) -> Reply {
+    reply.call("session_notes", json!({"about": "tests"}))
+}
+
+fn thinks() -> Reply {
+    Reply::new().thinking("What do the notes say?")
+}
+
+/// What went upstream in the request before the last `back` ones.
+fn sent(stage: &Fixture, back: usize) -> (Vec<String>, Vec<Value>, bytes::Bytes) {
+    let legs = stage.provider.generations();
+    let leg = &legs[legs.len() - 1 - back];
+    (sketch(leg), leg.transcript(), leg.raw.clone())
+}
+
+fn says_nothing_of_it(text: &str) {
+    assert!(
+        !text.contains("session_notes") && !text.contains("Note 0"),
+        "{text}"
+    );
+}
+
+macro_rules! on_every_wire {
+    ($($test:ident)*) => {
+        $(mod $test {
+            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
+                ollama OLLAMA);
+        })*
+    };
+    (@ $test:ident: $($wire:ident $side:ident),*) => {
+        $(#[tokio::test]
+        async fn $wire() {
+            for stream in [true, false] {
+                super::$test(super::variants::$side, stream).await;
+            }
+        })*
+    };
+}
+
+on_every_wire!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may);
+
+async fn alone(side: Variant, stream: bool) {
+    let script = [asks(thinks().say("Let me look.")), Reply::text("So it is.")];
+    let (mut stage, store) = stage(side, script).await;
+    let said = stage.ask(&stage.history(), stream).await;
+    says_nothing_of_it(&said.text);
+    assert!(
+        said.text.starts_with("Let me look.") && said.text.ends_with("So it is."),
+        "{}",
+        said.text
+    );
+    let opening = ["u: Mend the importer.", "a: Looking.", "u: Go on."];
+    let answered = ["a: Let me look.", "call session_notes", "result"];
+    let (seen, asked, _) = sent(&stage, 0);
+    assert_eq!(seen, [&opening[..], &answered].concat());
+    assert!(
+        asked.iter().any(|m| m.to_string().contains("Note 0 for 17.")),
+        "{asked:?}"
+    );
+    // Later, in another process, and from a branch behind it: as the agent's next request has it, without what it drops.
+    let mut history = stage.then(&stage.history(), &said, "On.");
+    let mut before = Vec::new();
+    for n in 0..3 {
+        stage.push(Reply::text(format!("Done {n}.")));
+        let said = stage.ask(&history, stream).await;
+        let (seen, now, _) = sent(&stage, 0);
+        assert_eq!(seen[..7], [&opening[..], &answered, &["a: So it is."]].concat());
+        assert_eq!(now[..before.len()], before, "as the model saw it before");
+        before = now;
+        history = stage.then(&history, &said, "And on.");
+        restart(&mut stage, &store);
+    }
+    let fork = stage.then(&stage.history(), &said, "Another way.");
+    stage.push(Reply::text("Well."));
+    stage.ask(&fork, stream).await;
+    assert_eq!(sent(&stage, 0).0[3..6], answered);
+    stage.at_peace();
+}
+
+async fn beside_calls(side: Variant, stream: bool) {
+    let both = asks(thinks().say("Both.")).call("read_file", json!({"path": "a"}));
+    let (mut stage, store) = stage(side, [both, Reply::text("Read.")]).await;
+    let said = stage.ask(&stage.history(), stream).await;
+    says_nothing_of_it(&said.text);
+    let history = stage.ran(&stage.history(), &said);
+    let said = stage.ask(&history, stream).await;
+    let (seen, before, raw) = sent(&stage, 0);
+    let wanted = [
+        "a: Both.",
+        "call session_notes",
+        "call read_file",
+        "result",
+        "result",
+    ];
+    assert_eq!(seen[3..], wanted);
+    assert!(
+        before.iter().any(|m| m.to_string().contains("Note 0 for")),
+        "{before:?}"
+    );
+    restart(&mut stage, &store);
+    stage.push(Reply::text("Again."));
+    stage.ask(&history, stream).await;
+    assert_eq!(sent(&stage, 0).2, raw, "byte for byte");
+    stage.push(Reply::text("Done."));
+    stage.ask(&stage.then(&history, &said, "On."), stream).await;
+    assert_eq!(sent(&stage, 0).1[..before.len()], before);
+    stage.at_peace();
+}
+
+/// The handoff fires, and takes the other call with it.
+async fn beside_a_handoff(side: Variant, stream: bool) {
+    let (stage, _) = stage(side, [handoff_beside(asks(thinks())), fresh()]).await;
+    let said = stage.ask(&stage.history(), stream).await;
+    says_nothing_of_it(&said.text);
+    assert!(said.text.ends_with("Fresh."), "{}", said.text);
+    assert_eq!(sent(&stage, 0).0, [carry()]);
+    stage.push(Reply::text("Done."));
+    stage
+        .ask(&stage.then(&stage.history(), &said, "On."), stream)
+        .await;
+    assert_eq!(sent(&stage, 0).0, [carry(), "a: Fresh.".into(), "u: On.".into()]);
+    stage.at_peace();
+}
+
+async fn beside_calls_and_a_handoff(side: Variant, stream: bool) {
+    let all = handoff_beside(asks(thinks().say("All.")).call("read_file", json!({"path": "a"})));
+    let (mut stage, store) = stage(side, [all, Reply::text("The turn ends."), fresh()]).await;
+    let said = stage.ask(&stage.history(), stream).await;
+    restart(&mut stage, &store);
+    let fired = stage.ask(&stage.ran(&stage.history(), &said), stream).await;
+    assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+    let calls = ["call session_notes", "call read_file", "call session_handoff"];
+    let wanted = [&["a: All."], &calls[..], &["result"; 3]].concat();
+    assert_eq!(sent(&stage, 1).0[3..], wanted);
+    assert_eq!(sent(&stage, 0).0, [carry()]);
+    stage.at_peace();
+}
+
+async fn no_more_often_than_it_may(side: Variant, stream: bool) {
+    let script = [
+        asks(thinks()),
+        asks(thinks()),
+        asks(thinks()),
+        Reply::text("Enough."),
+    ];
+    let (stage, _) = stage(side, script).await;
+    let said = stage.ask(&stage.history(), stream).await;
+    assert!(said.text.ends_with("Enough."), "{}", said.text);
+    let body = String::from_utf8_lossy(&sent(&stage, 0).2).into_owned();
+    for told in ["Note 0 for", "Note 1 for", "Not run: this tool was called"] {
+        assert_eq!(body.matches(told).count(), 1, "{told}: {body}");
+    }
+    stage.push(Reply::text("Done."));
+    stage
+        .ask(&stage.then(&stage.history(), &said, "On."), stream)
+        .await;
+    stage.at_peace();
+}
