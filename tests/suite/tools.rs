@@ -12,7 +12,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
-use crate::matrix::fixture::{Fixture, carry, fresh, handoff_beside, sketch};
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff_beside, outline};
 use crate::matrix::variants::{self, Variant};
 
 /// Answers each call with another text, so that an answer which is asked for twice is not the same.
@@ -62,7 +62,7 @@ fn thinks() -> Reply {
 fn sent(stage: &Fixture, back: usize) -> (Vec<String>, Vec<Value>, bytes::Bytes) {
     let legs = stage.provider.generations();
     let leg = &legs[legs.len() - 1 - back];
-    (sketch(leg), leg.transcript(), leg.raw.clone())
+    (outline(leg), leg.transcript(), leg.raw.clone())
 }
 
 fn says_nothing_of_it(text: &str) {
@@ -126,7 +126,7 @@ async fn alone(side: Variant, stream: bool) {
     stage.push(Reply::text("Well."));
     stage.ask(&fork, stream).await;
     assert_eq!(sent(&stage, 0).0[3..6], answered);
-    stage.at_peace();
+    stage.assert_clean();
 }
 
 async fn beside_calls(side: Variant, stream: bool) {
@@ -156,7 +156,7 @@ async fn beside_calls(side: Variant, stream: bool) {
     stage.push(Reply::text("Done."));
     stage.ask(&stage.then(&history, &said, "On."), stream).await;
     assert_eq!(sent(&stage, 0).1[..before.len()], before);
-    stage.at_peace();
+    stage.assert_clean();
 }
 
 /// The handoff fires, and takes the other call with it.
@@ -171,7 +171,7 @@ async fn beside_a_handoff(side: Variant, stream: bool) {
         .ask(&stage.then(&stage.history(), &said, "On."), stream)
         .await;
     assert_eq!(sent(&stage, 0).0, [carry(), "a: Fresh.".into(), "u: On.".into()]);
-    stage.at_peace();
+    stage.assert_clean();
 }
 
 async fn beside_calls_and_a_handoff(side: Variant, stream: bool) {
@@ -185,7 +185,7 @@ async fn beside_calls_and_a_handoff(side: Variant, stream: bool) {
     let wanted = [&["a: All."], &calls[..], &["result"; 3]].concat();
     assert_eq!(sent(&stage, 1).0[3..], wanted);
     assert_eq!(sent(&stage, 0).0, [carry()]);
-    stage.at_peace();
+    stage.assert_clean();
 }
 
 async fn no_more_often_than_it_may(side: Variant, stream: bool) {
@@ -206,5 +206,5 @@ async fn no_more_often_than_it_may(side: Variant, stream: bool) {
     stage
         .ask(&stage.then(&stage.history(), &said, "On."), stream)
         .await;
-    stage.at_peace();
+    stage.assert_clean();
 }
