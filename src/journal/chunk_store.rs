@@ -10,7 +10,8 @@ use quick_cache::unsync::Cache;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::chunks::{self, Regions};
-use super::keyed_hash::{BLOCK, HashKey, KeyedHash};
+use super::keyed_hash::{HashKey, KeyedHash};
+use super::known_beginnings::{Head, Known, KnownBeginnings};
 use super::packing::{Packer, content_hash};
 use super::references::{References, Target};
 use super::summary::{Summary, summary};
@@ -29,9 +30,6 @@ const ENTRY: usize = 300;
 /// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
 /// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
 const LANDMARKS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128];
-
-/// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
-const BEGINNINGS: usize = 8 * 1024;
 
 /// Start values of the hash chains, so that chains of messages and of other regions never collide.
 const MESSAGES: KeyedHash = 1;
@@ -95,19 +93,6 @@ pub(super) struct WrittenBody {
     tail: KeyedHash,
 }
 
-/// The region before the messages: its end, its hash and its last node.
-type Head = (usize, KeyedHash, i64);
-
-/// What is cached for a beginning of a body.
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    head: Head,
-    /// How many whole messages it holds, and where the last one ends.
-    messages: (usize, usize),
-    /// The hash chain of these messages, and the last node.
-    list: (KeyedHash, i64),
-}
-
 /// Finds and writes chunks.
 pub(super) struct ChunkStore {
     pub(super) redactor: Redactor,
@@ -119,7 +104,7 @@ pub(super) struct ChunkStore {
     /// The last node of a chain by the hash of the chain's text.
     rows: Cache<KeyedHash, i64>,
     /// By the hash of a beginning, which is a number of whole blocks.
-    beginnings: Cache<KeyedHash, Known>,
+    beginnings: KnownBeginnings,
     references: References,
     packer: Packer,
     /// Bytes written since [`Self::take_fresh`].
@@ -135,7 +120,7 @@ impl ChunkStore {
             known: Cache::new(REMEMBERED),
             next: Cache::new(REMEMBERED),
             rows: Cache::new(REMEMBERED),
-            beginnings: Cache::new(BEGINNINGS),
+            beginnings: KnownBeginnings::new(),
             references: References::default(),
             packer: Packer::new(),
             fresh: 0,
@@ -178,8 +163,7 @@ impl ChunkStore {
             there(&nodes, parent) && there(&nodes, id) && there(&chunks, chunk)
         });
         self.rows.retain(|_, id| there(&nodes, id));
-        self.beginnings
-            .retain(|_, known| there(&nodes, &known.head.2) && there(&nodes, &known.list.1));
+        self.beginnings.retain(|node| there(&nodes, &node));
     }
 
     /// Writes the reference counts. Call it at the end of a transaction.
@@ -201,7 +185,7 @@ impl ChunkStore {
             Some(listed) => Regions::of(text, listed.list, listed.turns),
             None => Regions::whole(text.len()),
         };
-        let known = self.known_beginning(beginnings, &regions);
+        let known = self.beginnings.find(beginnings, &regions);
         let head = match known {
             Some(known) => known.head.1,
             None => self.key.chain(HEAD, self.key.hash(regions.head.of(text))),
@@ -233,46 +217,6 @@ impl ChunkStore {
             head: head.1,
             tail,
         })
-    }
-
-    /// The cache entry of the longest known beginning.
-    fn known_beginning(&self, beginnings: &[KeyedHash], regions: &Regions) -> Option<Known> {
-        let mut longest = beginnings.iter().rev();
-        let known = *longest.find_map(|hash| self.beginnings.get(hash))?;
-        let (messages, end) = known.messages;
-        let last = match messages {
-            0 => regions.head.end,
-            n => regions.list.get(n - 1)?.1.end,
-        };
-        // Another wire may have split the same bytes differently.
-        (regions.head.end == known.head.0 && last == end).then_some(known)
-    }
-
-    /// Caches the beginnings of a body. The messages from number `from` on are given by their hashes and nodes.
-    fn remember_beginnings(
-        &mut self,
-        beginnings: &[KeyedHash],
-        head: Head,
-        list: &[(Span, Span)],
-        (from, chain): (usize, &[(KeyedHash, i64)]),
-    ) {
-        for (n, hash) in beginnings.iter().enumerate() {
-            let end = (n + 1) * BLOCK;
-            let whole = list.partition_point(|(_, span)| span.end <= end);
-            let Some(last) = whole.checked_sub(from).and_then(|at| chain.get(at)) else {
-                continue;
-            };
-            if head.0 > end || self.beginnings.get(hash).is_some() {
-                continue;
-            }
-            let at = whole.checked_sub(1).map_or(head.0, |last| list[last].1.end);
-            let known = Known {
-                head,
-                messages: (whole, at),
-                list: *last,
-            };
-            self.beginnings.insert(*hash, known);
-        }
     }
 
     /// Stores a rope one slice of which holds all the messages of a stored body, without reading the messages again, and adds
@@ -410,7 +354,7 @@ impl ChunkStore {
                 self.rows.insert(hashes[i - first], node);
             }
         }
-        self.remember_beginnings(beginnings, head, list, (known, &chain));
+        self.beginnings.remember(beginnings, head, list, (known, &chain));
         Ok(node)
     }
 

@@ -21,6 +21,7 @@ mod full;
 mod har;
 mod headers;
 mod keyed_hash;
+mod known_beginnings;
 mod note;
 mod packed;
 mod packing;
