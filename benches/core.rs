@@ -6,6 +6,8 @@
 #[path = "support/history.rs"]
 #[allow(dead_code)]
 mod history;
+#[path = "support/sessions.rs"]
+mod sessions;
 #[path = "support/transcripts.rs"]
 mod transcripts;
 #[path = "support/wires.rs"]
@@ -347,5 +349,112 @@ mod stream {
                 let _ = black_box(framer.push(read.clone()));
             }
         });
+    }
+}
+
+/// Drafts of seeded sessions: what they cost, and before that what they keep (printed).
+#[divan::bench_group(sample_count = 10, sample_size = 1)]
+mod drafts {
+    use super::sessions::Session;
+    use super::*;
+    use baton_proxy::draft::{Index, Preset, Request, Settings};
+    use baton_proxy::redact::Redactor;
+    use baton_proxy::transcript::Transcript;
+    use baton_proxy::wire::View;
+
+    const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
+    const REQUEST: Request<'static> = Request {
+        focus: "",
+        preset: Preset::Implement,
+        tokens: 4000,
+        repository: "",
+        commands: true,
+        why: true,
+    };
+
+    fn session(name: &str, turns: usize) -> (Session, View) {
+        let wire = wires::wire(name);
+        let session = Session::new(turns as u64, turns);
+        let body = Bytes::from(session.body(wire.id()));
+        let view = wire.read(&body, Call::Generate).unwrap();
+        (session, view)
+    }
+
+    fn index() -> Index {
+        let redactor = Redactor::new(&[]);
+        Index::new(Settings {
+            redactor,
+            ..Settings::default()
+        })
+    }
+
+    /// Everything: a conversation that was not known before, indexed and composed.
+    #[divan::bench(args = WIRES)]
+    fn local_of_2000_turns(bencher: Bencher, name: &str) {
+        let (session, view) = session(name, 2000);
+        told(&session, &view, name);
+        bencher
+            .counter(BytesCount::new(view.body.len()))
+            .with_inputs(index)
+            .bench_values(|mut index| {
+                index.extend(&Transcript::of(&view));
+                index.local(&REQUEST).unwrap().len()
+            });
+    }
+
+    /// The same for a bundle.
+    #[divan::bench(args = WIRES)]
+    fn bundle_of_2000_turns(bencher: Bencher, name: &str) {
+        let (_, view) = session(name, 2000);
+        bencher
+            .counter(BytesCount::new(view.body.len()))
+            .with_inputs(index)
+            .bench_values(|mut index| {
+                index.extend(&Transcript::of(&view));
+                index.bundle(&REQUEST).unwrap().len()
+            });
+    }
+
+    /// A request more of a conversation that is known.
+    #[divan::bench(args = WIRES)]
+    fn one_request_more(bencher: Bencher, name: &str) {
+        let (_, view) = session(name, 2000);
+        let mut shorter = view.clone();
+        shorter.turns.truncate(view.turns.len() - 4);
+        let mut index = index();
+        bencher.bench_local(|| {
+            index.extend(&Transcript::of(&shorter));
+            index.extend(&Transcript::of(&view))
+        });
+    }
+
+    /// What is kept of sessions of 200 to 2,000 turns, beside what their last turns keep.
+    #[allow(clippy::print_stdout, clippy::cast_precision_loss)]
+    fn told(session: &Session, view: &View, name: &str) {
+        let mut index = index();
+        index.extend(&Transcript::of(view));
+        let share = |text: &str| {
+            let there = session
+                .kept
+                .iter()
+                .filter(|word| text.contains(word.as_str()))
+                .count();
+            there as f64 / session.kept.len() as f64
+        };
+        let secrets = |text: &str| {
+            session
+                .secrets
+                .iter()
+                .filter(|secret| text.contains(secret.as_str()))
+                .count()
+        };
+        let (local, bundle) = (index.local(&REQUEST).unwrap(), index.bundle(&REQUEST).unwrap());
+        println!(
+            "{name}: kept by local {:.2}, by bundle {:.2}, by the last turns {:.2}; secrets {}",
+            share(&local),
+            share(&bundle),
+            share(&session.last_turns(REQUEST.tokens)),
+            secrets(&local) + secrets(&bundle)
+        );
     }
 }

@@ -1,11 +1,14 @@
 //! baton: an HTTP proxy in front of LLM provider APIs that lets the model hand its session over to
 //! a fresh context.
 //!
-//! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `transcript`, `rewrite`, `course`, `redact`)
+//! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `transcript`,
+//! `rewrite`, `course`, `redact`, `agents`, `draft`)
 //! takes bytes and `now` and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by
 //! default) owns sockets, files, clocks and the terminal. No two rooms import each other (`.ci/circles`).
 
+pub mod agents;
 pub mod course;
+pub mod draft;
 pub mod limits;
 pub mod mark;
 pub mod record;
@@ -32,6 +35,8 @@ pub mod exchange;
 pub mod journal;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+#[cfg(feature = "proxy")]
+mod repository;
 #[cfg(feature = "proxy")]
 pub mod session;
 #[cfg(feature = "proxy")]

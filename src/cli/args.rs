@@ -223,6 +223,8 @@ pub(super) enum HandoffsCommand {
     Latest(LatestArgs),
     /// Print one handoff as a document
     Export(ExportArgs),
+    /// Make a handoff from the journal, without a provider
+    Draft(DraftArgs),
     /// Put a handoff away: it can still be resumed, and is listed with --all alone
     Archive(ArchiveArgs),
 }
@@ -252,6 +254,54 @@ pub(super) struct ExportArgs {
     /// How it is written
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
     pub(super) format: ExportFormat,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The conversation's newest request is read from the journal, with the answer to it. Nothing is sent anywhere: it works
+when the quota is used up and the agent is closed. The handoff is stored and waits: begin a new session's first message
+with the line that is printed.
+
+Examples:
+  baton handoffs draft 3f9c
+  baton handoffs draft 3f9c --preset debug --focus 'the failing importer test'
+  baton handoffs draft 3f9c --bundle > ask.md     # paste into any model, save its answer
+  baton handoffs draft 3f9c --from answer.md")]
+pub(super) struct DraftArgs {
+    /// The conversation's key, or a beginning of it that only it has
+    pub(super) key: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// What it is to be about: words, paths, tools
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(super) focus: String,
+    /// What the next session is for
+    #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = ["implement", "docs", "debug"])]
+    pub(super) preset: String,
+    /// Most tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(super) tokens: Option<u32>,
+    /// The repository whose state it tells [draft.git_dir]
+    #[arg(long, value_name = "DIR")]
+    pub(super) git_dir: Option<PathBuf>,
+    /// Leave the state of the repository out
+    #[arg(long, conflicts_with = "git_dir")]
+    pub(super) no_git: bool,
+    /// Leave commands out
+    #[arg(long)]
+    pub(super) no_commands: bool,
+    /// Leave out why files were changed
+    #[arg(long)]
+    pub(super) no_why: bool,
+    /// Store nothing: print what a model is to be asked with
+    #[arg(long, conflicts_with_all = ["json", "from"])]
+    pub(super) bundle: bool,
+    /// Take this document instead, with what it lacks appended; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(super) from: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// How a handoff is written.

@@ -1,16 +1,16 @@
 //! `baton handoffs`: lists, shows and exports handoffs. Reads the store directly.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use serde::Serialize;
 
 use super::args::{ArchiveArgs, ExportArgs, ExportFormat, HandoffsCommand, LatestArgs, ListArgs, ShowArgs};
+use super::draft;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
+use super::stored::{now_ms, resume_line, unanswered};
 use crate::config::{Config, StoreKind};
 use crate::record::{Handoff, telling_line};
-use crate::store::{self, HandoffFilter, SharedStore, StoreError};
+use crate::store::{self, HandoffFilter, SharedStore};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -21,6 +21,7 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failur
         HandoffsCommand::Latest(args) => runtime.block_on(latest(args, out)),
         HandoffsCommand::Export(args) => runtime.block_on(export(args, out)),
         HandoffsCommand::Archive(args) => runtime.block_on(archive(args, out)),
+        HandoffsCommand::Draft(args) => runtime.block_on(draft::run(args, out)),
     }
 }
 
@@ -142,11 +143,6 @@ pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
     store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
 }
 
-fn unanswered(error: StoreError) -> Failure {
-    let message = format!("the store does not answer: {}", visible(&error.message));
-    Failure::new(Exit::UNAVAILABLE, message)
-}
-
 /// The handoff with this id or unique id prefix.
 fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
     // Also accepts the whole resume line, as people copy it.
@@ -218,11 +214,6 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The line that a session which goes on from a handoff begins with.
-pub(super) fn resume_line(handoff: &Handoff) -> String {
-    format!("[[handoff-resume:{}]]", handoff.id)
-}
-
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
@@ -285,12 +276,6 @@ fn described(handoff: &Handoff, now_ms: u64) -> String {
         .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]))
         .collect();
     format!("{}\n\n{}", table(&rows).join("\n"), visible(&handoff.prompt))
-}
-
-fn now_ms() -> u64 {
-    // A clock before 1970 makes everything appear new.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ fn of(conversation: Option<&str>, row: &Row) -> bool {
 }
 
 /// The conversation with this key or unique key prefix.
-fn full_key(query: &Query, beginning: &str) -> Result<String, Failure> {
+pub(super) fn full_key(query: &Query, beginning: &str) -> Result<String, Failure> {
     let all = query.conversations(None, 0).map_err(unread)?;
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
     match (matching.next(), matching.next()) {

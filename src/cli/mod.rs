@@ -8,6 +8,7 @@ mod agents;
 mod args;
 mod check;
 mod demo;
+mod draft;
 mod env;
 mod exit;
 mod foreground;
@@ -24,6 +25,7 @@ mod shells;
 mod show;
 mod state_args;
 mod status;
+mod stored;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use super::agent_args::ResumeArgs;
 use super::exit::{Exit, Failure};
 use super::output::Out;
 use super::shells::Shell;
-use super::{agents, env, handoffs, load_state, run};
+use super::{agents, env, handoffs, load_state, run, stored};
 use crate::record::Handoff;
 
 /// The output of `--json`. The names are API.
@@ -25,7 +25,7 @@ struct Record<'a> {
 pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     let handoff = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
-    let mut prompt = handoffs::resume_line(&handoff);
+    let mut prompt = stored::resume_line(&handoff);
     if let Some(more) = args
         .prompt
         .as_deref()

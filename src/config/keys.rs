@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
-    Admin, Client, Config, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Server, StoreKind,
-    Telemetry, Transcript, Upstream,
+    Admin, Client, Config, DraftPolicy, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Server,
+    StoreKind, Telemetry, Transcript, Upstream,
 };
 use crate::record::WireId;
 
@@ -48,6 +48,9 @@ const SEAL_KEY_CHARS: usize = 32;
 const UPSTREAM_IDLE: usize = 64;
 /// Minimum length of a preamble tag: one or two letters would match a person's own words.
 const TAG_CHARS: usize = 3;
+
+/// Shorter words would be found in most sentences.
+const MARKER_CHARS: usize = 3;
 
 /// Stores a checked value in its field.
 fn put<T>(place: &mut T, value: Checked<T>) -> Checked<()> {
@@ -138,6 +141,23 @@ pub(super) const SECTIONS: &[Section] = &[
             }),
             key("retries", |d, v, _| {
                 put(&mut d.config.handoff.retries, v.count(0, 10))
+            }),
+        ],
+    },
+    Section {
+        name: "draft",
+        keys: &[
+            optional("git_dir", |d, v, e| {
+                put(&mut d.config.draft.git_dir, v.path(e).map(Some))
+            }),
+            key("markers", |d, v, _| {
+                put(&mut d.config.draft.markers, v.texts(MARKER_CHARS))
+            }),
+            key("facts_tokens", |d, v, _| {
+                put(&mut d.config.draft.facts_tokens, v.count(500, 100_000))
+            }),
+            key("bundle_tokens", |d, v, _| {
+                put(&mut d.config.draft.bundle_tokens, v.count(500, 100_000))
             }),
         ],
     },
@@ -316,6 +336,12 @@ pub(super) fn blank() -> Draft {
                 seal_key: None,
                 keepalive: Duration::ZERO,
                 retries: 0,
+            },
+            draft: DraftPolicy {
+                git_dir: None,
+                markers: Vec::new(),
+                facts_tokens: 0,
+                bundle_tokens: 0,
             },
             log: Log {
                 level: String::new(),

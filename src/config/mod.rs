@@ -41,6 +41,8 @@ pub struct Config {
     pub clients: Vec<Client>,
     /// Handoff settings.
     pub handoff: HandoffPolicy,
+    /// How drafts are made.
+    pub draft: DraftPolicy,
     /// Logging.
     pub log: Log,
     /// Traces.
@@ -187,6 +189,19 @@ pub struct Log {
 pub struct Telemetry {
     /// Base URL of an OTLP/HTTP collector; `None`: no traces.
     pub otlp_endpoint: Option<String>,
+}
+
+/// How drafts are made: documents of a conversation that baton writes.
+#[derive(Debug, Clone)]
+pub struct DraftPolicy {
+    /// The repository whose state a draft tells.
+    pub git_dir: Option<PathBuf>,
+    /// Further words that make a sentence a constraint.
+    pub markers: Vec<String>,
+    /// Tokens of a draft that is composed without a model, estimated.
+    pub facts_tokens: usize,
+    /// Tokens of what a model is shown that writes one, estimated.
+    pub bundle_tokens: usize,
 }
 
 /// Journal settings; `config/baton.toml` describes each key.

@@ -57,6 +57,12 @@ pub(crate) fn config(base_url: &str) -> Config {
             keepalive: Duration::from_secs(10),
             retries: 3,
         },
+        draft: DraftPolicy {
+            git_dir: None,
+            markers: Vec::new(),
+            facts_tokens: 3000,
+            bundle_tokens: 8000,
+        },
         log: Log {
             level: "info".to_owned(),
             json: false,

@@ -11,16 +11,22 @@ pub enum Origin {
     /// The model, by calling the tool.
     #[default]
     Model,
+    /// A draft that was composed from the transcript without a model.
+    Local,
+    /// A document that a person brought.
+    Person,
 }
 
 impl Origin {
     /// Every origin.
-    pub const ALL: [Self; 1] = [Self::Model];
+    pub const ALL: [Self; 3] = [Self::Model, Self::Local, Self::Person];
 
     /// The name used in records, logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
+            Self::Local => "local",
+            Self::Person => "person",
         }
     }
 
@@ -69,7 +75,11 @@ pub fn telling_line(prompt: &str) -> &str {
     let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
     let mut lines = prompt.lines().map(str::trim).filter(shown);
     let is_heading = |line: &str| {
-        line.starts_with('#') || line.ends_with(':') || line.starts_with("**") && line.ends_with("**")
+        // Headings, and tags around a document.
+        line.starts_with('#')
+            || line.starts_with('<') && line.ends_with('>')
+            || line.ends_with(':')
+            || line.starts_with("**") && line.ends_with("**")
     };
     let first = lines.next().unwrap_or_default();
     let telling = match is_heading(first) {
@@ -96,6 +106,7 @@ mod tests {
             ("Goal:\nMend it", "Mend it"),
             ("Goal: mend it\nmore", "Goal: mend it"),
             ("---\n## Only a heading", "Only a heading"),
+            ("<handoff-context>\n## Context\nUnder way: it", "Under way: it"),
             ("", ""),
         ] {
             assert_eq!(telling_line(prompt), line, "{prompt}");

@@ -20,6 +20,7 @@ mod names;
 mod places;
 mod rules;
 mod scan;
+pub mod unnamed;
 mod values;
 
 #[cfg(test)]

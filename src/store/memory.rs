@@ -57,6 +57,10 @@ impl Store for MemoryStore {
         done(self.inner().put_handoff(handoff, conversation))
     }
 
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+        done(self.inner().insert(handoff))
+    }
+
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
         done(Ok(self.inner().handoffs(filter)))
     }
@@ -134,6 +138,12 @@ impl Store for MemoryStore {
 impl Inner {
     fn put_handoff(&mut self, handoff: &Handoff, conversation: &Conversation) -> Result<(), StoreError> {
         self.check_conversation(conversation)?;
+        self.insert(handoff)?;
+        self.put_conversation(conversation);
+        Ok(())
+    }
+
+    fn insert(&mut self, handoff: &Handoff) -> Result<(), StoreError> {
         let mut new = handoff.clone();
         if let Some(old) = self.handoffs.get(&handoff.id) {
             if old.principal != handoff.principal {
@@ -142,7 +152,6 @@ impl Inner {
             new.archived = old.archived;
         }
         self.handoffs.insert(new.id, new);
-        self.put_conversation(conversation);
         Ok(())
     }
 

@@ -74,6 +74,9 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a handoff and its conversation atomically.
     fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()>;
 
+    /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()>;
+
     /// Lists handoffs, newest first. The store may leave out the text of `head`.
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>>;
 

@@ -89,6 +89,20 @@ async fn handoffs_are_kept(store: &dyn Store) {
     assert_eq!(store.handoff("b", new.id).await.unwrap(), None);
     assert_eq!(store.conversation("c").await.unwrap(), Some(after.clone()));
 
+    // One that no conversation stands at.
+    let waiting = handoff("a", "none", 12);
+    store.put_draft(&waiting).await.unwrap();
+    assert_eq!(
+        store.handoff("a", waiting.id).await.unwrap().as_ref(),
+        Some(&waiting)
+    );
+    assert_eq!(store.conversation("none").await.unwrap(), None);
+    let taken = Handoff {
+        principal: "b".into(),
+        ..waiting
+    };
+    assert!(store.put_draft(&taken).await.is_err(), "another's id");
+
     // Written again, it stays put away.
     assert!(!store.archive("b", one.id, true).await.unwrap());
     assert!(!store.archive("a", Uuid::now_v7(), true).await.unwrap());

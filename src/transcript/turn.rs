@@ -33,6 +33,11 @@ impl<'a> Turn<'a> {
         message::parts(self.body, self.span, self.role)
     }
 
+    /// As it stands in the body.
+    pub fn raw(&self) -> &'a [u8] {
+        self.span.of(self.body)
+    }
+
     /// When it was made, as it is written there: a number of seconds or a date; `None` where the wire does not say.
     pub fn time(&self) -> Option<&'a str> {
         let value = json::pick(self.body, self.span, TIMES)

@@ -9,6 +9,7 @@ mod crash;
 mod dashboard;
 mod descriptors;
 mod docs;
+mod drafts;
 mod failures;
 mod golden;
 mod harness;

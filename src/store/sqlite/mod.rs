@@ -163,6 +163,14 @@ impl Store for SqliteStore {
         }))
     }
 
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+        let handoff = handoff.clone();
+        Box::pin(
+            self.writer
+                .call("write a handoff", move |conn| rows::put_handoff(conn, &handoff)),
+        )
+    }
+
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
         let filter = filter.clone();
         Box::pin(

@@ -190,6 +190,9 @@ impl Store for FlakyStore {
         }
         self.inner.put_handoff(handoff, conversation)
     }
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+        self.write(self.inner.put_draft(handoff))
+    }
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
         self.read(self.inner.handoffs(filter))
     }

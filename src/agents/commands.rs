@@ -1,0 +1,565 @@
+//! Commands that test, build, lint, or leave something behind, and what the exit code of a shell line says of each.
+
+/// What a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Runs tests.
+    Test,
+    /// Compiles or packs.
+    Build,
+    /// Checks without running.
+    Lint,
+    /// Changes a database's schema.
+    Migrate,
+    /// Writes files from others.
+    Generate,
+    /// Adds packages.
+    Install,
+    /// Starts something that stays.
+    Serve,
+    /// Changes the repository's history or branches.
+    Git,
+}
+
+impl Purpose {
+    /// Whether it says that the work is right.
+    pub fn verifies(self) -> bool {
+        matches!(self, Self::Test | Self::Build | Self::Lint)
+    }
+
+    /// What it leaves behind, in words; `None` where it leaves nothing that matters later.
+    pub fn leaves(self) -> Option<&'static str> {
+        match self {
+            Self::Migrate => Some("migrated"),
+            Self::Generate => Some("generated"),
+            Self::Install => Some("installed"),
+            Self::Serve => Some("started"),
+            Self::Git => Some("repository changed"),
+            Self::Test | Self::Build | Self::Lint => None,
+        }
+    }
+}
+
+/// Commands by their first words; `*` at the end takes the rest of a word. The first row that fits counts.
+const COMMANDS: &[(Purpose, &[&str])] = &[
+    (
+        Purpose::Lint,
+        &[
+            "cargo clippy",
+            "cargo fmt",
+            "cargo deny",
+            "eslint",
+            "ruff",
+            "flake8",
+            "pylint",
+            "mypy",
+            "pyright",
+            "black",
+            "prettier",
+            "golangci-lint",
+            "go vet",
+            "gofmt",
+            "shellcheck",
+            "biome",
+            "tsc --noEmit",
+            "npm run lint*",
+            "npm run type*",
+            "npm run check*",
+            "rubocop",
+            "ktlint",
+            "swiftlint",
+            "make lint",
+            "just lint",
+        ],
+    ),
+    (
+        Purpose::Test,
+        &[
+            "cargo test",
+            "cargo nextest",
+            "npm test",
+            "npm t",
+            "npm run test*",
+            "npm run e2e*",
+            "bun test",
+            "deno test",
+            "pytest",
+            "python -m pytest",
+            "python -m unittest",
+            "go test",
+            "jest",
+            "vitest",
+            "mocha",
+            "playwright test",
+            "mvn test",
+            "mvn verify",
+            "gradle test",
+            "gradle check",
+            "make test*",
+            "make check",
+            "just test*",
+            "ctest",
+            "rspec",
+            "rake test",
+            "rails test",
+            "phpunit",
+            "dotnet test",
+            "mix test",
+            "swift test",
+            "flutter test",
+            "zig build test",
+            "bazel test",
+            "tox",
+            "nox",
+            "bats",
+        ],
+    ),
+    (
+        Purpose::Generate,
+        &[
+            "protoc",
+            "buf generate",
+            "go generate",
+            "cargo sqlx prepare",
+            "prisma generate",
+            "npm run generate*",
+            "npm run codegen*",
+            "alembic revision",
+            "python manage.py makemigrations",
+            "openapi-generator",
+            "rails generate",
+            "rails g",
+            "diesel migration generate",
+            "sqlx migrate add",
+        ],
+    ),
+    (
+        Purpose::Migrate,
+        &[
+            "alembic upgrade",
+            "alembic downgrade",
+            "prisma migrate",
+            "prisma db push",
+            "rails db:*",
+            "rake db:*",
+            "python manage.py migrate",
+            "sqlx migrate run",
+            "diesel migration run",
+            "knex migrate:*",
+            "flyway migrate",
+            "dbmate up",
+            "goose up",
+            "npm run migrate*",
+            "npm run db:*",
+        ],
+    ),
+    (
+        Purpose::Install,
+        &[
+            "npm install",
+            "npm i",
+            "npm ci",
+            "npm add",
+            "bun add",
+            "bun install",
+            "pip install",
+            "pip3 install",
+            "python -m pip install",
+            "uv add",
+            "uv sync",
+            "uv pip install",
+            "poetry add",
+            "poetry install",
+            "cargo add",
+            "cargo install",
+            "apt install",
+            "apt-get install",
+            "brew install",
+            "go get",
+            "go mod tidy",
+            "gem install",
+            "bundle install",
+            "composer require",
+            "dotnet add",
+        ],
+    ),
+    (
+        Purpose::Build,
+        &[
+            "cargo build",
+            "cargo check",
+            "npm run build*",
+            "bun run build*",
+            "tsc",
+            "vite build",
+            "next build",
+            "webpack",
+            "esbuild",
+            "go build",
+            "go install",
+            "make",
+            "just build*",
+            "cmake",
+            "ninja",
+            "mvn package",
+            "mvn compile",
+            "mvn install",
+            "gradle build",
+            "gradle assemble",
+            "dotnet build",
+            "swift build",
+            "docker build",
+            "bazel build",
+            "mix compile",
+            "zig build",
+            "xcodebuild",
+        ],
+    ),
+    (
+        Purpose::Serve,
+        &[
+            "npm start",
+            "npm run dev*",
+            "npm run start*",
+            "npm run serve*",
+            "docker compose up",
+            "docker-compose up",
+            "docker run -d",
+            "uvicorn",
+            "gunicorn",
+            "flask run",
+            "python manage.py runserver",
+            "python -m http.server",
+            "rails server",
+            "rails s",
+            "systemctl start",
+            "systemctl restart",
+            "vite",
+            "next dev",
+        ],
+    ),
+    (
+        Purpose::Git,
+        &[
+            "git commit",
+            "git push",
+            "git merge",
+            "git rebase",
+            "git cherry-pick",
+            "git revert",
+            "git reset",
+            "git stash",
+            "git tag",
+            "git checkout -b",
+            "git switch -c",
+            "git worktree add",
+        ],
+    ),
+];
+
+/// What stands in front of a command and changes nothing of what it is: so many words go with it.
+const PREFIXES: [(&[&str], usize); 15] = [
+    (&["sudo"], 0),
+    (&["time"], 0),
+    (&["exec"], 0),
+    (&["nohup"], 0),
+    (&["command"], 0),
+    (&["npx"], 0),
+    (&["bunx"], 0),
+    (&["pnpm", "exec"], 0),
+    (&["yarn", "exec"], 0),
+    (&["uv", "run"], 0),
+    (&["poetry", "run"], 0),
+    (&["bundle", "exec"], 0),
+    (&["timeout"], 1),
+    (&["nice", "-n"], 1),
+    (&["env"], 0),
+];
+
+/// Commands that only prepare, and do not fail in earnest.
+const PREPARE: [&str; 8] = ["cd", "export", "source", ".", "set", "pushd", "echo", "mkdir"];
+
+/// A command of a shell line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run<'a> {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The command as it was typed.
+    pub text: &'a str,
+    /// Whether the line's exit code 0 says that this command went well.
+    pub good_if_zero: bool,
+    /// Whether another exit code says that this one failed.
+    pub bad_if_not: bool,
+}
+
+impl Run<'_> {
+    /// How it went, by the exit code of the whole line.
+    pub fn outcome(&self, exit: Option<i32>) -> Option<bool> {
+        match exit? {
+            0 => self.good_if_zero.then_some(true),
+            _ => self.bad_if_not.then_some(false),
+        }
+    }
+}
+
+/// What joins a command to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joint {
+    /// `&&`
+    And,
+    /// `;`, or a new line
+    Then,
+    /// `||`, `|`, `&`: the code is another one's.
+    Other,
+    /// Nothing follows.
+    End,
+}
+
+/// The commands of a shell line that are known, in order.
+pub fn runs(line: &str) -> Vec<Run<'_>> {
+    let steps = steps(line);
+    let plain: Vec<&str> = steps.iter().map(|(text, _)| bare(text)).collect();
+    let mut found = Vec::new();
+    for (at, (text, _)) in steps.iter().enumerate() {
+        let Some(purpose) = purpose(plain[at]) else {
+            continue;
+        };
+        let behind = &steps[at..];
+        let good_if_zero = behind
+            .iter()
+            .all(|(_, joint)| matches!(joint, Joint::And | Joint::End));
+        // In front of it may stand what never fails, or what its own failing does not stop.
+        let before =
+            (0..at).all(|i| steps[i].1 == Joint::Then || prepares(plain[i]) && steps[i].1 == Joint::And);
+        found.push(Run {
+            purpose,
+            text: text.trim(),
+            good_if_zero,
+            bad_if_not: before && steps[at].1 == Joint::End,
+        });
+    }
+    found
+}
+
+/// What a single command is for.
+fn purpose(command: &str) -> Option<Purpose> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let first = words.first()?;
+    let first = first.rsplit('/').next().unwrap_or(first);
+    let first = match first {
+        "gradlew" => "gradle",
+        "mvnw" => "mvn",
+        "pnpm" | "yarn" => "npm",
+        "python3" => "python",
+        other => other,
+    };
+    let given = |i: usize| {
+        if i == 0 {
+            Some(first)
+        } else {
+            words.get(i).copied()
+        }
+    };
+    // `cargo +nightly test`
+    let shift = usize::from(words.get(1).is_some_and(|word| word.starts_with('+')));
+    let fits = |pattern: &str| {
+        pattern.split(' ').enumerate().all(|(i, wanted)| {
+            let given = given(if i == 0 { 0 } else { i + shift });
+            match wanted.strip_suffix('*') {
+                Some(begins) => given.is_some_and(|word| word.starts_with(begins)),
+                None => given == Some(wanted),
+            }
+        })
+    };
+    // `yarn build` and `pnpm lint` are `npm run` of them.
+    let script = matches!(words.first(), Some(&"yarn" | &"pnpm"))
+        && words
+            .get(1)
+            .is_some_and(|word| !matches!(*word, "run" | "add" | "install" | "test"));
+    let as_script = || {
+        let run = format!("npm run {}", words.get(1..)?.join(" "));
+        purpose(&run)
+    };
+    let row = COMMANDS
+        .iter()
+        .find(|(_, patterns)| patterns.iter().any(|pattern| fits(pattern)));
+    row.map(|(purpose, _)| *purpose)
+        .or_else(|| script.then(as_script).flatten())
+}
+
+fn prepares(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    PREPARE.contains(&first) || first.is_empty()
+}
+
+/// A command without assignments and prefixes.
+fn bare(command: &str) -> &str {
+    let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
+    'again: loop {
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        });
+        if is_assignment {
+            rest = rest[word.len()..].trim_start();
+            continue;
+        }
+        for (words, more) in PREFIXES {
+            if let Some(behind) = behind_words(rest, words, more) {
+                rest = behind;
+                continue 'again;
+            }
+        }
+        return rest;
+    }
+}
+
+fn behind_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
+    let mut rest = text;
+    for word in words {
+        rest = rest.strip_prefix(word)?;
+        if !rest.starts_with(char::is_whitespace) {
+            return None;
+        }
+        rest = rest.trim_start();
+    }
+    for _ in 0..more {
+        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
+    }
+    Some(rest)
+}
+
+/// The commands of a line with what joins each to the next. Quotes are stepped over; a here-document ends the line.
+fn steps(line: &str) -> Vec<(&str, Joint)> {
+    let bytes = line.as_bytes();
+    let mut out = Vec::new();
+    let (mut start, mut at, mut quote) = (0, 0, None);
+    let mut push = |from: usize, to: usize, joint| {
+        if !line[from..to].trim().is_empty() {
+            out.push((&line[from..to], joint));
+        }
+    };
+    while at < bytes.len() {
+        let (b, next) = (bytes[at], bytes.get(at + 1).copied());
+        let (joint, len) = match (quote, b, next) {
+            (Some(open), ..) => {
+                quote = (b != open).then_some(open);
+                at += if b == b'\\' && open == b'"' { 2 } else { 1 };
+                continue;
+            }
+            (None, b'\'' | b'"', _) => {
+                quote = Some(b);
+                at += 1;
+                continue;
+            }
+            (_, b'\\', _) => {
+                at += 2;
+                continue;
+            }
+            (_, b'<', Some(b'<')) => {
+                push(start, at, Joint::Other);
+                return out;
+            }
+            (_, b'&', Some(b'&')) => (Joint::And, 2),
+            (_, b'|', Some(b'|')) => (Joint::Other, 2),
+            // `2>&1`, `&>`
+            (_, b'&', _) if at > 0 && bytes[at - 1] == b'>' || next == Some(b'>') => {
+                at += 1;
+                continue;
+            }
+            (_, b'|' | b'&', _) => (Joint::Other, 1),
+            (_, b';' | b'\n', _) => (Joint::Then, 1),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        push(start, at, joint);
+        at += len;
+        start = at;
+    }
+    push(start, line.len(), Joint::End);
+    if let Some(last) = out.last_mut()
+        && last.1 == Joint::Then
+    {
+        last.1 = Joint::End;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: &str) -> Vec<(Purpose, &str, bool, bool)> {
+        let runs = runs(line).into_iter();
+        runs.map(|run| (run.purpose, run.text, run.good_if_zero, run.bad_if_not))
+            .collect()
+    }
+
+    #[test]
+    fn an_exit_code_is_only_said_of_the_command_that_it_belongs_to() {
+        use Purpose::{Build, Git, Lint, Test};
+        assert_eq!(told("cargo test"), [(Test, "cargo test", true, true)]);
+        assert_eq!(
+            told("cd app && npm test -- --run"),
+            [(Test, "npm test -- --run", true, true)]
+        );
+        assert_eq!(
+            told("cargo test 2>&1 | tail -5"),
+            [(Test, "cargo test 2>&1", false, false)]
+        );
+        assert_eq!(told("cargo test || true"), [(Test, "cargo test", false, false)]);
+        assert_eq!(
+            told("cargo test; echo done"),
+            [(Test, "cargo test", false, false)]
+        );
+        assert_eq!(told("cargo test &"), [(Test, "cargo test", false, false)]);
+        assert_eq!(
+            told("cargo build && cargo test"),
+            [
+                (Build, "cargo build", true, false),
+                (Test, "cargo test", true, false)
+            ]
+        );
+        assert_eq!(
+            told("cargo clippy; git commit -m 'a && b'\n"),
+            [
+                (Lint, "cargo clippy", false, false),
+                (Git, "git commit -m 'a && b'", true, true)
+            ]
+        );
+        assert_eq!(told("cat > a <<'EOF'\ncargo test\nEOF"), []);
+        assert_eq!(told("echo \"cargo test\""), []);
+    }
+
+    #[test]
+    fn commands_are_known_behind_prefixes_and_in_other_spellings() {
+        for (line, purpose) in [
+            ("RUST_LOG=debug timeout 60 cargo +nightly test", Purpose::Test),
+            ("./gradlew test", Purpose::Test),
+            ("python3 -m pytest -q", Purpose::Test),
+            ("uv run pytest", Purpose::Test),
+            ("pnpm lint", Purpose::Lint),
+            ("yarn build", Purpose::Build),
+            ("npx tsc --noEmit", Purpose::Lint),
+            ("npx prisma migrate dev", Purpose::Migrate),
+            ("npm i zod", Purpose::Install),
+            ("nice -n 8 cargo nextest run", Purpose::Test),
+            ("make", Purpose::Build),
+            ("make test-unit", Purpose::Test),
+        ] {
+            assert_eq!(runs(line).first().map(|run| run.purpose), Some(purpose), "{line}");
+        }
+        for line in [
+            "ls -la",
+            "cargo --version",
+            "npm run",
+            "git status",
+            "git log -5",
+            "",
+        ] {
+            assert_eq!(runs(line), [], "{line}");
+        }
+    }
+}

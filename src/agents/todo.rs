@@ -1,0 +1,120 @@
+//! The agents' to-do lists, as their tools are called with them.
+
+use serde_json::Value;
+
+/// Where an item stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TodoState {
+    /// Finished.
+    Done,
+    /// Under way.
+    Active,
+    /// Not begun.
+    Pending,
+    /// Given up.
+    Cancelled,
+}
+
+impl TodoState {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Active => "in progress",
+            Self::Pending => "pending",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        match name {
+            "completed" | "complete" | "done" | "finished" => Self::Done,
+            "in_progress" | "in-progress" | "active" | "doing" => Self::Active,
+            "cancelled" | "canceled" | "deleted" | "skipped" => Self::Cancelled,
+            _ => Self::Pending,
+        }
+    }
+}
+
+/// One item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Todo {
+    /// What is to be done.
+    pub text: String,
+    /// Where it stands.
+    pub state: TodoState,
+}
+
+/// Arguments that hold the list.
+const LISTS: [&str; 5] = ["todos", "plan", "todoList", "items", "tasks"];
+/// Members of an item that say what it is.
+const TEXTS: [&str; 6] = ["content", "step", "description", "title", "subject", "text"];
+/// Members of an item that say where it stands.
+const STATES: [&str; 2] = ["status", "state"];
+/// Arguments that hold the list as Markdown.
+const MARKDOWN: [&str; 3] = ["content", "todos", "task_progress"];
+
+/// The list that a to-do tool is called with; none where the call does not say.
+pub fn list(arguments: &Value) -> Vec<Todo> {
+    let listed = LISTS.iter().find_map(|key| arguments.get(key)?.as_array());
+    if let Some(items) = listed {
+        return items.iter().filter_map(item).collect();
+    }
+    let text = MARKDOWN.iter().find_map(|key| arguments.get(key)?.as_str());
+    text.map_or(Vec::new(), |text| text.lines().filter_map(line).collect())
+}
+
+fn item(item: &Value) -> Option<Todo> {
+    let member = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_str());
+    Some(Todo {
+        text: member(&TEXTS).or_else(|| item.as_str())?.trim().to_owned(),
+        state: TodoState::named(member(&STATES).unwrap_or_default()),
+    })
+}
+
+/// `- [x] text`
+fn line(line: &str) -> Option<Todo> {
+    let rest = line.trim().trim_start_matches(['-', '*']).trim_start();
+    let (mark, text) = rest.strip_prefix('[')?.split_once(']')?;
+    let state = match mark {
+        "x" | "X" => TodoState::Done,
+        "-" | "~" | "/" | ">" => TodoState::Active,
+        " " | "" => TodoState::Pending,
+        _ => return None,
+    };
+    Some(Todo {
+        text: text.trim().to_owned(),
+        state,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_all_agents_are_read() {
+        let claude = json!({"todos": [{"content": "a", "status": "completed", "activeForm": "A"},
+            {"content": "b", "status": "in_progress", "activeForm": "B"}, {"content": "c", "status": "pending"}]});
+        let codex = json!({"explanation": "x", "plan": [{"step": "a", "status": "completed"},
+            {"step": "b", "status": "in_progress"}, {"step": "c", "status": "pending"}]});
+        let gemini = json!({"todos": [{"description": "a", "status": "completed"},
+            {"description": "b", "status": "in_progress"}, {"description": "c", "status": "pending"}]});
+        let goose = json!({"content": "# Plan\n- [x] a\n- [-] b\n- [ ] c\n"});
+        for arguments in [claude, codex, gemini, goose] {
+            let read: Vec<_> = list(&arguments)
+                .into_iter()
+                .map(|todo| (todo.text, todo.state.name()))
+                .collect();
+            let expected = [("a", "done"), ("b", "in progress"), ("c", "pending")];
+            assert_eq!(
+                read,
+                expected.map(|(text, state)| (text.to_owned(), state)),
+                "{arguments}"
+            );
+        }
+        assert!(list(&json!({"merge": true})).is_empty());
+    }
+}

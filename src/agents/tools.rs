@@ -1,0 +1,325 @@
+//! Tools of the known agents, by what they do.
+//!
+//! Claude Code, Codex, OpenCode, Gemini CLI, Qwen Code, pi, goose, Cline; names that several of them share mean the same
+//! in all. Names read off their requests (`tests/golden`) and, where no recording has them, off their sources.
+
+use serde_json::Value;
+
+/// What a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolKind {
+    /// Runs a command.
+    Shell,
+    /// Reads files.
+    Read,
+    /// Writes a whole file.
+    Write,
+    /// Changes a file in places.
+    Edit,
+    /// Applies a patch, which names its files.
+    Patch,
+    /// Deletes a file.
+    Delete,
+    /// Looks for files, text or pages.
+    Search,
+    /// Keeps the to-do list.
+    Todo,
+    /// Asks the person.
+    Ask,
+    /// Lets another agent work.
+    Agent,
+    /// Ours, which is no work on the task.
+    Own,
+    /// Reads, writes or edits: an argument says which.
+    Editor,
+    /// Anything else.
+    Other,
+}
+
+const TOOLS: &[(ToolKind, &[&str])] = &[
+    (
+        ToolKind::Shell,
+        &[
+            "Bash",
+            "bash",
+            "shell",
+            "shell_command",
+            "local_shell",
+            "container.exec",
+            "exec_command",
+            "exec",
+            "run_shell_command",
+            "run_terminal_cmd",
+            "run_in_terminal",
+            "execute_command",
+            "run_commands",
+        ],
+    ),
+    (
+        ToolKind::Read,
+        &[
+            "Read",
+            "read",
+            "read_file",
+            "read_files",
+            "read_many_files",
+            "view",
+            "view_file",
+            "NotebookRead",
+        ],
+    ),
+    (
+        ToolKind::Write,
+        &[
+            "Write",
+            "write",
+            "write_file",
+            "write_to_file",
+            "create_file",
+            "new_file",
+        ],
+    ),
+    (
+        ToolKind::Edit,
+        &[
+            "Edit",
+            "MultiEdit",
+            "NotebookEdit",
+            "edit",
+            "multiedit",
+            "edit_file",
+            "replace",
+            "replace_in_file",
+            "str_replace",
+        ],
+    ),
+    (ToolKind::Patch, &["apply_patch", "apply_diff", "patch"]),
+    (ToolKind::Delete, &["delete_file"]),
+    (
+        ToolKind::Search,
+        &[
+            "Grep",
+            "Glob",
+            "LS",
+            "WebSearch",
+            "WebFetch",
+            "grep",
+            "glob",
+            "ls",
+            "list",
+            "find",
+            "tree",
+            "list_directory",
+            "list_files",
+            "search_files",
+            "search_file_content",
+            "grep_search",
+            "search_codebase",
+            "google_web_search",
+            "web_search",
+            "web_fetch",
+            "webfetch",
+            "websearch",
+            "codesearch",
+        ],
+    ),
+    (
+        ToolKind::Todo,
+        &[
+            "TodoWrite",
+            "update_plan",
+            "todowrite",
+            "todo_write",
+            "write_todos",
+            "update_todo_list",
+            "manage_todo_list",
+        ],
+    ),
+    (
+        ToolKind::Ask,
+        &[
+            "AskUserQuestion",
+            "ask_user",
+            "ask_user_question",
+            "ask_followup_question",
+            "request_user_input",
+            "question",
+        ],
+    ),
+    (
+        ToolKind::Agent,
+        &[
+            "Task",
+            "Agent",
+            "task",
+            "agent",
+            "spawn_agent",
+            "delegate",
+            "subagent",
+        ],
+    ),
+    (ToolKind::Own, &["session_handoff", "session_recall"]),
+    (
+        ToolKind::Editor,
+        &["text_editor", "str_replace_editor", "str_replace_based_edit_tool"],
+    ),
+];
+
+/// Arguments that name one file, or a list of them.
+const PATHS: [&str; 10] = [
+    "file_path",
+    "path",
+    "absolute_path",
+    "filePath",
+    "notebook_path",
+    "target_file",
+    "filename",
+    "paths",
+    "file_paths",
+    "files",
+];
+
+/// Arguments that hold a command.
+const COMMANDS: [&str; 4] = ["command", "cmd", "commands", "script"];
+
+/// Arguments that hold a patch.
+const PATCHES: [&str; 4] = ["input", "patch", "patchText", "diff"];
+
+/// Arguments that hold what is looked for.
+const QUERIES: [&str; 5] = ["pattern", "query", "url", "regex", "prompt"];
+
+impl ToolKind {
+    /// What the tool of this name does, called with these arguments. Extensions and servers put a name of their own in
+    /// front (`developer__shell`, `mcp__files__read_file`).
+    pub fn of(name: &str, arguments: &Value) -> Self {
+        let last = name.rsplit("__").next().unwrap_or(name);
+        let known = |name: &str| {
+            TOOLS
+                .iter()
+                .find(|(_, names)| names.contains(&name))
+                .map(|(kind, _)| *kind)
+        };
+        // goose's list is kept by `todo__write`, and `write` alone is another tool.
+        if name.starts_with("todo__") {
+            return Self::Todo;
+        }
+        match known(name).or_else(|| known(last)).unwrap_or(Self::Other) {
+            Self::Editor => match arguments.get("command").and_then(Value::as_str) {
+                Some("view") => Self::Read,
+                Some("create" | "write") => Self::Write,
+                Some("str_replace" | "insert" | "undo_edit" | "edit_file") => Self::Edit,
+                _ => Self::Other,
+            },
+            kind => kind,
+        }
+    }
+
+    /// Whether it changes files.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Edit | Self::Patch | Self::Delete)
+    }
+}
+
+/// The arguments of a call: JSON, or the text of a tool that takes free text.
+pub fn arguments(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// The files that a call names.
+pub fn paths(kind: ToolKind, arguments: &Value) -> Vec<String> {
+    if matches!(
+        kind,
+        ToolKind::Shell | ToolKind::Search | ToolKind::Todo | ToolKind::Own
+    ) {
+        return Vec::new();
+    }
+    let named = PATHS.iter().filter_map(|key| arguments.get(key));
+    named.flat_map(strings).filter(|path| !path.is_empty()).collect()
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(all) => all
+            .iter()
+            .filter_map(|one| one.as_str().or_else(|| one.get("path").and_then(Value::as_str)))
+            .map(str::to_owned)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The command that a call runs, as a person would type it.
+pub fn command(arguments: &Value) -> Option<String> {
+    match COMMANDS.iter().find_map(|key| arguments.get(key))? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            match words[..] {
+                [shell, flag, command]
+                    if shell.ends_with("sh") && flag.starts_with('-') && flag.ends_with('c') =>
+                {
+                    Some(command.to_owned())
+                }
+                [] => None,
+                _ => Some(words.join(" ")),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The patch that a call applies.
+pub fn patch(arguments: &Value) -> Option<&str> {
+    let named = || PATCHES.iter().find_map(|key| arguments.get(key)?.as_str());
+    arguments.as_str().or_else(named)
+}
+
+/// What a call looks for, or asks of another agent.
+pub fn query(arguments: &Value) -> Option<&str> {
+    QUERIES.iter().find_map(|key| arguments.get(key)?.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_are_known_with_and_without_the_name_of_their_server() {
+        for (name, arguments, kind) in [
+            ("Bash", json!({}), ToolKind::Shell),
+            ("developer__shell", json!({}), ToolKind::Shell),
+            ("mcp__files__read_file", json!({}), ToolKind::Read),
+            (
+                "developer__text_editor",
+                json!({"command": "view"}),
+                ToolKind::Read,
+            ),
+            (
+                "developer__text_editor",
+                json!({"command": "str_replace"}),
+                ToolKind::Edit,
+            ),
+            ("todo__write", json!({}), ToolKind::Todo),
+            ("session_handoff", json!({}), ToolKind::Own),
+            ("deploy", json!({}), ToolKind::Other),
+        ] {
+            assert_eq!(ToolKind::of(name, &arguments), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn commands_and_paths_are_read_in_every_spelling() {
+        let codex = json!({"command": ["bash", "-lc", "cargo test && ls"]});
+        assert_eq!(command(&codex).unwrap(), "cargo test && ls");
+        assert_eq!(command(&json!({"cmd": "ls -l"})).unwrap(), "ls -l");
+        assert_eq!(command(&json!({"command": ["ls", "-l"]})).unwrap(), "ls -l");
+        assert_eq!(command(&json!({"path": "x"})), None);
+        assert_eq!(paths(ToolKind::Read, &json!({"paths": ["a", "b"]})), ["a", "b"]);
+        assert_eq!(paths(ToolKind::Read, &json!({"files": [{"path": "a"}]})), ["a"]);
+        assert_eq!(paths(ToolKind::Edit, &json!({"filePath": "x.rs"})), ["x.rs"]);
+        assert_eq!(patch(&json!("*** Begin Patch")), Some("*** Begin Patch"));
+    }
+}

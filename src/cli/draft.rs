@@ -1,0 +1,269 @@
+//! `baton handoffs draft`: a handoff from the journal, without a provider.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::args::DraftArgs;
+use super::exit::{Exit, Failure};
+
+use super::load_state;
+use super::log::{full_key, open, unread};
+use super::output::{Out, size, visible};
+use super::stored::{now_ms, resume_line, unanswered};
+use crate::config::{Config, Preamble as Keep, Secret, StoreKind};
+use crate::draft::{self, Index, Preset, Request, Settings, TooSmall};
+use crate::journal::{Filter, Query, Redactor, Row, Side};
+use crate::mark::sentinel;
+use crate::record::{Handoff, LOCAL, Origin, WireId};
+use crate::repository;
+use crate::rewrite::preamble::{self, Preamble};
+use crate::store::{self, SharedStore};
+use crate::transcript::{Answered, Transcript};
+use crate::wire::{self, Call, Role, View};
+
+/// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
+const NEWEST: usize = 50;
+
+/// Messages that there must be, as for a handoff of the model's.
+const LEAST: usize = 2;
+
+/// The newest request of a conversation.
+struct Newest {
+    row: Row,
+    wire: WireId,
+    view: View,
+    /// The answer to it, as far as the journal has it.
+    answer: Option<Vec<u8>>,
+}
+
+/// What `--json` prints; the names are API.
+#[derive(Serialize)]
+struct Made<'a> {
+    handoff: String,
+    resume: String,
+    origin: &'static str,
+    document: &'a str,
+}
+
+pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let Some(query) = open(&config.state_dir)? else {
+        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+    };
+    let key = full_key(&query, &args.key)?;
+    let newest = newest(&query, &key)?;
+    let store = for_writing(&config)?;
+    let conversation = store.conversation(&key).await.map_err(unanswered)?;
+    let principal = conversation.map_or_else(|| LOCAL.to_owned(), |conversation| conversation.principal);
+    let pinned = newest
+        .row
+        .event
+        .pinned
+        .as_deref()
+        .and_then(|id| Uuid::parse_str(id).ok());
+    let earlier = match pinned {
+        Some(id) => store.handoff(&principal, id).await.map_err(unanswered)?,
+        None => None,
+    };
+    let index = indexed(&config, &newest, earlier.as_ref());
+    if index.spoken() < LEAST {
+        return Err(Failure::new(Exit::NO_INPUT, "nothing to hand off yet"));
+    }
+    let repository = repository_of(&config, args);
+    let request = request(&config, args, &repository);
+    if args.bundle {
+        let bundle = index.bundle(&request).map_err(too_small)?;
+        return Ok(out.body(draft::bundle_request(&bundle, &args.focus).as_bytes())?);
+    }
+    let (document, origin) = match &args.from {
+        Some(file) => (index.completed(&given(file)?), Origin::Person),
+        None => (index.local(&request).map_err(too_small)?, Origin::Local),
+    };
+    let handoff = handoff(
+        &config,
+        newest,
+        principal,
+        key,
+        &document,
+        origin,
+        earlier.as_ref(),
+    );
+    store.put_draft(&handoff).await.map_err(unanswered)?;
+    told(&handoff, &document, args.json, out)
+}
+
+fn told(handoff: &Handoff, document: &str, json: bool, out: &mut Out) -> Result<(), Failure> {
+    if json {
+        out.json(&Made {
+            handoff: handoff.id.to_string(),
+            resume: resume_line(handoff),
+            origin: handoff.origin.name(),
+            document,
+        })?;
+        return Ok(());
+    }
+    out.line(format_args!(
+        "drafted {} from {} of history: {}",
+        handoff.id,
+        size(handoff.history_bytes),
+        size(handoff.prompt.len() as u64)
+    ))?;
+    out.line(format_args!("begin a new session's first message with:"))?;
+    out.line(format_args!("{}", resume_line(handoff)))?;
+    Ok(())
+}
+
+/// The newest request that an agent's loop sent, as it went on to the provider; else the newest that can be read.
+fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
+    let filter = Filter {
+        conversation: Some(key.to_owned()),
+        before: None,
+        limit: NEWEST,
+    };
+    let mut other = None;
+    for row in query.list(&filter).map_err(unread)? {
+        let Some(found) = read(query, row)? else { continue };
+        let of_loop = found.view.tools.is_some_and(|tools| tools.count > 0)
+            || found.view.turns.iter().any(|turn| turn.role == Role::Tools);
+        if of_loop {
+            return Ok(found);
+        }
+        other = other.or(Some(found));
+    }
+    other.ok_or_else(|| {
+        let message = format!(
+            "the journal has no request of conversation {} that can be read",
+            visible(key)
+        );
+        Failure::new(Exit::NO_INPUT, message)
+            .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age)")
+    })
+}
+
+fn read(query: &Query, row: Row) -> Result<Option<Newest>, Failure> {
+    let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
+        return Ok(None);
+    };
+    let leg = u32::try_from(row.statuses.len().saturating_sub(1)).unwrap_or_default();
+    let sent = query.body(&row.id, Side::Sent(leg)).map_err(unread)?;
+    let body = match sent {
+        Some(body) => Some(body),
+        None => query.body(&row.id, Side::Received).map_err(unread)?,
+    };
+    let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Call::Generate).ok()) else {
+        return Ok(None);
+    };
+    let answer = query.body(&row.id, Side::Response(leg)).map_err(unread)?;
+    Ok(Some(Newest {
+        row,
+        wire,
+        view,
+        answer,
+    }))
+}
+
+fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index {
+    let secrets = config.journal.secrets.iter().map(Secret::reveal);
+    let mut index = Index::new(Settings {
+        tags: config.handoff.preamble_tags.clone(),
+        markers: config.draft.markers.clone(),
+        carry_overs: earlier
+            .map(|handoff| handoff.prompt.clone())
+            .into_iter()
+            .collect(),
+        redactor: Redactor::new(&config.journal.redact).knowing(secrets),
+    });
+    index.extend(&Transcript::of(&newest.view));
+    if let Some(answer) = &newest.answer {
+        index.answered(&Answered::of(answer));
+    }
+    index
+}
+
+fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> Request<'r> {
+    let preset = Preset::ALL.into_iter().find(|(name, _)| *name == args.preset);
+    let tokens = match args.bundle {
+        true => config.draft.bundle_tokens,
+        false => config.draft.facts_tokens,
+    };
+    Request {
+        focus: &args.focus,
+        preset: preset.map_or(Preset::default(), |(_, preset)| preset),
+        tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
+        repository,
+        commands: !args.no_commands,
+        why: !args.no_why,
+    }
+}
+
+fn repository_of(config: &Config, args: &DraftArgs) -> String {
+    let dir = args.git_dir.as_ref().or(config.draft.git_dir.as_ref());
+    dir.filter(|_| !args.no_git)
+        .map_or(String::new(), |dir| repository::state(dir))
+}
+
+fn too_small(error: TooSmall) -> Failure {
+    Failure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
+}
+
+/// A document of a person's, or of a model that a person asked.
+fn given(file: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
+        false => std::fs::read_to_string(file).map(|read| text = read),
+    };
+    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", file.display())))?;
+    match text.trim().is_empty() {
+        true => Err(Failure::new(
+            Exit::NO_INPUT,
+            format!("{} is empty", file.display()),
+        )),
+        false => Ok(text),
+    }
+}
+
+/// The store, made where it is missing: the handoff must be there when this process is gone.
+fn for_writing(config: &Config) -> Result<SharedStore, Failure> {
+    if config.store == StoreKind::Memory {
+        let message = "store.kind is \"memory\": a handoff made here would be lost at once";
+        return Err(Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
+    }
+    store::open(&config.store, &config.state_dir).map_err(unanswered)
+}
+
+fn handoff(
+    config: &Config,
+    newest: Newest,
+    principal: String,
+    conversation: String,
+    document: &str,
+    origin: Origin,
+    earlier: Option<&Handoff>,
+) -> Handoff {
+    let wire = wire::wire(newest.wire);
+    let before = match config.handoff.preamble {
+        Keep::Keep => preamble::of(wire, &newest.view, None, &config.handoff.preamble_tags),
+        Keep::Drop => Preamble::default(),
+    };
+    // A document may quote a transcript with marks of ours in it.
+    let prompt = sentinel::normalised(&draft::carried(document));
+    Handoff {
+        id: Uuid::now_v7(),
+        principal,
+        conversation,
+        wire: newest.wire,
+        head: preamble::head(wire, &before, &prompt),
+        prompt,
+        reason: None,
+        parent: earlier.map(|handoff| handoff.id),
+        model: newest.row.model,
+        created_ms: now_ms(),
+        history_bytes: newest.row.event.received_bytes,
+        origin,
+        archived: false,
+    }
+}

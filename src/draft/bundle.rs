@@ -1,0 +1,277 @@
+//! The bundle: what of a conversation a model is shown that writes its carry-over, turn by turn.
+
+use std::collections::HashMap;
+
+use super::Request;
+use super::entry::{Call, Outcome};
+use super::excerpt::{cut, first_line, one_line, within};
+use super::facts::Facts;
+use super::fill::{Chosen, Piece, Rank, TooSmall, fill};
+use super::keeps::{self, Kept};
+use super::markers::Class;
+use super::tokens::tokens;
+use super::turns::{Turn, calls, outcomes};
+use crate::agents::tools::ToolKind;
+
+/// Lines of a turn, in order.
+const SAID: usize = 0;
+const SENTENCE: usize = 100_000;
+const CALLED: usize = 200_000;
+const LAST: usize = 900_000;
+
+/// Bytes of a line.
+const LINE: usize = 200;
+/// Results larger than this are dumps, and told in a line.
+const DUMP: usize = 4096;
+/// Tokens of an error, a patch or a trace.
+const DETAIL: usize = 600;
+
+/// What a dump, or a search that was done again, counts.
+const DOWN: f32 = 0.3;
+
+pub(super) fn text(facts: &Facts<'_>, relevance: &[f32], request: &Request<'_>) -> Result<String, TooSmall> {
+    let mut made = Making {
+        facts,
+        relevance,
+        request,
+        pieces: Vec::new(),
+    };
+    made.kept();
+    let again = last_of_each(facts);
+    for turn in &facts.turns {
+        made.turn(turn, &again);
+    }
+    let head = head(facts, request);
+    let header = |turn: usize, _: usize| header(facts, turn);
+    let chosen = fill(made.pieces, tokens(&head), request.tokens, &header)?;
+    Ok(rendered(&head, &chosen, &header))
+}
+
+struct Making<'m, 'i> {
+    facts: &'m Facts<'i>,
+    relevance: &'m [f32],
+    request: &'m Request<'m>,
+    pieces: Vec<Piece>,
+}
+
+impl Making<'_, '_> {
+    fn add(
+        &mut self,
+        turn: usize,
+        place: usize,
+        rank: Rank,
+        weight: f32,
+        full: String,
+        short: Option<String>,
+    ) {
+        let turns = self.facts.turns.len().max(1);
+        #[allow(clippy::cast_precision_loss)]
+        let age = turn as f32 / turns as f32;
+        let meant = turn
+            .checked_sub(1)
+            .and_then(|at| self.relevance.get(at))
+            .copied()
+            .unwrap_or_default();
+        self.pieces.push(Piece {
+            at: (turn, 0, place),
+            rank,
+            score: weight * (0.5 * age + meant),
+            full,
+            short,
+        });
+    }
+
+    fn kept(&mut self) {
+        for (at, keep) in keeps::all(self.facts, self.request.tokens / 2)
+            .into_iter()
+            .enumerate()
+        {
+            let (label, place) = match keep.kept {
+                Kept::Task | Kept::First => ("person", SAID),
+                Kept::Last => ("model, last", LAST),
+                Kept::Sentence(Class::Decision) => ("decision", SENTENCE + at),
+                Kept::Sentence(Class::Blocker) => ("blocker", SENTENCE + at),
+                Kept::Sentence(_) => ("constraint", SENTENCE + at),
+                Kept::Failure => ("failed, not settled", SENTENCE + at),
+                Kept::Summary => ("summary", SAID),
+            };
+            let line = |text: &str| format!("{label}: {text}");
+            self.add(
+                keep.turn,
+                place,
+                Rank::Must,
+                2.0,
+                line(&keep.full),
+                Some(line(&keep.short)),
+            );
+        }
+        for (at, (turn, anchor)) in self.facts.anchors.iter().enumerate() {
+            let label = match anchor.class {
+                Class::DeadEnd => "tried",
+                Class::Later => "later",
+                Class::Assumption => "assumed",
+                Class::Constraint | Class::Decision | Class::Blocker => continue,
+            };
+            self.add(
+                *turn,
+                SENTENCE + at,
+                Rank::Anchor,
+                1.0,
+                format!("{label}: {}", anchor.text),
+                None,
+            );
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
+        let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
+        if turn.is_asked() && !self.facts.is_current(turn.n) && !is_first {
+            let asked = turn.asked();
+            let full = format!("person: {}", within(&asked, 60));
+            self.add(
+                turn.n,
+                SAID,
+                Rank::Turn,
+                1.0,
+                full,
+                Some(format!("person: {}", cut(first_line(&asked, LINE), 80))),
+            );
+        }
+        if let Some(said) = turn.said.last()
+            && turn.n + 2 <= self.facts.turns.len()
+        {
+            let full = format!("model, last: {}", one_line(&said.text, LINE));
+            self.add(turn.n, LAST, Rank::Turn, 0.9, full, None);
+        }
+        let messages = self.facts.messages;
+        let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
+            .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
+            .collect();
+        for (place, (at, i, call)) in calls(messages, turn.messages.clone()).enumerate() {
+            if matches!(call.kind, ToolKind::Own | ToolKind::Todo)
+                || !self.request.commands && call.kind == ToolKind::Shell
+            {
+                continue;
+            }
+            let repeated = again
+                .get(&(call.kind, call.about.as_str()))
+                .is_some_and(|last| *last > at);
+            self.called(
+                turn.n,
+                CALLED + place * 2,
+                call,
+                answers.get(&(at, i)).copied(),
+                repeated,
+            );
+        }
+    }
+
+    fn called(&mut self, turn: usize, place: usize, call: &Call, outcome: Option<&Outcome>, repeated: bool) {
+        let state = match outcome {
+            None => " (no answer)",
+            Some(outcome) if outcome.is_error() => " (failed)",
+            Some(_) => "",
+        };
+        let weight = if repeated { DOWN * 0.8 } else { 0.8 };
+        self.add(
+            turn,
+            place,
+            Rank::Turn,
+            weight,
+            format!("{} {}{state}", call.name, call.about),
+            None,
+        );
+        let Some(outcome) = outcome else { return };
+        if repeated {
+            return;
+        }
+        if let Some(detail) = outcome.detail.as_ref().filter(|_| outcome.is_error()) {
+            let full = format!("  {}", within(detail, DETAIL).replace('\n', "\n  "));
+            let short = outcome.lines.first().map(|line| format!("  {line}"));
+            self.add(turn, place + 1, Rank::Anchor, 0.5, full, short);
+            return;
+        }
+        let named = call
+            .paths
+            .iter()
+            .any(|(path, _)| self.request.focus.contains(path.as_str()));
+        let weight = if outcome.bytes > DUMP && !named { DOWN } else { 1.0 };
+        let short = (!outcome.lines.is_empty()).then(|| format!("  {}", outcome.lines.join("\n  ")));
+        let detail = outcome
+            .detail
+            .as_ref()
+            .map(|detail| format!("  {}", within(detail, DETAIL).replace('\n', "\n  ")));
+        if let Some(full) = detail.or_else(|| short.clone()) {
+            self.add(turn, place + 1, Rank::Result, weight, full, short);
+        }
+    }
+}
+
+/// Where each call was made for the last time: of a search or a command that is done again, the last one counts.
+fn last_of_each<'i>(facts: &Facts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
+    let all = calls(facts.messages, 0..facts.messages.len());
+    let same =
+        all.filter(|(_, _, call)| matches!(call.kind, ToolKind::Search | ToolKind::Shell | ToolKind::Read));
+    same.map(|(at, _, call)| ((call.kind, call.about.as_str()), at))
+        .collect()
+}
+
+/// What stands above the turns: size, repository, to-do list, files that were changed.
+fn head(facts: &Facts<'_>, request: &Request<'_>) -> String {
+    /// Files that are named above the turns, the last ones.
+    const MOST: usize = 40;
+    let mut out = format!(
+        "{} turns; turns and lines that matter least are left out. Earlier requests are done.\n",
+        facts.turns.len()
+    );
+    let repository = request.repository.trim();
+    if !repository.is_empty() {
+        out.push_str(&format!("\nRepository now:\n```\n{repository}\n```\n"));
+    }
+    if let Some((turn, todos)) = facts.todos {
+        out.push_str(&format!("\nTo-do list as last written (turn {turn}):\n"));
+        for todo in todos.iter().take(MOST) {
+            out.push_str(&format!(
+                "- [{}] {}\n",
+                todo.state.name(),
+                one_line(&todo.text, LINE)
+            ));
+        }
+    }
+    let changed: Vec<_> = facts.files.iter().filter(|file| file.change.is_some()).collect();
+    if !changed.is_empty() {
+        out.push_str("\nFiles that were changed:\n");
+        for file in &changed[changed.len().saturating_sub(MOST)..] {
+            out.push_str(&format!("- {} (turn {})\n", file.path, file.turn));
+        }
+    }
+    out
+}
+
+fn header(facts: &Facts<'_>, turn: usize) -> String {
+    let Some(turn) = turn.checked_sub(1).and_then(|at| facts.turns.get(at)) else {
+        return String::new();
+    };
+    let row = turn.row(facts.messages);
+    let state = match (facts.is_current(turn.n), facts.all_done) {
+        (true, false) => "open",
+        _ => "done",
+    };
+    let error = if row.error { ", with an error" } else { "" };
+    let time = row.time.map(|time| format!(", {time}")).unwrap_or_default();
+    format!("### Turn {} ({state}{error}{time})", row.turn)
+}
+
+fn rendered(head: &str, chosen: &[Chosen], header: &dyn Fn(usize, usize) -> String) -> String {
+    let mut out = head.to_owned();
+    let mut turn = usize::MAX;
+    for line in chosen {
+        if line.at.0 != turn {
+            turn = line.at.0;
+            out.push_str(&format!("\n{}\n", header(turn, 0)));
+        }
+        out.push_str(&line.text);
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,433 @@
+//! One message of the index: what is kept of texts, calls and results.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use serde_json::Value;
+
+use super::excerpt::{self, one_line};
+use super::index::Settings;
+use super::markers::{self, Anchor};
+use super::pairs::{Pairs, Place};
+use super::terms::Terms;
+use super::tokens::floor;
+use crate::agents::files::{self, Change};
+use crate::agents::todo::{self, Todo};
+use crate::agents::tools::{self, ToolKind};
+use crate::agents::wordings::{self, UserText};
+use crate::redact::unnamed;
+use crate::transcript::{
+    Agent, Answered, Kind, Part, Said as Answer, ToolCall, ToolResult, ToolUse, Transcript, Turn,
+};
+use crate::wire::Role;
+
+/// Of a text that is longer, its beginning and its end are kept.
+const TEXT: usize = 16 * 1024;
+/// Of a result that is longer, its beginning and its end are looked at.
+const RESULT: usize = 64 * 1024;
+/// Bytes of an error, a patch or a trace that are kept: about 600 tokens.
+const DETAIL: usize = 2400;
+/// Bytes of a command that are kept.
+const COMMAND: usize = 400;
+/// Bytes of what a call is about.
+const ABOUT: usize = 160;
+
+/// What is kept of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Message {
+    /// Tells it from another; `None` for an answer that no request has held yet.
+    pub(super) digest: Option<u64>,
+    pub(super) role: Role,
+    /// When it was made, as it is written there.
+    pub(super) time: Option<String>,
+    pub(super) items: Vec<Item>,
+    pub(super) terms: Terms,
+    /// It says that the user's text before it is a summary.
+    pub(super) summary_before: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Item {
+    Said(Said),
+    Call(Call),
+    Result(Outcome),
+}
+
+/// A text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Said {
+    /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
+    pub(super) kind: UserText,
+    pub(super) text: String,
+    pub(super) anchors: Vec<Anchor>,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Call {
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) kind: ToolKind,
+    /// Which part of the message it is.
+    part: usize,
+    /// A command, a path, a question: on one line.
+    pub(super) about: String,
+    pub(super) command: Option<String>,
+    /// The files that it names, with what it does to them where that is certain.
+    pub(super) paths: Vec<(String, Option<Change>)>,
+    pub(super) todos: Vec<Todo>,
+    /// What it reads holds credentials.
+    pub(super) secret: bool,
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// Where its call stands.
+    pub(super) call: Option<Place>,
+    /// The tool by whose name alone the call was found.
+    pub(super) by_name: Option<String>,
+    /// Whether the tool failed, where that is known.
+    pub(super) failed: Option<bool>,
+    pub(super) exit: Option<i32>,
+    /// It is not known to have failed, and reads as if it had.
+    pub(super) looks_failed: bool,
+    /// One to three lines.
+    pub(super) lines: Vec<String>,
+    /// Of errors, patches and traces more.
+    pub(super) detail: Option<String>,
+    pub(super) bytes: usize,
+}
+
+impl Outcome {
+    /// Whether it is an error: known or by its looks.
+    pub(super) fn is_error(&self) -> bool {
+        self.failed == Some(true) || self.failed.is_none() && self.looks_failed
+    }
+}
+
+/// Parts of messages that results look back to, each read once.
+pub(super) type PartsRead<'a> = RefCell<HashMap<usize, Vec<Part<'a>>>>;
+
+/// Reads a message of a transcript.
+pub(super) struct Reader<'r, 'a> {
+    pub(super) settings: &'r Settings,
+    pub(super) agent: Option<Agent>,
+    pub(super) transcript: Option<&'r Transcript<'a>>,
+    pub(super) parts: &'r PartsRead<'a>,
+    pub(super) pairs: &'r mut Pairs,
+    pub(super) before: &'r [Message],
+}
+
+impl<'a> Reader<'_, 'a> {
+    pub(super) fn message(&mut self, turn: &Turn<'a>, digest: Option<u64>) -> Message {
+        let mut items = Vec::new();
+        let mut summary_before = false;
+        if !matches!(turn.role, Role::System | Role::Tools) {
+            for (at, part) in turn.parts().into_iter().enumerate() {
+                match part.kind {
+                    Kind::Text(text) => self.text(&text.get(), turn.role, &mut items),
+                    Kind::Call(call) => items.push(Item::Call(self.call(&call, at))),
+                    Kind::Result(result) => items.extend(self.result(&part, &result)),
+                    _ => {}
+                }
+            }
+            summary_before = turn.role == Role::Assistant
+                && matches!(items.first(), Some(Item::Said(said)) if wordings::follows_summary(&said.text));
+        }
+        Message {
+            digest,
+            role: turn.role,
+            time: turn.time().map(str::to_owned),
+            terms: terms(&items),
+            items,
+            summary_before,
+        }
+    }
+
+    pub(super) fn answer(&self, answer: &Answered<'_>) -> Message {
+        let mut items = Vec::new();
+        for part in &answer.parts {
+            match part.said {
+                Answer::Text => self.text(&part.text(), Role::Assistant, &mut items),
+                Answer::Call => {
+                    let name = part.name.map(|name| name.get().into_owned());
+                    items.push(Item::Call(self.called(
+                        None,
+                        name.unwrap_or_default(),
+                        &part.text(),
+                        0,
+                    )));
+                }
+                Answer::Thinking | Answer::Error => {}
+            }
+        }
+        Message {
+            digest: None,
+            role: Role::Assistant,
+            time: None,
+            terms: terms(&items),
+            items,
+            summary_before: false,
+        }
+    }
+
+    /// Whatever is kept goes through here.
+    fn clean(&self, text: &str) -> String {
+        let known = self.settings.redactor.text(text);
+        unnamed::redacted(&known).into_owned()
+    }
+
+    fn text(&self, text: &str, role: Role, items: &mut Vec<Item>) {
+        if role == Role::User
+            && let Some((carried, rest)) = self.carried_over(text)
+        {
+            items.push(Item::Said(Said {
+                kind: UserText::Summary,
+                text: self.clean(&bounded(carried, TEXT)),
+                anchors: Vec::new(),
+            }));
+            return self.text(rest, role, items);
+        }
+        let (kind, text) = match role {
+            Role::User => {
+                let own = wordings::behind_harness(text, &self.settings.tags);
+                (wordings::user_text(own, &self.settings.tags), own)
+            }
+            Role::Assistant if self.answers_summary_request() => (UserText::Summary, text),
+            Role::Assistant if text.trim_start().starts_with("[[handoff-resume:") => {
+                (UserText::Summary, text)
+            }
+            _ => (UserText::Person, text),
+        };
+        if text.trim().is_empty() {
+            return;
+        }
+        // Of the harness it is enough to know that it is there.
+        let text = match kind {
+            UserText::Harness => match wordings::asks_for_summary(text) {
+                true => text.trim().to_owned(),
+                false => return,
+            },
+            _ => self.clean(&bounded(text, TEXT)),
+        };
+        let anchors = match kind {
+            UserText::Person => markers::anchors(&text, role == Role::User, &self.settings.markers),
+            _ => Vec::new(),
+        };
+        items.push(Item::Said(Said { kind, text, anchors }));
+    }
+
+    /// A carry-over prompt at the start of a text, and what stands behind it.
+    fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let text = text.trim_start();
+        let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
+        let mut prompts = prompts.filter(|prompt| !prompt.is_empty());
+        let prompt = prompts.find(|prompt| text.starts_with(prompt))?;
+        Some(text.split_at(prompt.len()))
+    }
+
+    fn answers_summary_request(&self) -> bool {
+        let last = self.before.last().and_then(|message| message.items.last());
+        matches!(last, Some(Item::Said(said)) if said.kind == UserText::Harness)
+    }
+
+    fn call(&self, call: &ToolCall<'_>, part: usize) -> Call {
+        let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
+        let arguments = call
+            .arguments
+            .map(|all| all.get().into_owned())
+            .unwrap_or_default();
+        self.called(call.id.map(|id| id.get().into_owned()), name, &arguments, part)
+    }
+
+    fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> Call {
+        let arguments = tools::arguments(text);
+        let kind = ToolKind::of(&name, &arguments);
+        let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
+        let paths = paths(kind, &arguments, command.as_deref());
+        let secret = paths.iter().any(|(path, _)| files::is_secret(path))
+            || command.as_deref().is_some_and(files::names_secret);
+        let about = match (&command, paths.first()) {
+            (Some(command), _) => self.clean(&bounded(command, RESULT)),
+            (None, Some((path, _))) => path.clone(),
+            (None, None) => match tools::query(&arguments) {
+                Some(query) => self.clean(&bounded(query, TEXT)),
+                None => self.clean(&String::from_utf8_lossy(
+                    &self.settings.redactor.json(bounded(text, TEXT).as_bytes()),
+                )),
+            },
+        };
+        let todos = match kind {
+            ToolKind::Todo => todo::list(&arguments)
+                .into_iter()
+                .map(|item| Todo {
+                    text: self.clean(&item.text),
+                    ..item
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        Call {
+            command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
+            about: one_line(&about, ABOUT),
+            id,
+            name,
+            kind,
+            part,
+            paths,
+            todos,
+            secret,
+        }
+    }
+
+    fn result(&mut self, part: &Part<'a>, result: &ToolResult<'_>) -> Option<Item> {
+        let (place, by_name) = self.place_of(result);
+        let call = place.and_then(|place| self.call_at(place));
+        if call.is_some_and(|call| matches!(call.kind, ToolKind::Own | ToolKind::Todo)) {
+            return None;
+        }
+        let tool_use = place.and_then(|place| self.tool_use(place, part));
+        let exit = tool_use.as_ref().and_then(|used| used.exit(self.agent));
+        let told = tool_use.as_ref().and_then(|used| used.failed(self.agent));
+        // `failed` does not take a command's silence for success, and here nothing else is asked of it.
+        let failed = told.or(exit.map(|code| code != 0));
+        let texts: Vec<_> = part.texts();
+        let bytes = texts.iter().map(|text| text.raw().len()).sum();
+        let text = texts.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n");
+        let mut outcome = Outcome {
+            call: place,
+            by_name,
+            failed,
+            exit,
+            looks_failed: failed.is_none() && excerpt::looks_failed(&bounded(&text, RESULT)),
+            lines: Vec::new(),
+            detail: None,
+            bytes,
+        };
+        let kind = call.map_or(ToolKind::Other, |call| call.kind);
+        if call.is_some_and(|call| call.secret) {
+            outcome
+                .lines
+                .push("(a file with credentials: its contents are left out)".to_owned());
+        } else if outcome.is_error()
+            || matches!(
+                kind,
+                ToolKind::Shell | ToolKind::Agent | ToolKind::Ask | ToolKind::Other
+            )
+        {
+            self.quote(&text, &mut outcome);
+        } else {
+            outcome.lines.push(format!("{} lines", text.lines().count()));
+        }
+        Some(Item::Result(outcome))
+    }
+
+    fn quote(&self, text: &str, outcome: &mut Outcome) {
+        let clean = self.clean(&bounded(text, RESULT));
+        outcome.lines = match outcome.is_error() {
+            true => excerpt::errors(&clean),
+            false => excerpt::outcome(&clean),
+        };
+        if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {
+            outcome.detail = Some(excerpt::both_ends(&clean, DETAIL));
+        }
+    }
+
+    /// Where the call of a result stands, and the tool's name where only that told.
+    fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<Place>, Option<String>) {
+        if let Some(place) = result.call.and_then(|id| self.pairs.with_id(&id.get())) {
+            return (Some(place), None);
+        }
+        let Some(name) = result.name.map(|name| name.get().into_owned()) else {
+            return (None, None);
+        };
+        match self.pairs.next_of(&name) {
+            Some(place) => (Some(place), Some(name)),
+            None => (None, None),
+        }
+    }
+
+    fn call_at(&self, (message, item): Place) -> Option<&Call> {
+        match self.before.get(message)?.items.get(item)? {
+            Item::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The call in the transcript, with this part as its answer.
+    fn tool_use(&self, place: Place, answer: &Part<'a>) -> Option<ToolUse<'a>> {
+        let (message, _) = place;
+        let at = self.call_at(place)?.part;
+        let mut read = self.parts.borrow_mut();
+        let parts = match read.entry(message) {
+            Entry::Occupied(parts) => parts.into_mut(),
+            Entry::Vacant(empty) => empty.insert(self.transcript?.turn(message)?.parts()),
+        };
+        let part = *parts.get(at)?;
+        let Kind::Call(call) = part.kind else { return None };
+        Some(ToolUse {
+            turn: message,
+            call,
+            part,
+            answer: Some((self.before.len(), *answer)),
+        })
+    }
+}
+
+/// The files that a call names, and what it does to each.
+fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, Option<Change>)> {
+    let patch = match kind {
+        ToolKind::Patch => tools::patch(arguments),
+        // Codex also patches by a command.
+        ToolKind::Shell => command.filter(|command| command.contains("apply_patch")),
+        _ => None,
+    };
+    let patched = patch.map(files::patched).unwrap_or_default();
+    if !patched.is_empty() {
+        return patched
+            .into_iter()
+            .map(|(path, change)| (path, Some(change)))
+            .collect();
+    }
+    let change = match kind {
+        ToolKind::Edit | ToolKind::Patch | ToolKind::Write => Some(Change::Modified),
+        ToolKind::Delete => Some(Change::Deleted),
+        _ => None,
+    };
+    tools::paths(kind, arguments)
+        .into_iter()
+        .map(|path| (path, change))
+        .collect()
+}
+
+/// A text's beginning and end, where it is longer than so many bytes.
+fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
+    if text.len() <= bytes {
+        return text.into();
+    }
+    let mut tail = text.len() - bytes / 2;
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n[…]\n{}", &text[..floor(text, bytes / 2)], &text[tail..]).into()
+}
+
+fn terms(items: &[Item]) -> Terms {
+    let texts = items.iter().flat_map(|item| match item {
+        Item::Said(said) => vec![said.text.as_str()],
+        Item::Call(call) => {
+            let paths = call.paths.iter().map(|(path, _)| path.as_str());
+            [call.name.as_str(), call.about.as_str()]
+                .into_iter()
+                .chain(paths)
+                .collect()
+        }
+        Item::Result(outcome) => {
+            let lines = outcome.lines.iter().map(String::as_str);
+            lines.chain(outcome.detail.as_deref()).collect()
+        }
+    });
+    Terms::of(texts)
+}

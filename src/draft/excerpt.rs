@@ -1,0 +1,275 @@
+//! What is quoted of a text: lines that tell how something ended, errors, first lines, sentences. Never all of it.
+
+use std::borrow::Cow;
+
+use super::tokens::{beginning, floor};
+
+/// Words in a line that tells of an error.
+const ERRORS: [&str; 17] = [
+    "error:",
+    "error[",
+    "error ",
+    "failed",
+    "failure",
+    "fatal:",
+    "panicked",
+    "exception",
+    "traceback",
+    "not found",
+    "no such",
+    "denied",
+    "cannot ",
+    "undefined",
+    "assertion",
+    "mismatch",
+    "timed out",
+];
+
+/// A line longer than this is cut.
+const LINE: usize = 200;
+
+/// Lines that begin alike beyond which only the first and the last are kept.
+const ALIKE: usize = 3;
+
+/// The first line that says something, cut to so many bytes.
+pub(super) fn first_line(text: &str, bytes: usize) -> &str {
+    let line = text
+        .lines()
+        .map(str::trim)
+        .find(|line| line.chars().any(char::is_alphanumeric));
+    cut(line.unwrap_or_default(), bytes)
+}
+
+/// At most so many bytes of a line, cut between words where one is near.
+pub(super) fn cut(line: &str, bytes: usize) -> &str {
+    if line.len() <= bytes {
+        return line;
+    }
+    let end = floor(line, bytes);
+    let blank = line[..end].rfind(' ').filter(|at| at * 10 > end * 7);
+    line[..blank.unwrap_or(end)].trim_end()
+}
+
+/// A text on one line, at most so many bytes of it, with a mark where it was cut.
+pub(super) fn one_line(text: &str, bytes: usize) -> String {
+    let mut line = String::with_capacity(bytes.min(text.len()) + 4);
+    for word in text.split_whitespace() {
+        if line.len() > bytes {
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if line.len() > bytes {
+        let end = cut(&line, bytes).len();
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// At most so many tokens of a text, with a mark where it was cut.
+pub(super) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
+    let text = text.trim();
+    match beginning(text, tokens) {
+        all if all.len() == text.len() => Cow::Borrowed(text),
+        begins => Cow::Owned(format!("{begins} […]")),
+    }
+}
+
+/// One to three lines that tell how something came out: the first, and the last two.
+pub(super) fn outcome(text: &str) -> Vec<String> {
+    let lines = said_lines(text);
+    let picked: Vec<&str> = match lines[..] {
+        [] => Vec::new(),
+        [first, .., before, last] => vec![first, before, last],
+        _ => lines,
+    };
+    picked
+        .into_iter()
+        .map(|line| cut(line, LINE).to_owned())
+        .collect()
+}
+
+/// At most three lines of an error: those that say so, else the last ones.
+pub(super) fn errors(text: &str) -> Vec<String> {
+    const MOST: usize = 3;
+    let lines = said_lines(text);
+    let mut told: Vec<&str> = lines
+        .iter()
+        .copied()
+        .filter(|line| tells_error(line))
+        .take(MOST)
+        .collect();
+    if told.is_empty() {
+        told = lines[lines.len().saturating_sub(MOST)..].to_vec();
+    }
+    told.into_iter().map(|line| cut(line, LINE).to_owned()).collect()
+}
+
+fn said_lines(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    lines
+        .filter(|line| line.chars().any(char::is_alphanumeric))
+        .collect()
+}
+
+/// Whether a line tells of an error. Counts of none (`0 failed`) do not.
+pub(super) fn tells_error(line: &str) -> bool {
+    let line = floor_ascii(line);
+    let found = ERRORS.iter().any(|word| line.contains(word));
+    found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
+}
+
+fn floor_ascii(line: &str) -> String {
+    cut(line, LINE).to_ascii_lowercase()
+}
+
+/// Whether a result says at its start or end that it failed, for wires and tools that have no other way.
+pub(super) fn looks_failed(text: &str) -> bool {
+    const BEGINS: [&str; 6] = [
+        "error:",
+        "error ",
+        "<tool_use_error>",
+        "traceback (most",
+        "fatal:",
+        "exception",
+    ];
+    let start = text.trim_start();
+    let start = start[..floor(start, 24)].to_ascii_lowercase();
+    BEGINS.iter().any(|begins| start.starts_with(begins)) || is_trace(text)
+}
+
+/// Whether a text is a patch.
+pub(super) fn is_diff(text: &str) -> bool {
+    text.starts_with("diff --git") || text.starts_with("--- ") || text.contains("\n@@ -")
+}
+
+/// Whether a text has a stack trace.
+pub(super) fn is_trace(text: &str) -> bool {
+    const TRACES: [&str; 3] = ["Traceback (most recent call last)", "' panicked at ", "\n    at "];
+    TRACES
+        .iter()
+        .any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
+}
+
+/// So much of a text that its beginning and its end are there, runs of like lines shortened.
+pub(super) fn both_ends(text: &str, bytes: usize) -> String {
+    let text = collapsed(text);
+    if text.len() <= bytes {
+        return text;
+    }
+    let head = floor(&text, bytes / 2);
+    let mut tail = text.len() - bytes / 2;
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n[…]\n{}", text[..head].trim_end(), text[tail..].trim_start())
+}
+
+/// Progress bars and logs: of lines that begin alike the first and the last.
+fn collapsed(text: &str) -> String {
+    /// Bytes at a line's start, without digits, that make lines alike.
+    const SAME: usize = 12;
+    let key = |line: &str| -> String {
+        line.trim_start()
+            .chars()
+            .filter(|c| !c.is_ascii_digit())
+            .take(SAME)
+            .collect()
+    };
+    let lines: Vec<&str> = text.lines().flat_map(|line| line.rsplit('\r').next()).collect();
+    let mut out = String::with_capacity(text.len().min(8192));
+    let mut at = 0;
+    while at < lines.len() {
+        let first = key(lines[at]);
+        let run = lines[at..]
+            .iter()
+            .take_while(|line| !first.is_empty() && key(line) == first)
+            .count()
+            .max(1);
+        if run > ALIKE {
+            out.push_str(&format!(
+                "{}\n[{} lines like it]\n{}\n",
+                lines[at],
+                run - 2,
+                lines[at + run - 1]
+            ));
+        } else {
+            for line in &lines[at..at + run] {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+        at += run;
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// The sentences of prose, code blocks left out. A line ends a sentence.
+pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let mut code = false;
+    let prose = text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    });
+    prose
+        .flat_map(split)
+        .map(|sentence| sentence.trim().trim_start_matches(['-', '*', '#', '>', ' ']))
+        .filter(|s| s.len() > 3)
+}
+
+fn split(line: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    for (at, _) in line.match_indices(['.', '!', '?']) {
+        let end = at + 1;
+        if line[end..].starts_with(' ') && at > start + 2 {
+            out.push(&line[start..end]);
+            start = end;
+        }
+    }
+    out.push(&line[start..]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_quoted_and_counts_of_none_are_not() {
+        let log = "Compiling a\nerror[E0308]: mismatched types\n --> src/a.rs:3\nok\nerror: aborting";
+        assert_eq!(errors(log), ["error[E0308]: mismatched types", "error: aborting"]);
+        assert!(!tells_error("12 passed; 0 failed"));
+        assert_eq!(errors("a\nb\nc\nd"), ["b", "c", "d"]);
+        assert_eq!(outcome("one\n\ntwo\nthree\nfour"), ["one", "three", "four"]);
+    }
+
+    #[test]
+    fn like_lines_are_shortened() {
+        let log = (0..60)
+            .map(|n| format!("Downloading {n} %\n"))
+            .collect::<String>()
+            + "done";
+        assert_eq!(
+            both_ends(&log, 500),
+            "Downloading 0 %\n[58 lines like it]\nDownloading 59 %\ndone"
+        );
+        let cut = both_ends(&"äöü beginning ".repeat(100), 50);
+        assert!(cut.contains("[…]") && cut.len() < 70, "{cut}");
+    }
+
+    #[test]
+    fn sentences_are_prose() {
+        let text = "We use v1.2 here. Never push!\n```\nmust not count.\n```\n- And this";
+        let all: Vec<_> = sentences(text).collect();
+        assert_eq!(all, ["We use v1.2 here.", "Never push!", "And this"]);
+        assert_eq!(one_line("a\n b  c", 40), "a b c");
+        assert_eq!(one_line("alpha beta gamma", 12), "alpha beta…");
+    }
+}

@@ -1,0 +1,344 @@
+//! What is known of a conversation: requests and how they ended, files, commands, failures, sentences to keep. Each fact
+//! comes from a call with its result or is somebody's own words; what is not certain is not stated.
+
+use std::collections::{HashMap, HashSet};
+
+use super::entry::{Call, Item, Message, Outcome};
+use super::excerpt::{first_line, one_line};
+use super::index::Index;
+use super::markers::{Anchor, Class};
+use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
+use crate::agents::commands::{self, Purpose};
+use crate::agents::files::Change;
+use crate::agents::todo::{Todo, TodoState};
+use crate::agents::tools::ToolKind;
+
+/// Bytes of a reason.
+const WHY: usize = 140;
+
+/// Failures that are remembered, the newest ones: each call is compared with them.
+const MOST_FAILURES: usize = 128;
+
+/// Kinds of credentials that are told.
+const MOST_KINDS: usize = 12;
+
+/// What is known.
+pub(super) struct Facts<'i> {
+    pub(super) messages: &'i [Message],
+    pub(super) turns: Vec<Turn<'i>>,
+    /// The first turn of the current task.
+    pub(super) current: usize,
+    /// Nothing of the current task is open: the model said that all is done.
+    pub(super) all_done: bool,
+    /// Sentences to keep, oldest first, each with its turn's number.
+    pub(super) anchors: Vec<(usize, &'i Anchor)>,
+    /// Files, by the first time that they are named.
+    pub(super) files: Vec<File>,
+    /// Commands that tell whether the work is right, or that leave something: the last run of each.
+    pub(super) runs: Vec<Ran>,
+    /// What failed, and was not done again with success, oldest first.
+    pub(super) failures: Vec<Failure<'i>>,
+    /// The newest to-do list, with its turn's number.
+    pub(super) todos: Option<(usize, &'i [Todo])>,
+    /// What was taken out of the texts: kind and turn's number, first ones.
+    pub(super) credentials: Vec<(String, usize)>,
+}
+
+/// A file that calls named.
+#[derive(Debug, Clone)]
+pub(super) struct File {
+    pub(super) path: String,
+    /// What was done to it last; `None` where it was only read.
+    pub(super) change: Option<Change>,
+    pub(super) was_read: bool,
+    /// The last turn that names it.
+    pub(super) turn: usize,
+    /// What the model said before it changed it.
+    pub(super) why: Option<String>,
+}
+
+/// A command that was run.
+#[derive(Debug, Clone)]
+pub(super) struct Ran {
+    pub(super) purpose: Purpose,
+    pub(super) text: String,
+    pub(super) turn: usize,
+    /// Whether it went well; `None` where that is not known.
+    pub(super) good: Option<bool>,
+    /// A file changed after it.
+    pub(super) stale: bool,
+}
+
+/// A call that failed.
+#[derive(Debug, Clone)]
+pub(super) struct Failure<'i> {
+    pub(super) turn: usize,
+    pub(super) call: &'i Call,
+    pub(super) outcome: &'i Outcome,
+    /// It was a command, and is known to have failed or reads so.
+    pub(super) is_command: bool,
+}
+
+impl<'i> Facts<'i> {
+    pub(super) fn of(index: &'i Index) -> Self {
+        let messages = &index.messages[..];
+        let turns = turns::of(messages);
+        let current = turns::current(&turns);
+        let mut gathered = Gathered::default();
+        for turn in &turns {
+            gathered.take(messages, turn);
+        }
+        let last = turns.last();
+        let pending = |(_, todos): &(usize, &[Todo])| {
+            todos
+                .iter()
+                .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
+        };
+        let all_done = last.is_some_and(|turn| {
+            turn.ended == Ended::Said && turn.said.last().is_some_and(|said| claims_done(&said.text))
+        }) && !gathered
+            .todos
+            .as_ref()
+            .is_some_and(|todos| todos.0 > current && pending(todos));
+        Self {
+            messages,
+            anchors: anchors(&turns),
+            credentials: credentials(messages, &turns),
+            runs: gathered.runs(),
+            failures: gathered.failures,
+            files: gathered.files,
+            todos: gathered.todos,
+            current,
+            all_done,
+            turns,
+        }
+    }
+
+    /// The requests before the current task.
+    pub(super) fn earlier(&self) -> impl DoubleEndedIterator<Item = &Turn<'i>> {
+        self.turns[..self.current.min(self.turns.len())]
+            .iter()
+            .filter(|turn| turn.is_asked())
+    }
+
+    /// The requests of the current task.
+    pub(super) fn of_task(&self) -> impl DoubleEndedIterator<Item = &Turn<'i>> {
+        self.turns[self.current.min(self.turns.len())..]
+            .iter()
+            .filter(|turn| turn.is_asked())
+    }
+
+    /// Whether a turn belongs to the current task.
+    pub(super) fn is_current(&self, turn: usize) -> bool {
+        turn > self.current
+    }
+}
+
+/// What is gathered while the turns are gone through.
+#[derive(Default)]
+struct Gathered<'i> {
+    files: Vec<File>,
+    by_path: HashMap<String, usize>,
+    /// By purpose and text: the last run.
+    ran: HashMap<(Purpose, String), (usize, Ran)>,
+    /// Where files changed last: counts calls.
+    changed: usize,
+    at: usize,
+    failures: Vec<Failure<'i>>,
+    todos: Option<(usize, &'i [Todo])>,
+}
+
+impl<'i> Gathered<'i> {
+    fn take(&mut self, messages: &'i [Message], turn: &Turn<'i>) {
+        let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
+            .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
+            .collect();
+        let mut why: Option<&str> = None;
+        for at in turn.messages.clone() {
+            for (i, item) in messages[at].items.iter().enumerate() {
+                match item {
+                    Item::Said(said) if messages[at].role == crate::wire::Role::Assistant => {
+                        why = Some(&said.text)
+                    }
+                    Item::Call(call) => {
+                        self.at += 1;
+                        self.call(turn.n, call, answers.get(&(at, i)).copied(), why);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, turn: usize, call: &'i Call, outcome: Option<&'i Outcome>, why: Option<&str>) {
+        if call.kind == ToolKind::Own {
+            return;
+        }
+        if !call.todos.is_empty() {
+            self.todos = Some((turn, &call.todos));
+        }
+        // A call without an answer may have done nothing.
+        let Some(outcome) = outcome else { return };
+        match outcome.is_error() {
+            true => self.failed(turn, call, outcome),
+            false => self.went_well(call),
+        }
+        if !outcome.is_error() {
+            let certain = outcome.failed == Some(false) || !matches!(call.kind, ToolKind::Shell);
+            for (path, change) in &call.paths {
+                self.file(turn, path, change.filter(|_| certain), why);
+            }
+        }
+        if let Some(command) = &call.command {
+            self.ran(turn, command, outcome);
+        }
+    }
+
+    fn file(&mut self, turn: usize, path: &str, change: Option<Change>, why: Option<&str>) {
+        let at = *self.by_path.entry(path.to_owned()).or_insert(self.files.len());
+        if at == self.files.len() {
+            self.files.push(File {
+                path: path.to_owned(),
+                change: None,
+                was_read: false,
+                turn,
+                why: None,
+            });
+        }
+        let file = &mut self.files[at];
+        file.turn = turn;
+        match change {
+            None => file.was_read = true,
+            Some(change) => {
+                self.changed = self.at;
+                file.change = match (file.change, change) {
+                    (Some(Change::Created), Change::Modified) => Some(Change::Created),
+                    _ => Some(change),
+                };
+                let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+                file.why = said.filter(|said| !said.is_empty()).or(file.why.take());
+            }
+        }
+    }
+
+    fn ran(&mut self, turn: usize, command: &str, outcome: &Outcome) {
+        let told = outcome.exit.or(outcome.failed.map(i32::from));
+        for run in commands::runs(command) {
+            let ran = Ran {
+                purpose: run.purpose,
+                text: one_line(run.text, WHY),
+                turn,
+                good: run.outcome(told),
+                stale: false,
+            };
+            self.ran.insert((run.purpose, ran.text.clone()), (self.at, ran));
+        }
+    }
+
+    fn failed(&mut self, turn: usize, call: &'i Call, outcome: &'i Outcome) {
+        let is_command = call.kind == ToolKind::Shell;
+        if is_command && call.command.as_deref().is_some_and(looks) {
+            return;
+        }
+        self.failures.retain(|failure| !is_same(failure.call, call));
+        if self.failures.len() == MOST_FAILURES {
+            self.failures.remove(0);
+        }
+        self.failures.push(Failure {
+            turn,
+            call,
+            outcome,
+            is_command,
+        });
+    }
+
+    /// What this call settles did not fail in the end.
+    fn went_well(&mut self, call: &Call) {
+        self.failures.retain(|failure| !settles(call, failure.call));
+    }
+
+    fn runs(&mut self) -> Vec<Ran> {
+        let mut all: Vec<_> = self.ran.drain().map(|(_, ran)| ran).collect();
+        all.sort_by(|a, b| (a.0, a.1.purpose, &a.1.text).cmp(&(b.0, b.1.purpose, &b.1.text)));
+        let changed = self.changed;
+        let stale = |(at, ran): (usize, Ran)| Ran {
+            stale: at < changed,
+            ..ran
+        };
+        all.into_iter().map(stale).collect()
+    }
+}
+
+/// Commands that only look: that they find nothing is no failure.
+fn looks(command: &str) -> bool {
+    const LOOKS: [&str; 12] = [
+        "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
+    ];
+    let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&'));
+    words
+        .find(|word| !word.is_empty() && *word != "cd")
+        .is_some_and(|word| LOOKS.contains(&word))
+}
+
+fn is_same(a: &Call, b: &Call) -> bool {
+    a.name == b.name && a.about == b.about
+}
+
+/// Whether a call that went well makes up for one that failed: the same one, the same command with less to it, which
+/// does all of it, or another change of the same file.
+fn settles(good: &Call, failed: &Call) -> bool {
+    if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
+        return failed == good
+            || failed
+                .strip_prefix(good.as_str())
+                .is_some_and(|rest| rest.starts_with(' '));
+    }
+    let path = |call: &Call| call.paths.first().map(|(path, _)| path.clone());
+    is_same(good, failed)
+        || good.kind.changes() && failed.kind.changes() && path(good).is_some() && path(good) == path(failed)
+}
+
+/// Sentences to keep: of each wording the last one.
+fn anchors<'i>(turns: &[Turn<'i>]) -> Vec<(usize, &'i Anchor)> {
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    for turn in turns.iter().rev() {
+        let said = turn.said.iter().rev().chain(turn.opening.iter().rev());
+        for anchor in said.flat_map(|said| said.anchors.iter().rev()) {
+            if seen.insert((anchor.class, anchor.text.to_lowercase())) {
+                found.push((turn.n, anchor));
+            }
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// Whether a sentence of this class must not be lost.
+pub(super) fn is_kept(anchor: &Anchor) -> bool {
+    matches!(anchor.class, Class::Constraint | Class::Decision | Class::Blocker)
+}
+
+/// The kinds of credentials that were taken out, each with the first turn that had one.
+fn credentials(messages: &[Message], turns: &[Turn<'_>]) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut take = |text: &str, turn: usize| {
+        for (_, rest) in text
+            .match_indices("[redacted:")
+            .map(|(at, mark)| (at, &text[at + mark.len()..]))
+        {
+            let kind = rest.split(']').next().unwrap_or_default();
+            if kind.len() < 40 && found.len() < MOST_KINDS && !found.iter().any(|(known, _)| known == kind) {
+                found.push((kind.to_owned(), turn));
+            }
+        }
+    };
+    for turn in turns {
+        turn.opening
+            .iter()
+            .chain(&turn.said)
+            .for_each(|said| take(&said.text, turn.n));
+        calls(messages, turn.messages.clone()).for_each(|(_, _, call)| take(&call.about, turn.n));
+    }
+    found
+}

@@ -1,0 +1,206 @@
+//! A document of a bounded size: what must be in it, and of the rest what fits.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::tokens::tokens;
+
+/// What must be kept does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooSmall {
+    /// Tokens that it takes, estimated.
+    pub needed: usize,
+    /// Tokens that there were.
+    pub given: usize,
+}
+
+impl fmt::Display for TooSmall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needed, given } = self;
+        write!(
+            f,
+            "what must be kept takes about {needed} tokens, and there are {given}"
+        )
+    }
+}
+
+impl std::error::Error for TooSmall {}
+
+/// What gives way first, last to first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Never gives way; it may be shortened.
+    Must,
+    /// A sentence, a failure, a file.
+    Anchor,
+    /// What a turn says.
+    Turn,
+    /// What a tool answered that is no error.
+    Result,
+}
+
+/// A line, or a few.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    /// Where it stands: a section, a group of it, and its place there.
+    pub(super) at: (usize, usize, usize),
+    pub(super) rank: Rank,
+    /// Of its rank the highest come first.
+    pub(super) score: f32,
+    pub(super) full: String,
+    /// In few words, where that is possible.
+    pub(super) short: Option<String>,
+}
+
+/// A piece that is in the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) at: (usize, usize, usize),
+    pub(super) text: String,
+}
+
+struct Filling<'h> {
+    used: usize,
+    given: usize,
+    begun: HashSet<(usize, usize)>,
+    header: &'h dyn Fn(usize, usize) -> String,
+}
+
+impl Filling<'_> {
+    /// What a text costs, with the header of its group where it is the first one there.
+    fn cost(&self, at: (usize, usize, usize), text: &str) -> usize {
+        let group = (at.0, at.1);
+        let header = match self.begun.contains(&group) {
+            true => 0,
+            false => tokens(&(self.header)(at.0, at.1)) + 1,
+        };
+        header + line(text)
+    }
+
+    fn take(&mut self, at: (usize, usize, usize), cost: usize) {
+        self.used += cost;
+        self.begun.insert((at.0, at.1));
+    }
+
+    fn fits(&self, cost: usize) -> bool {
+        self.used + cost <= self.given
+    }
+}
+
+fn line(text: &str) -> usize {
+    tokens(text) + 1
+}
+
+/// The pieces that fit into so many tokens besides `fixed`, in order of their places.
+///
+/// Given up are first results, then turns that matter least, then length, then anchors; what must be kept is not.
+pub(super) fn fill(
+    mut pieces: Vec<Piece>,
+    fixed: usize,
+    given: usize,
+    header: &dyn Fn(usize, usize) -> String,
+) -> Result<Vec<Chosen>, TooSmall> {
+    pieces.sort_by(|a, b| {
+        a.rank
+            .cmp(&b.rank)
+            .then(b.score.total_cmp(&a.score))
+            .then(a.at.cmp(&b.at))
+    });
+    let mut filling = Filling {
+        used: fixed,
+        given,
+        begun: HashSet::new(),
+        header,
+    };
+    let (must, rest): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.rank == Rank::Must);
+    let mut chosen = Vec::new();
+    for piece in &must {
+        let text = piece.short.as_ref().unwrap_or(&piece.full);
+        let cost = filling.cost(piece.at, text);
+        filling.take(piece.at, cost);
+        chosen.push(Chosen {
+            at: piece.at,
+            text: text.clone(),
+        });
+    }
+    if filling.used > given {
+        return Err(TooSmall {
+            needed: filling.used,
+            given,
+        });
+    }
+    let (anchors, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|piece| piece.rank == Rank::Anchor);
+    add(&anchors, &mut filling, &mut chosen);
+    for (piece, chosen) in must.iter().zip(&mut chosen) {
+        if let Some(short) = &piece.short {
+            let more = line(&piece.full).saturating_sub(line(short));
+            if filling.fits(more) {
+                filling.used += more;
+                chosen.text.clone_from(&piece.full);
+            }
+        }
+    }
+    add(&rest, &mut filling, &mut chosen);
+    chosen.sort_by_key(|chosen| chosen.at);
+    Ok(chosen)
+}
+
+/// Those that fit, in full or in few words.
+fn add(pieces: &[Piece], filling: &mut Filling<'_>, chosen: &mut Vec<Chosen>) {
+    for piece in pieces {
+        for text in std::iter::once(&piece.full).chain(&piece.short) {
+            let cost = filling.cost(piece.at, text);
+            if filling.fits(cost) {
+                filling.take(piece.at, cost);
+                chosen.push(Chosen {
+                    at: piece.at,
+                    text: text.clone(),
+                });
+                break;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(rank: Rank, at: usize, score: f32, full: &str, short: Option<&str>) -> Piece {
+        Piece {
+            at: (0, 0, at),
+            rank,
+            score,
+            full: full.to_owned(),
+            short: short.map(str::to_owned),
+        }
+    }
+
+    fn texts(given: usize) -> Result<Vec<String>, TooSmall> {
+        let long = "must ".repeat(20);
+        let pieces = vec![
+            piece(Rank::Result, 3, 1.0, "a result of some words", None),
+            piece(Rank::Turn, 2, 1.0, "a turn of some words", None),
+            piece(Rank::Anchor, 1, 1.0, "an anchor of some words", None),
+            piece(Rank::Must, 0, 1.0, &long, Some("must")),
+        ];
+        let chosen = fill(pieces, 0, given, &|_, _| String::new())?;
+        Ok(chosen
+            .into_iter()
+            .map(|chosen| chosen.text.split(' ').take(2).collect::<Vec<_>>().join(" "))
+            .collect())
+    }
+
+    #[test]
+    fn results_go_first_then_turns_then_length_then_anchors_and_what_must_be_kept_never() {
+        assert_eq!(
+            texts(100).unwrap(),
+            ["must must", "an anchor", "a turn", "a result"]
+        );
+        assert_eq!(texts(36).unwrap(), ["must must", "an anchor", "a turn"]);
+        assert_eq!(texts(30).unwrap(), ["must must", "an anchor"]);
+        assert_eq!(texts(11).unwrap(), ["must", "an anchor"]);
+        assert_eq!(texts(3).unwrap(), ["must"]);
+        assert_eq!(texts(2).unwrap_err(), TooSmall { needed: 3, given: 2 });
+    }
+}

@@ -1,0 +1,221 @@
+//! What must not be lost of a conversation.
+
+use super::excerpt::{one_line, within};
+use super::facts::{Facts, Failure, is_kept};
+use super::markers::Class;
+use super::tokens::tokens;
+use super::turns::Turn;
+use crate::agents::wordings::UserText;
+
+/// What it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// What the person said in the current task.
+    Task,
+    /// The first request.
+    First,
+    /// What the model said last in one of the last two turns.
+    Last,
+    /// A sentence.
+    Sentence(Class),
+    /// A failure that is not settled.
+    Failure,
+    /// A summary, or an earlier carry-over.
+    Summary,
+}
+
+/// Something that must not be lost.
+#[derive(Debug, Clone)]
+pub(super) struct Keep {
+    pub(super) kept: Kept,
+    /// The turn's number.
+    pub(super) turn: usize,
+    pub(super) full: String,
+    pub(super) short: String,
+}
+
+/// Tokens of an excerpt, and of one that has to be short.
+const EXCERPT: usize = 600;
+const SHORT: usize = 60;
+/// The same for what the model said.
+const SAID: usize = 300;
+const SAID_SHORT: usize = 40;
+/// Tokens of a summary that has to be short.
+const SUMMARY: usize = 150;
+/// Bytes of the first request.
+const FIRST: usize = 300;
+
+/// What must be kept, in order of its kinds. A summary may take `summary` tokens.
+pub(super) fn all(facts: &Facts<'_>, summary: usize) -> Vec<Keep> {
+    let mut keeps = Vec::new();
+    keeps.extend(facts.of_task().map(|turn| words(Kept::Task, turn, &turn.asked())));
+    keeps.extend(first(facts));
+    keeps.extend(summaries(facts, summary));
+    let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
+        // What the person says in the current task is there as it was said.
+        is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
+    });
+    keeps.extend(sentences.map(|(turn, anchor)| Keep {
+        kept: Kept::Sentence(anchor.class),
+        turn: *turn,
+        full: anchor.text.clone(),
+        short: anchor.text.clone(),
+    }));
+    let commands = facts.failures.iter().filter(|failure| failure.is_command);
+    keeps.extend(commands.map(failure));
+    let from = facts.turns.len().saturating_sub(2);
+    keeps.extend(facts.turns[from..].iter().filter_map(last));
+    keeps
+}
+
+/// The first request, where it is not of the current task.
+fn first(facts: &Facts<'_>) -> Option<Keep> {
+    let turn = facts.earlier().next()?;
+    let line = one_line(&turn.asked(), FIRST);
+    Some(Keep {
+        kept: Kept::First,
+        turn: turn.n,
+        short: within(&line, SHORT).into_owned(),
+        full: line,
+    })
+}
+
+fn words(kept: Kept, turn: &Turn<'_>, text: &str) -> Keep {
+    Keep {
+        kept,
+        turn: turn.n,
+        full: within(text, EXCERPT).into_owned(),
+        short: within(text, SHORT).into_owned(),
+    }
+}
+
+fn summaries(facts: &Facts<'_>, most: usize) -> Vec<Keep> {
+    let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
+    let said = facts.turns.iter().flat_map(|turn| {
+        let texts = turn.opening.iter().chain(&turn.said);
+        texts
+            .filter(|said| is_summary(said.kind))
+            .map(|said| (turn.n, said.text.as_str()))
+    });
+    let all: Vec<_> = said.collect();
+    // Each summary tells of those before it, so the last one may have half of the room by itself.
+    let each = most / all.len().max(1);
+    let last = all.len().saturating_sub(1);
+    let keep = |(at, (turn, text)): (usize, &(usize, &str))| Keep {
+        kept: Kept::Summary,
+        turn: *turn,
+        full: within(
+            text,
+            if at == last {
+                most.saturating_sub(each * last / 2)
+            } else {
+                each / 2
+            },
+        )
+        .into_owned(),
+        short: within(text, SUMMARY.min(most / 4)).into_owned(),
+    };
+    all.iter().enumerate().map(keep).collect()
+}
+
+fn failure(failure: &Failure<'_>) -> Keep {
+    let command = &failure.call.about;
+    let exit = failure
+        .outcome
+        .exit
+        .map(|code| format!(" (exit {code})"))
+        .unwrap_or_default();
+    let lines = &failure.outcome.lines;
+    let told = |lines: &[String]| {
+        lines
+            .iter()
+            .map(|line| format!("\n  > {line}"))
+            .collect::<String>()
+    };
+    Keep {
+        kept: Kept::Failure,
+        turn: failure.turn,
+        full: format!("`{command}`{exit}{}", told(lines)),
+        short: format!("`{command}`{exit}{}", told(&lines[..lines.len().min(1)])),
+    }
+}
+
+fn last(turn: &Turn<'_>) -> Option<Keep> {
+    let said = turn.said.iter().rfind(|said| said.kind == UserText::Person)?;
+    Some(Keep {
+        kept: Kept::Last,
+        turn: turn.n,
+        full: within(&said.text, SAID).into_owned(),
+        short: within(&one_line(&said.text, SAID), SAID_SHORT).into_owned(),
+    })
+}
+
+/// Whether a text holds what is kept, be it in other words: most of the words that tell it from others.
+pub(super) fn holds(text: &str, keep: &str) -> bool {
+    /// Of ten such words so many must be there.
+    const MOST: usize = 7;
+    let telling = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
+    let telling: Vec<String> = telling
+        .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())
+        .filter(|word| word.len() > 3 || word.bytes().any(|b| b.is_ascii_digit()))
+        .collect();
+    let there = telling.iter().filter(|word| text.contains(word.as_str())).count();
+    there * 10 >= telling.len() * MOST
+}
+
+/// What a document of a model's lacks, as a section to append: its headings, and of what must be kept that of which it
+/// says nothing; empty where it lacks nothing.
+pub(super) fn lacking(facts: &Facts<'_>, document: &str, headings: &[&str], most: usize) -> String {
+    let small = document.to_lowercase();
+    let is_there = |heading: &&&str| {
+        let wanted = heading.to_lowercase();
+        small
+            .lines()
+            .any(|line| line.starts_with(['#', '*']) && line.contains(&wanted))
+    };
+    let missing: Vec<&str> = headings
+        .iter()
+        .filter(|heading| !is_there(heading))
+        .copied()
+        .collect();
+    let mut lines = Vec::new();
+    if !missing.is_empty() {
+        lines.push(format!("- Nothing is said under: {}.", missing.join("; ")));
+    }
+    let keeps = all(facts, SUMMARY);
+    let wanted = keeps
+        .iter()
+        .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
+    for keep in wanted.filter(|keep| !holds(&small, &keep.short)) {
+        let state = match keep.kept {
+            Kept::First if !facts.is_current(keep.turn) => " (done)",
+            _ => "",
+        };
+        lines.push(format!("- {}{state}: {}", told_as(keep.kept), keep.short));
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for line in lines {
+        let cost = tokens(&line) + 1;
+        if used + cost > most {
+            break;
+        }
+        used += cost;
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+fn told_as(kept: Kept) -> &'static str {
+    match kept {
+        Kept::Task => "The person said",
+        Kept::First => "First request",
+        Kept::Last => "The model said",
+        Kept::Sentence(Class::Decision) => "Decision",
+        Kept::Sentence(Class::Blocker) => "Blocker",
+        Kept::Sentence(_) => "Constraint",
+        Kept::Failure => "Failed, not settled",
+        Kept::Summary => "Summary",
+    }
+}

@@ -1,0 +1,381 @@
+//! The document that is made without a model: facts, composed. The same conversation makes the same bytes.
+
+use super::Request;
+use super::excerpt::{one_line, sentences};
+use super::facts::{Facts, Ran};
+use super::fill::{Chosen, Piece, Rank, TooSmall, fill};
+use super::keeps::{self, Kept};
+use super::markers::Class;
+use super::preset::Section;
+use super::tokens::tokens;
+use crate::agents::commands::Purpose;
+use crate::agents::files::Change;
+use crate::agents::todo::TodoState;
+
+/// The groups of lines, in order: their section, and what stands above them.
+const GROUPS: [(Section, &str); 23] = [
+    (Section::Context, ""),
+    (Section::Context, "Constraints:"),
+    (Section::Context, "Decisions:"),
+    (Section::Context, "From an earlier session or summary:"),
+    (Section::Context, "Before this task the model ended with:"),
+    (Section::Operational, "Last runs:"),
+    (Section::Operational, "Failed, and not yet settled:"),
+    (Section::Operational, "Left behind by commands:"),
+    (Section::Operational, "Credentials (values are left out):"),
+    (Section::Operational, "Repository:"),
+    (Section::Files, ""),
+    (Section::Task, ""),
+    (Section::Task, "In the person's words:"),
+    (Section::Task, "Steps:"),
+    (Section::Task, "To-do list as last written:"),
+    (Section::Task, "What the model said last:"),
+    (Section::Notes, "Blockers:"),
+    (Section::Notes, "Failed attempts:"),
+    (Section::Notes, "Still to be looked at:"),
+    (Section::Notes, "Taken for granted, not confirmed:"),
+    (
+        Section::Notes,
+        "Earlier requests. They are done; do not run them again:",
+    ),
+    (Section::Read, ""),
+    (Section::Modified, ""),
+];
+
+const STATE: usize = 0;
+const CONSTRAINTS: usize = 1;
+const DECISIONS: usize = 2;
+const SUMMARIES: usize = 3;
+const BEFORE: usize = 4;
+const RUNS: usize = 5;
+const FAILURES: usize = 6;
+const LEFT: usize = 7;
+const CREDENTIALS: usize = 8;
+const REPOSITORY: usize = 9;
+const FILES: usize = 10;
+const GOAL: usize = 11;
+const WORDS: usize = 12;
+const STEPS: usize = 13;
+const TODOS: usize = 14;
+const LAST: usize = 15;
+const BLOCKERS: usize = 16;
+const DEAD_ENDS: usize = 17;
+const LATER: usize = 18;
+const ASSUMED: usize = 19;
+const EARLIER: usize = 20;
+const READ: usize = 21;
+const MODIFIED: usize = 22;
+
+/// Bytes of an earlier request.
+const LINE: usize = 160;
+
+pub(super) fn document(
+    facts: &Facts<'_>,
+    relevance: &[f32],
+    request: &Request<'_>,
+) -> Result<String, TooSmall> {
+    let mut made = Making {
+        facts,
+        relevance,
+        request,
+        pieces: Vec::new(),
+    };
+    made.kept();
+    made.state();
+    made.task();
+    if request.commands {
+        made.runs();
+    }
+    made.surroundings();
+    made.files();
+    made.notes();
+    let header = |section: usize, group: usize| {
+        let _ = section;
+        GROUPS[group].1.to_owned()
+    };
+    let fixed = tokens(&rendered(&[]));
+    Ok(rendered(&fill(made.pieces, fixed, request.tokens, &header)?))
+}
+
+struct Making<'m, 'i> {
+    facts: &'m Facts<'i>,
+    relevance: &'m [f32],
+    request: &'m Request<'m>,
+    pieces: Vec<Piece>,
+}
+
+impl Making<'_, '_> {
+    fn add(&mut self, group: usize, rank: Rank, turn: usize, full: String, short: Option<String>) {
+        let section = GROUPS[group].0;
+        let turns = self.facts.turns.len().max(1);
+        // A later turn counts for more, and one that the focus means for most.
+        #[allow(clippy::cast_precision_loss)]
+        let age = turn as f32 / turns as f32;
+        let meant = turn
+            .checked_sub(1)
+            .and_then(|at| self.relevance.get(at))
+            .copied()
+            .unwrap_or_default();
+        self.pieces.push(Piece {
+            at: (section as usize, group, self.pieces.len()),
+            rank,
+            score: self.request.preset.weight(section) * (1.0 + age + meant),
+            full,
+            short,
+        });
+    }
+
+    fn must(&mut self, group: usize, turn: usize, text: String) {
+        self.add(group, Rank::Must, turn, text, None);
+    }
+
+    fn kept(&mut self) {
+        for keep in keeps::all(self.facts, self.request.tokens / 2) {
+            let group = match keep.kept {
+                Kept::Task => WORDS,
+                Kept::First => continue,
+                Kept::Last if self.facts.is_current(keep.turn) => LAST,
+                Kept::Last => BEFORE,
+                Kept::Sentence(Class::Decision) => DECISIONS,
+                Kept::Sentence(Class::Blocker) => BLOCKERS,
+                Kept::Sentence(_) => CONSTRAINTS,
+                Kept::Failure => FAILURES,
+                Kept::Summary => SUMMARIES,
+            };
+            if keep.kept == Kept::Failure && !self.request.commands {
+                continue;
+            }
+            let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
+            self.add(
+                group,
+                Rank::Must,
+                keep.turn,
+                item(&keep.full),
+                Some(item(&keep.short)),
+            );
+        }
+    }
+
+    fn state(&mut self) {
+        let turns = self.facts.turns.len();
+        let asked = self
+            .facts
+            .of_task()
+            .next()
+            .map_or(String::new(), |turn| one_line(&turn.asked(), LINE));
+        let state = match self.facts.all_done {
+            true => format!("Nothing is open after {turns} turns; the last request was: {asked}"),
+            false => format!("Under way after {turns} turns: {asked}"),
+        };
+        self.must(STATE, turns, state);
+        if let Some(first) = self.facts.earlier().next() {
+            let text = one_line(&first.asked(), LINE);
+            self.must(STATE, first.n, format!("It began with (done): {text}"));
+        }
+    }
+
+    fn task(&mut self) {
+        let goal = self.facts.of_task().next();
+        let words = goal.map(|turn| turn.asked()).unwrap_or_default();
+        let sentence = sentences(&words)
+            .next()
+            .map_or(String::new(), |sentence| one_line(sentence, 300));
+        let goal_turn = goal.map_or(0, |turn| turn.n);
+        let goal = match (sentence.is_empty(), self.facts.all_done) {
+            (true, _) => "Goal: none is stated; ask the person.".to_owned(),
+            (false, true) => format!("Last goal (done): {sentence}"),
+            (false, false) => format!("Goal (the last open request): {sentence}"),
+        };
+        self.must(GOAL, goal_turn, goal);
+        self.steps();
+        if let Some((turn, todos)) = self.facts.todos {
+            for todo in todos {
+                let rank = match todo.state {
+                    TodoState::Active | TodoState::Pending if self.facts.is_current(turn) => Rank::Must,
+                    _ => Rank::Anchor,
+                };
+                let text = format!("- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
+                self.add(TODOS, rank, turn, text, None);
+            }
+        }
+    }
+
+    /// The to-do item that is under way, else the first pending one, else what the model says comes next.
+    fn steps(&mut self) {
+        if self.facts.all_done {
+            return;
+        }
+        let (turn, todos) = self.facts.todos.unwrap_or_default();
+        let mut steps: Vec<String> = [TodoState::Active, TodoState::Pending]
+            .iter()
+            .flat_map(|state| todos.iter().filter(move |todo| todo.state == *state))
+            .map(|todo| one_line(&todo.text, LINE))
+            .collect();
+        if !self.facts.is_current(turn) {
+            steps.clear();
+        }
+        if steps.is_empty() {
+            let last = self.facts.turns.last().and_then(|turn| turn.said.last());
+            let next = last
+                .into_iter()
+                .flat_map(|said| sentences(&said.text).filter(|s| tells_next(s)));
+            steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
+        }
+        if steps.is_empty() {
+            steps
+                .push("No next step was recorded; look at the person's words and at what failed.".to_owned());
+        }
+        let turns = self.facts.turns.len();
+        for (at, step) in steps.iter().take(8).enumerate() {
+            self.must(STEPS, turns, format!("{}. {step}", at + 1));
+        }
+    }
+
+    fn runs(&mut self) {
+        let facts = self.facts;
+        for ran in &facts.runs {
+            let group = match (ran.purpose.verifies() || ran.purpose == Purpose::Git, ran.good) {
+                (true, _) => RUNS,
+                (false, Some(true)) => LEFT,
+                _ => continue,
+            };
+            self.add(group, Rank::Anchor, ran.turn, ran_line(ran, group), None);
+        }
+        for failure in facts.failures.iter().filter(|failure| !failure.is_command) {
+            let line = failure.outcome.lines.first().map_or("", String::as_str);
+            let text = format!(
+                "- {} {}: {line} (turn {})",
+                failure.call.name, failure.call.about, failure.turn
+            );
+            self.add(DEAD_ENDS, Rank::Anchor, failure.turn, text, None);
+        }
+    }
+
+    fn surroundings(&mut self) {
+        for (kind, turn) in &self.facts.credentials {
+            self.add(
+                CREDENTIALS,
+                Rank::Anchor,
+                *turn,
+                format!("- {kind}, first seen in turn {turn}"),
+                None,
+            );
+        }
+        let repository = self.request.repository.trim();
+        if !repository.is_empty() {
+            let text = format!("```\n{repository}\n```");
+            self.must(REPOSITORY, self.facts.turns.len(), text);
+        }
+    }
+
+    fn files(&mut self) {
+        let facts = self.facts;
+        for file in &facts.files {
+            let Some(change) = file.change else {
+                self.add(READ, Rank::Turn, file.turn, file.path.clone(), None);
+                continue;
+            };
+            let rank = if facts.is_current(file.turn) {
+                Rank::Anchor
+            } else {
+                Rank::Turn
+            };
+            self.add(MODIFIED, rank, file.turn, file.path.clone(), None);
+            let what = match change {
+                Change::Created => "created",
+                Change::Modified => "changed",
+                Change::Deleted => "deleted",
+            };
+            let plain = format!("- `{}` {what} in turn {}", file.path, file.turn);
+            let why = file.why.as_ref().filter(|_| self.request.why);
+            let full = why.map_or(plain.clone(), |why| format!("{plain}: {why}"));
+            self.add(FILES, Rank::Turn, file.turn, full, Some(plain));
+        }
+    }
+
+    fn notes(&mut self) {
+        let facts = self.facts;
+        for (turn, anchor) in &facts.anchors {
+            let group = match anchor.class {
+                Class::DeadEnd => DEAD_ENDS,
+                Class::Later => LATER,
+                Class::Assumption => ASSUMED,
+                Class::Constraint | Class::Decision | Class::Blocker => continue,
+            };
+            self.add(
+                group,
+                Rank::Anchor,
+                *turn,
+                format!("- {} (turn {turn})", anchor.text),
+                None,
+            );
+        }
+        for turn in facts.earlier() {
+            let text = format!("- {} (turn {})", one_line(&turn.asked(), LINE), turn.n);
+            self.add(EARLIER, Rank::Turn, turn.n, text, None);
+        }
+    }
+}
+
+fn ran_line(ran: &Ran, group: usize) -> String {
+    let how = match (group == LEFT, ran.good) {
+        (true, _) => ran.purpose.leaves().unwrap_or("ran"),
+        (false, Some(true)) => "passed",
+        (false, Some(false)) => "FAILED",
+        (false, None) => "ended in a way that is not known",
+    };
+    let stale = if ran.stale && ran.purpose.verifies() {
+        "; files changed after it"
+    } else {
+        ""
+    };
+    format!("- `{}`: {how} (turn {}{stale})", ran.text, ran.turn)
+}
+
+fn tells_next(sentence: &str) -> bool {
+    const NEXT: [&str; 8] = [
+        "next",
+        "now i",
+        "i'll",
+        "i will",
+        "let me",
+        "remaining",
+        "then i",
+        "todo",
+    ];
+    let small = sentence.to_lowercase();
+    NEXT.iter().any(|word| small.contains(word))
+}
+
+/// A text of several lines as one item of a list.
+fn indented(text: &str) -> String {
+    text.trim().replace('\n', "\n  ")
+}
+
+/// The document of these lines. All sections are there, also without lines.
+fn rendered(chosen: &[Chosen]) -> String {
+    let mut out = String::new();
+    for section in Section::ALL {
+        let (open, close) = section.marks();
+        out.push_str(open);
+        out.push('\n');
+        let mut group = usize::MAX;
+        let lines = chosen.iter().filter(|line| line.at.0 == section as usize);
+        for line in lines {
+            if line.at.1 != group {
+                group = line.at.1;
+                let above = GROUPS[group].1;
+                if !above.is_empty() {
+                    out.push_str(&format!("\n{above}\n"));
+                }
+            }
+            out.push_str(&line.text);
+            out.push('\n');
+        }
+        out.push_str(close);
+        out.push('\n');
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}

@@ -1,0 +1,138 @@
+//! Words by which a sentence is a constraint, a decision, or something else that must not be lost.
+
+use std::collections::HashSet;
+
+use super::excerpt::{one_line, sentences};
+
+/// What a sentence is kept as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// What has to hold.
+    Constraint,
+    /// What was decided.
+    Decision,
+    /// What stops the work.
+    Blocker,
+    /// What is still to be done.
+    Later,
+    /// What was tried and did not work.
+    DeadEnd,
+    /// What is taken for granted.
+    Assumption,
+}
+
+/// Whose sentences a word counts in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Anybody's.
+    Any,
+    /// The person's: in a model's prose it means little.
+    Person,
+    /// The model's.
+    Model,
+}
+
+/// Words in the order in which they are looked for; small letters. A word ends where letters end.
+const WORDS: &[(Class, Whose, &str)] = &[
+    (Class::Decision, Whose::Any, "decided"),
+    (Class::Decision, Whose::Any, "decision"),
+    (Class::Decision, Whose::Any, "we agreed"),
+    (Class::Decision, Whose::Model, "chose"),
+    (Class::Decision, Whose::Model, "going with"),
+    (Class::Blocker, Whose::Any, "blocked"),
+    (Class::Blocker, Whose::Any, "blocker"),
+    (Class::Blocker, Whose::Any, "cannot proceed"),
+    (Class::Constraint, Whose::Any, "constraint"),
+    (Class::Constraint, Whose::Any, "requirement"),
+    (Class::Constraint, Whose::Person, "must"),
+    (Class::Constraint, Whose::Person, "never"),
+    (Class::Constraint, Whose::Person, "always"),
+    (Class::Constraint, Whose::Person, "do not"),
+    (Class::Constraint, Whose::Person, "don't"),
+    (Class::Constraint, Whose::Person, "at most"),
+    (Class::Constraint, Whose::Person, "no more than"),
+    (Class::Constraint, Whose::Person, "make sure"),
+    (Class::Constraint, Whose::Person, "prefer"),
+    (Class::DeadEnd, Whose::Model, "did not work"),
+    (Class::DeadEnd, Whose::Model, "didn't work"),
+    (Class::DeadEnd, Whose::Model, "does not work"),
+    (Class::DeadEnd, Whose::Model, "doesn't work"),
+    (Class::DeadEnd, Whose::Model, "dead end"),
+    (Class::DeadEnd, Whose::Model, "failed because"),
+    (Class::Later, Whose::Any, "todo"),
+    (Class::Later, Whose::Any, "fixme"),
+    (Class::Later, Whose::Model, "follow-up"),
+    (Class::Assumption, Whose::Model, "assuming"),
+    (Class::Assumption, Whose::Model, "presumably"),
+];
+
+/// Bytes of a sentence that are kept.
+const SENTENCE: usize = 280;
+
+/// A sentence that is kept for a word in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Anchor {
+    /// What it is kept as.
+    pub(super) class: Class,
+    /// Whether it is the person's.
+    pub(super) by_person: bool,
+    /// The sentence, on one line.
+    pub(super) text: String,
+}
+
+/// The sentences of a text that have such a word; `more` are words of the config, which make constraints.
+pub(super) fn anchors(text: &str, by_person: bool, more: &[String]) -> Vec<Anchor> {
+    let mut seen = HashSet::new();
+    let found = sentences(text).filter_map(|sentence| {
+        let class = class(sentence, by_person, more)?;
+        Some(Anchor {
+            class,
+            by_person,
+            text: one_line(sentence, SENTENCE),
+        })
+    });
+    found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
+}
+
+fn class(sentence: &str, by_person: bool, more: &[String]) -> Option<Class> {
+    let small = sentence.to_lowercase();
+    let mine = |whose: Whose| match whose {
+        Whose::Any => true,
+        Whose::Person => by_person,
+        Whose::Model => !by_person,
+    };
+    let known = WORDS
+        .iter()
+        .find(|(_, whose, word)| mine(*whose) && has_word(&small, word));
+    let known = known.map(|(class, ..)| *class);
+    known.or_else(|| {
+        let configured = more.iter().any(|word| has_word(&small, &word.to_lowercase()));
+        configured.then_some(Class::Constraint)
+    })
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_models_must_is_prose_and_a_persons_is_a_constraint() {
+        let text = "The port must be 8080. Fine.";
+        assert_eq!(anchors(text, true, &[])[0].text, "The port must be 8080.");
+        assert!(anchors(text, false, &[]).is_empty());
+        let decided = anchors("Decided to use SQLite because it is one file.", false, &[]);
+        assert_eq!(decided[0].class, Class::Decision);
+        assert!(anchors("The mustard is undecided.", true, &[]).is_empty());
+        let own = ["wichtig".to_owned()];
+        assert_eq!(
+            anchors("Wichtig: Port 8080.", true, &own)[0].class,
+            Class::Constraint
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! Drafts: from a conversation to the document that its work is handed over with. Pure.
+//!
+//! ```text
+//! transcript ─► Index (extended by what is new; redacted) ─► facts ─► what must be kept, then what fits
+//!                                        local: a document, composed without a model ◄─┤
+//!                              bundle: what a model is shown that writes the document ◄─┘
+//! ```
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, who asked for the draft. The same
+//! conversation and the same request make the same bytes.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod bundle;
+mod entry;
+mod excerpt;
+mod facts;
+mod fill;
+mod index;
+mod keeps;
+mod local;
+mod markers;
+mod pairs;
+mod preset;
+mod terms;
+mod tokens;
+mod turns;
+
+#[cfg(test)]
+mod tests;
+
+pub use fill::TooSmall;
+pub use index::{Index, Settings};
+pub use preset::Preset;
+pub use tokens::tokens;
+pub use turns::Row;
+
+use self::facts::Facts;
+use self::terms::Terms;
+
+/// What a model is asked for that writes the document: its sections and what belongs there.
+pub const DOCUMENT_PROMPT: &str = include_str!("../../config/prompts/document.md");
+
+/// What stands between that and a bundle.
+pub const BUNDLE_PROMPT: &str = include_str!("../../config/prompts/bundle.md");
+
+/// Tokens of the repository's state.
+const REPOSITORY: usize = 400;
+
+/// Tokens of what is appended to a model's document.
+const ALSO_KNOWN: usize = 800;
+
+/// What a draft is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    /// What the person wants it to be about; may be empty.
+    pub focus: &'r str,
+    /// What the next session is for.
+    pub preset: Preset,
+    /// Tokens that it may have, estimated.
+    pub tokens: usize,
+    /// The state of the repository, as text; may be empty.
+    pub repository: &'r str,
+    /// Whether it tells of commands.
+    pub commands: bool,
+    /// Whether it tells why files were changed.
+    pub why: bool,
+}
+
+impl Index {
+    /// A row for each turn.
+    pub fn rows(&self) -> Vec<Row> {
+        let rows = turns::of(&self.messages);
+        rows.iter().map(|turn| turn.row(&self.messages)).collect()
+    }
+
+    /// The document, composed without a model.
+    ///
+    /// # Errors
+    /// What must be kept does not fit.
+    pub fn local(&self, request: &Request<'_>) -> Result<String, TooSmall> {
+        let facts = Facts::of(self);
+        let repository = self.repository(request);
+        let request = Request {
+            repository: &repository,
+            ..*request
+        };
+        local::document(&facts, &self.relevance(&facts, request.focus), &request)
+    }
+
+    /// What a model is shown that writes the document.
+    ///
+    /// # Errors
+    /// What must be kept does not fit.
+    pub fn bundle(&self, request: &Request<'_>) -> Result<String, TooSmall> {
+        let facts = Facts::of(self);
+        let repository = self.repository(request);
+        let request = Request {
+            repository: &repository,
+            ..*request
+        };
+        bundle::text(&facts, &self.relevance(&facts, request.focus), &request)
+    }
+
+    /// A model's document with what it lacks under "Also known": sections that [`DOCUMENT_PROMPT`] asks for, and what
+    /// must be kept of which it says nothing. As it is where it lacks nothing.
+    pub fn completed(&self, document: &str) -> String {
+        let lacking = keeps::lacking(&Facts::of(self), document, &headings(DOCUMENT_PROMPT), ALSO_KNOWN);
+        match lacking.is_empty() {
+            true => document.to_owned(),
+            false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
+        }
+    }
+
+    fn repository(&self, request: &Request<'_>) -> String {
+        excerpt::within(&self.clean(request.repository), REPOSITORY).into_owned()
+    }
+
+    /// How much each turn has to do with the focus; without one, with the current task.
+    fn relevance(&self, facts: &Facts<'_>, focus: &str) -> Vec<f32> {
+        let task = || {
+            facts
+                .of_task()
+                .map(|turn| turn.asked())
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let question = if focus.trim().is_empty() {
+            task()
+        } else {
+            focus.to_owned()
+        };
+        let documents: Vec<Vec<&Terms>> = facts
+            .turns
+            .iter()
+            .map(|turn| {
+                self.messages[turn.messages.clone()]
+                    .iter()
+                    .map(|message| &message.terms)
+                    .collect()
+            })
+            .collect();
+        terms::ranked(&question, &documents)
+    }
+}
+
+/// The sections that a prompt asks for: its headings of the second level.
+fn headings(prompt: &str) -> Vec<&str> {
+    prompt
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .map(str::trim)
+        .collect()
+}
+
+/// A document as a carry-over prompt. The text around it is always the same, since it stands at the start of a prefix.
+pub fn carried(document: &str) -> String {
+    format!(
+        "<handoff-context>\n{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \
+         calls done are done: do not run them again.",
+        document.trim()
+    )
+}
+
+/// The text that a model is asked with for a bundle.
+pub fn bundle_request(bundle: &str, focus: &str) -> String {
+    let focus = match focus.trim() {
+        "" => String::new(),
+        focus => format!("The person wants it to be about: {focus}\n\n"),
+    };
+    format!("{DOCUMENT_PROMPT}\n{focus}{BUNDLE_PROMPT}\n{bundle}")
+}

@@ -1,0 +1,76 @@
+//! The sections of a local draft, and how much each weighs.
+
+/// A section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    Context,
+    Operational,
+    Files,
+    Task,
+    Notes,
+    Read,
+    Modified,
+}
+
+impl Section {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Context,
+        Self::Operational,
+        Self::Files,
+        Self::Task,
+        Self::Notes,
+        Self::Read,
+        Self::Modified,
+    ];
+
+    /// What stands above it and below.
+    pub(super) fn marks(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Context => ("## Context", ""),
+            Self::Operational => ("## Operational context", ""),
+            Self::Files => ("## Files", ""),
+            Self::Task => ("## Task", ""),
+            Self::Notes => ("## Notes", ""),
+            Self::Read => ("<read-files>", "</read-files>"),
+            Self::Modified => ("<modified-files>", "</modified-files>"),
+        }
+    }
+}
+
+/// What the next session is for: which sections come first where there is not room for all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Preset {
+    /// Writes code: files and steps.
+    #[default]
+    Implement,
+    /// Writes about it: decisions and what was done.
+    Docs,
+    /// Looks for a fault: runs, failures, attempts.
+    Debug,
+}
+
+impl Preset {
+    /// All, as they are named.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("implement", Self::Implement),
+        ("docs", Self::Docs),
+        ("debug", Self::Debug),
+    ];
+
+    pub(super) fn weight(self, section: Section) -> f32 {
+        let [implement, docs, debug] = match section {
+            Section::Context => [0.9, 1.4, 0.8],
+            Section::Operational => [1.0, 0.6, 1.6],
+            Section::Files => [1.2, 1.0, 0.8],
+            Section::Task => [1.3, 1.0, 1.2],
+            Section::Notes => [0.8, 1.2, 1.4],
+            Section::Read => [0.6, 0.7, 0.6],
+            Section::Modified => [1.3, 1.1, 1.0],
+        };
+        match self {
+            Self::Implement => implement,
+            Self::Docs => docs,
+            Self::Debug => debug,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+#![allow(clippy::disallowed_methods)] // Time is what is measured.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// The best of three: other tests run beside this one.
+fn time(messages: &[Value]) -> Duration {
+    let view = view(messages);
+    let once = || {
+        let began = Instant::now();
+        let mut index = index();
+        index.extend(&Transcript::of(&view));
+        let _ = (
+            index.local(&request(4000)),
+            index.bundle(&request(4000)),
+            index.completed("x"),
+        );
+        began.elapsed()
+    };
+    (0..3).map(|_| once()).min().unwrap()
+}
+
+/// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
+#[test]
+fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
+    type Make = fn(usize) -> Vec<Value>;
+    let shapes: [(&str, Make); 4] = [
+        ("calls in one message, answered in one", |n| {
+            let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Bash", "input": {"command": format!("make a{i}")}}));
+            let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));
+            vec![
+                user("go"),
+                json!({"role": "assistant", "content": calls.collect::<Vec<_>>()}),
+                json!({"role": "user", "content": results.collect::<Vec<_>>()}),
+            ]
+        }),
+        ("summaries and their followers", |n| {
+            (0..n)
+                .flat_map(|i| {
+                    [
+                        user(&format!("a{i}")),
+                        model("Part of your context was compacted."),
+                    ]
+                })
+                .collect()
+        }),
+        ("one long line", |n| {
+            vec![user("go"), model(&"must [redacted:a] src/a.rs: error ".repeat(n))]
+        }),
+        ("tags that never close", |n| {
+            vec![user(&"<system-reminder>".repeat(n)), model("x")]
+        }),
+    ];
+    for (name, make) in shapes {
+        let small = time(&make(400)).max(Duration::from_millis(4));
+        let large = time(&make(4_000));
+        assert!(large < small * 40, "{name}: {small:?}, then {large:?}");
+    }
+}

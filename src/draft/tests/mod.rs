@@ -1,0 +1,65 @@
+//! The index grows as a fresh one would be; what must not be told is not told; documents are completed.
+
+mod documents;
+mod growing;
+mod linear;
+
+use serde_json::{Value, json};
+
+use super::{Index, Preset, Request, Settings};
+use crate::record::WireId;
+use crate::redact::Redactor;
+use crate::transcript::Transcript;
+use crate::wire::{self, Call, View};
+
+fn index() -> Index {
+    let redactor = Redactor::new(&[]);
+    Index::new(Settings {
+        redactor,
+        ..Settings::default()
+    })
+}
+
+fn request(tokens: usize) -> Request<'static> {
+    Request {
+        focus: "",
+        preset: Preset::Implement,
+        tokens,
+        repository: "",
+        commands: true,
+        why: true,
+    }
+}
+
+/// A request of Claude Code's with these messages.
+fn view(messages: &[Value]) -> View {
+    let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
+    let wire = wire::wire(WireId::Anthropic);
+    wire.read(&body.to_string().into(), Call::Generate).unwrap()
+}
+
+fn indexed(messages: &[Value]) -> Index {
+    let mut index = index();
+    index.extend(&Transcript::of(&view(messages)));
+    index
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}
+
+fn model(text: &str) -> Value {
+    json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
+}
+
+/// A call of a tool and its result.
+fn called(id: &str, name: &str, input: Value, result: &str, failed: bool) -> [Value; 2] {
+    [
+        json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}),
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}]}),
+    ]
+}
+
+fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
+    called(id, "Bash", json!({"command": command}), result, failed)
+}

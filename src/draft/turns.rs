@@ -1,0 +1,266 @@
+//! Turns: what the person asked for, and all that came of it until the person's next text.
+
+use std::ops::Range;
+
+use super::entry::{Call, Item, Message, Outcome, Said};
+use super::excerpt::first_line;
+use crate::agents::wordings::UserText;
+use crate::wire::Role;
+
+/// Bytes of a turn's first lines.
+const LINE: usize = 120;
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// With words of the model's that ask nothing.
+    Said,
+    /// With a question to the person.
+    Asked,
+    /// The person stopped it.
+    Interrupted,
+    /// It goes on.
+    Working,
+}
+
+/// A turn.
+#[derive(Debug, Clone)]
+pub(super) struct Turn<'i> {
+    /// From 1.
+    pub(super) n: usize,
+    /// Its messages.
+    pub(super) messages: Range<usize>,
+    /// What the person says at its start; a summary that stands in that place.
+    pub(super) opening: Vec<&'i Said>,
+    /// What the model says, in order.
+    pub(super) said: Vec<&'i Said>,
+    pub(super) ended: Ended,
+}
+
+/// A row of the index, as people and models are shown it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The turn, from 1.
+    pub turn: usize,
+    /// Its first message and its last one, from 0.
+    pub messages: (usize, usize),
+    /// When it began, where the transcript says.
+    pub time: Option<String>,
+    /// The first line of the person's.
+    pub user: String,
+    /// The first line of the model's.
+    pub model: String,
+    /// Files that are named by calls, sorted.
+    pub paths: Vec<String>,
+    /// Tools that were called, sorted.
+    pub tools: Vec<String>,
+    /// Whether a tool failed.
+    pub error: bool,
+}
+
+impl Turn<'_> {
+    /// Whether it begins with words of the person.
+    pub(super) fn is_asked(&self) -> bool {
+        self.opening.iter().any(|said| said.kind == UserText::Person)
+    }
+
+    /// What the person says at its start.
+    pub(super) fn asked(&self) -> String {
+        let person = self.opening.iter().filter(|said| said.kind == UserText::Person);
+        person.map(|said| said.text.trim()).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn row(&self, messages: &[Message]) -> Row {
+        let (mut paths, mut tools) = (Vec::new(), Vec::new());
+        for (_, _, call) in calls(messages, self.messages.clone()) {
+            paths.extend(call.paths.iter().map(|(path, _)| path.clone()));
+            tools.push(call.name.clone());
+        }
+        for list in [&mut paths, &mut tools] {
+            list.sort();
+            list.dedup();
+        }
+        let line =
+            |said: Option<&&Said>| said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned());
+        Row {
+            turn: self.n,
+            messages: (self.messages.start, self.messages.end.saturating_sub(1)),
+            time: messages[self.messages.clone()]
+                .iter()
+                .find_map(|message| message.time.clone()),
+            user: line(self.opening.first()),
+            model: line(self.said.first()),
+            paths,
+            tools,
+            error: outcomes(messages, self.messages.clone()).any(|(_, outcome)| outcome.is_error()),
+        }
+    }
+}
+
+/// Calls of some messages: message, item, call.
+pub(super) fn calls(
+    messages: &[Message],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, usize, &Call)> {
+    items(messages, range).filter_map(|(at, i, item)| match item {
+        Item::Call(call) => Some((at, i, call)),
+        _ => None,
+    })
+}
+
+/// Results of some messages, each with its message.
+pub(super) fn outcomes(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usize, &Outcome)> {
+    items(messages, range).filter_map(|(at, _, item)| match item {
+        Item::Result(outcome) => Some((at, outcome)),
+        _ => None,
+    })
+}
+
+fn items(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usize, usize, &Item)> {
+    range.flat_map(move |at| {
+        messages[at]
+            .items
+            .iter()
+            .enumerate()
+            .map(move |(i, item)| (at, i, item))
+    })
+}
+
+/// The turns of a conversation, in order. What stands before the first text of the person's is in none.
+pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let mut opens = false;
+        for item in &message.items {
+            match item {
+                Item::Said(said) if message.role == Role::User => match said.kind {
+                    UserText::Person | UserText::Summary | UserText::Branch => {
+                        if !opens {
+                            turns.push(begun(turns.len() + 1, at));
+                            opens = true;
+                        }
+                        if let Some(turn) = turns.last_mut() {
+                            turn.opening.push(said);
+                        }
+                    }
+                    UserText::Interrupted => {
+                        if let Some(turn) = turns.last_mut() {
+                            turn.ended = Ended::Interrupted;
+                        }
+                    }
+                    _ => {}
+                },
+                Item::Said(said) if message.role == Role::Assistant => {
+                    if let Some(turn) = turns.last_mut() {
+                        turn.said.push(said);
+                        turn.ended = match said.text.trim_end().ends_with('?') {
+                            true => Ended::Asked,
+                            false => Ended::Said,
+                        };
+                    }
+                }
+                Item::Said(_) => {}
+                Item::Call(_) | Item::Result(_) => {
+                    if let Some(turn) = turns.last_mut() {
+                        turn.ended = Ended::Working;
+                    }
+                }
+            }
+        }
+        if let Some(turn) = turns.last_mut() {
+            turn.messages.end = at + 1;
+        }
+    }
+    turns
+}
+
+fn begun<'i>(n: usize, at: usize) -> Turn<'i> {
+    Turn {
+        n,
+        messages: at..at + 1,
+        opening: Vec::new(),
+        said: Vec::new(),
+        ended: Ended::Working,
+    }
+}
+
+/// Words with which a person lets the model go on.
+const GO_ON: [&str; 22] = [
+    "yes",
+    "y",
+    "yep",
+    "ok",
+    "okay",
+    "sure",
+    "continue",
+    "go",
+    "go on",
+    "go ahead",
+    "proceed",
+    "next",
+    "do it",
+    "do that",
+    "please continue",
+    "please do",
+    "keep going",
+    "carry on",
+    "resume",
+    "ja",
+    "weiter",
+    "mach weiter",
+];
+
+/// Where the current task begins: the last request, and those before it that it only goes on from, since the one before
+/// was stopped, asked something back, or the person only let the model go on.
+pub(super) fn current(turns: &[Turn<'_>]) -> usize {
+    let Some(mut at) = turns.len().checked_sub(1) else {
+        return 0;
+    };
+    while at > 0 {
+        let words = turns[at].asked().to_lowercase();
+        let goes_on = GO_ON.contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
+        let unfinished = turns[at - 1].ended != Ended::Said;
+        let asked = turns[at].is_asked();
+        if asked && !goes_on && !unfinished {
+            break;
+        }
+        at -= 1;
+    }
+    at
+}
+
+/// Words by which a model tells that all was done.
+const DONE: [&str; 14] = [
+    "done",
+    "finished",
+    "completed",
+    "complete",
+    "implemented",
+    "fixed",
+    "all tests pass",
+    "is in place",
+    "now works",
+    "added",
+    "merged",
+    "✓",
+    "✅",
+    "successfully",
+];
+
+/// Words by which it tells that something is missing.
+const NOT_DONE: [&str; 8] = [
+    "next,",
+    "next i",
+    "remaining",
+    "still need",
+    "not yet",
+    "blocked",
+    "let me",
+    "i'll now",
+];
+
+/// Whether a model's last words tell that the task is done.
+pub(super) fn claims_done(text: &str) -> bool {
+    let text = text.to_lowercase();
+    DONE.iter().any(|word| text.contains(word)) && !NOT_DONE.iter().any(|word| text.contains(word))
+}

@@ -1,0 +1,125 @@
+//! The state of a git repository, as text for a draft.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is asked of git.
+const QUESTIONS: [&[&str]; 3] = [
+    &["status", "-sb"],
+    &["diff", "--stat", "--no-ext-diff"],
+    &["log", "-5", "--oneline"],
+];
+
+/// Time for each.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Pause between two looks at a child.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Bytes of an answer that are read.
+const MOST: u64 = 64 * 1024;
+
+/// `git status -sb`, `git diff --stat` and `git log -5 --oneline` of a folder. Without git, outside of a repository and
+/// where git takes too long, there is nothing, and that is no error.
+pub(crate) fn state(dir: &Path) -> String {
+    let answers = QUESTIONS.iter().filter_map(|question| {
+        let answer = ask("git", dir, question, LIMIT)?;
+        let answer = answer.trim_end().to_owned();
+        (!answer.is_empty()).then(|| {
+            format!(
+                "$ git {}\n{answer}",
+                question.join(" ").replace(" --no-ext-diff", "")
+            )
+        })
+    });
+    answers.collect::<Vec<_>>().join("\n")
+}
+
+/// What a program answers in time, if it does so with success.
+fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
+    let mut child = Command::new(program)
+        .arg("-C")
+        .arg(dir)
+        .args(arguments)
+        // Nothing is locked beside somebody's own git, nobody is asked, nothing is paged.
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_PAGER", "cat")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let stdout = child.stdout.take()?;
+    let (tell, told) = mpsc::channel();
+    // A thread of its own, since a full pipe would stop the child; it ends with the pipe.
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = stdout.take(MOST).read_to_end(&mut text);
+        let _ = tell.send(text);
+    });
+    let until = Instant::now() + limit;
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if Instant::now() < until => thread::sleep(LOOK),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+    };
+    ended.filter(|status| status.success())?;
+    let text = told.recv_timeout(LIMIT).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_told_and_without_one_there_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        assert_eq!(state(dir), "");
+        assert_eq!(ask("no-such-program-here", dir, &["status"], LIMIT), None);
+        let git = |arguments: &[&str]| ask("git", dir, arguments, LIMIT);
+        if git(&["init", "-q", "-b", "main"]).is_none() {
+            return; // There is no git here.
+        }
+        std::fs::write(dir.join("new.txt"), "x").unwrap();
+        let told = state(dir);
+        assert!(
+            told.contains("$ git status -sb\n") && told.contains("?? new.txt"),
+            "{told}"
+        );
+        // There is no commit yet, so that the log fails.
+        assert!(!told.contains("git log"), "{told}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_takes_too_long_is_stopped() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("slow");
+        std::fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let began = Instant::now();
+        let told = ask(
+            program.to_str().unwrap(),
+            folder.path(),
+            &[],
+            Duration::from_millis(100),
+        );
+        assert_eq!(told, None);
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+}

@@ -1,0 +1,307 @@
+//! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is told
+//! as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
+
+use baton_proxy::draft::{Index, Preset, Request, Settings, tokens};
+use baton_proxy::record::WireId;
+use baton_proxy::redact::Redactor;
+use baton_proxy::transcript::Transcript;
+use baton_proxy::wire::{Call, View, WIRES};
+
+#[path = "../../benches/support/history.rs"]
+#[allow(dead_code)]
+mod history;
+#[path = "../../benches/support/sessions.rs"]
+mod sessions;
+
+use sessions::Session;
+
+fn settings() -> Settings {
+    Settings {
+        redactor: Redactor::new(&[]),
+        ..Settings::default()
+    }
+}
+
+fn request(tokens: usize) -> Request<'static> {
+    Request {
+        focus: "",
+        preset: Preset::Implement,
+        tokens,
+        repository: "",
+        commands: true,
+        why: true,
+    }
+}
+
+fn view(wire: WireId, body: Vec<u8>) -> View {
+    let wire = baton_proxy::wire::wire(wire);
+    wire.read(&body.into(), Call::Generate).unwrap()
+}
+
+/// The share of words that a text has, of a hundred.
+fn share(words: &[String], text: &str) -> usize {
+    let there = words.iter().filter(|word| text.contains(word.as_str())).count();
+    there * 100 / words.len()
+}
+
+/// The section of a document under this heading.
+fn section<'a>(document: &'a str, heading: &str) -> &'a str {
+    let at = document
+        .find(heading)
+        .unwrap_or_else(|| panic!("{heading} in {document}"));
+    let rest = &document[at + heading.len()..];
+    &rest[..rest.find("\n## ").unwrap_or(rest.len())]
+}
+
+/// Texts of a bundle that stand in turns which are told as open.
+fn open_turns(bundle: &str) -> String {
+    let turns = bundle.split("\n### Turn ").skip(1);
+    turns
+        .filter(|turn| turn.lines().next().unwrap_or_default().contains("(open"))
+        .collect()
+}
+
+#[test]
+fn drafts_keep_what_must_be_kept_and_tell_no_secret_on_every_wire() {
+    for wire in WIRES {
+        for (seed, turns) in [(1, 30), (2, 200)] {
+            let session = Session::new(seed, turns);
+            let view = view(wire.id(), session.body(wire.id()));
+            let mut index = Index::new(settings());
+            index.extend(&Transcript::of(&view));
+            let (local, bundle) = (
+                index.local(&request(4000)).unwrap(),
+                index.bundle(&request(4000)).unwrap(),
+            );
+            let about = format!("{} of {turns} turns", wire.id().name());
+            let last = share(&session.kept, &session.last_turns(4000));
+            for text in [&local, &bundle] {
+                assert!(tokens(text) <= 4000, "{about}: {} tokens", tokens(text));
+                let kept = share(&session.kept, text);
+                let missing: Vec<_> = session
+                    .kept
+                    .iter()
+                    .filter(|word| !text.contains(word.as_str()))
+                    .collect();
+                assert!(
+                    kept >= 95 && kept >= 2 * last,
+                    "{about}: {kept} %, last turns {last} %, {missing:?} in\n{text}"
+                );
+                let told: Vec<_> = session
+                    .secrets
+                    .iter()
+                    .filter(|secret| text.contains(secret.as_str()))
+                    .collect();
+                assert!(told.is_empty(), "{about}: {told:?} in {text}");
+            }
+            let open = [section(&local, "## Task"), &open_turns(&bundle)].concat();
+            let finished: Vec<_> = session
+                .finished
+                .iter()
+                .filter(|id| open.contains(id.as_str()))
+                .collect();
+            assert!(finished.is_empty(), "{about}: {finished:?} told as open");
+            assert!(
+                section(&local, "## Task").contains(&session.open),
+                "{about}: {local}"
+            );
+        }
+    }
+}
+
+/// The command, which needs no provider: what an agent sent is in the journal.
+mod command {
+    use std::path::Path;
+    use std::process::{Command, Output};
+
+    use baton_proxy::journal;
+    use baton_proxy::strict::{Autopilot, Options, Strict};
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::sessions::Session;
+    use crate::harness::{self, Baton};
+    use crate::matrix::variants::{self, Variant};
+
+    fn baton(dir: &Path, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.env_clear().env("HOME", dir).env("XDG_CONFIG_HOME", dir);
+        if let Ok(path) = std::env::var("PATH") {
+            command.env("PATH", path);
+        }
+        command.args(args).arg("--state-dir").arg(dir).output().unwrap()
+    }
+
+    fn said(dir: &Path, args: &[&str]) -> String {
+        let done = baton(dir, args);
+        let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{args:?}: {complaint}");
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    fn json_of(dir: &Path, args: &[&str]) -> Value {
+        serde_json::from_str(&said(dir, args)).unwrap()
+    }
+
+    /// An agent sends a session through the proxy; then all is stopped.
+    async fn played(
+        variant: &Variant,
+        session: &Session,
+        wire: baton_proxy::record::WireId,
+    ) -> tempfile::TempDir {
+        let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
+        let dir = harness::temp();
+        let mut config = harness::config(&provider.url());
+        if let Some((name, folder)) = variant.place {
+            let mut place = config.upstreams["openai"].clone();
+            place.base_url = format!("{}{folder}", provider.url());
+            config.upstreams.insert(name.to_owned(), place);
+        }
+        config.state_dir = dir.path().to_owned();
+        config.journal.enabled = true;
+        let tap = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags).unwrap();
+        let baton = Baton::journaled(config, harness::sqlite(dir.path()), harness::KEY, tap.clone());
+        let body: Bytes = session.body(wire).into();
+        // Whatever the provider says to it: the request was made.
+        baton.post((variant.path)(false), variant.headers, body).await;
+        let written = tokio::task::spawn_blocking(move || tap.flush(std::time::Duration::from_secs(30)));
+        assert!(written.await.unwrap());
+        dir
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_handoff_is_drafted_from_the_journal_of_every_wire() {
+        use baton_proxy::record::WireId;
+
+        let wires = [
+            (WireId::Anthropic, variants::ANTHROPIC),
+            (WireId::OpenaiChat, variants::CHAT),
+            (WireId::OpenaiResponses, variants::RESPONSES),
+            (WireId::Gemini, variants::GEMINI),
+            (WireId::Ollama, variants::OLLAMA),
+        ];
+        for (wire, variant) in wires {
+            let session = Session::new(7, 40);
+            let dir = played(&variant, &session, wire).await;
+            let dir = dir.path();
+            let log = said(dir, &["log", "--json"]);
+            let row: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+            let key = row["conversation"].as_str().unwrap();
+            let made = json_of(
+                dir,
+                &["handoffs", "draft", &key[..8], "--json", "--tokens", "4000"],
+            );
+            let document = made["document"].as_str().unwrap();
+            assert_eq!(made["origin"], "local", "{made}");
+            assert!(document.contains(&session.open), "{}: {document}", wire.name());
+            let id = made["handoff"].as_str().unwrap();
+            let stored = json_of(dir, &["handoffs", "show", id, "--json"]);
+            assert_eq!(
+                (&stored["origin"], &stored["wire"]),
+                (&json!("local"), &json!(wire.name()))
+            );
+            let prompt = stored["prompt"].as_str().unwrap();
+            assert!(
+                prompt.starts_with("<handoff-context>\n## Context\n") && prompt.contains(document.trim()),
+                "{prompt}"
+            );
+            assert_eq!(stored["resume"], format!("[[handoff-resume:{id}]]"));
+            for text in [log.as_str(), prompt] {
+                assert!(
+                    !session
+                        .secrets
+                        .iter()
+                        .any(|secret| text.contains(secret.as_str())),
+                    "{}",
+                    wire.name()
+                );
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn bundles_given_documents_and_flags() {
+        let session = Session::new(3, 30);
+        let played = played(
+            &variants::ANTHROPIC,
+            &session,
+            baton_proxy::record::WireId::Anthropic,
+        )
+        .await;
+        let dir = played.path();
+        let row: Value = serde_json::from_str(said(dir, &["log", "--json"]).lines().next().unwrap()).unwrap();
+        let key = row["conversation"].as_str().unwrap();
+
+        let bundle = said(
+            dir,
+            &["handoffs", "draft", key, "--bundle", "--focus", "the exporter"],
+        );
+        assert!(
+            bundle.starts_with("Write the carry-over") && bundle.contains("be about: the exporter"),
+            "{bundle}"
+        );
+        assert!(
+            bundle.contains("### Turn 1 (done") && bundle.contains(&session.open),
+            "{bundle}"
+        );
+        assert_eq!(
+            said(dir, &["handoffs", "list", "--json"]).trim(),
+            "[]",
+            "nothing is stored"
+        );
+
+        let answer = dir.join("answer.md");
+        std::fs::write(&answer, "## Goal\nGo on.\n").unwrap();
+        let made = json_of(
+            dir,
+            &[
+                "handoffs",
+                "draft",
+                key,
+                "--from",
+                answer.to_str().unwrap(),
+                "--json",
+            ],
+        );
+        let document = made["document"].as_str().unwrap();
+        assert!(
+            document.starts_with("## Goal\nGo on.\n\n## Also known\n") && document.contains(&session.open),
+            "{document}"
+        );
+        assert_eq!(made["origin"], "person");
+
+        let plain = said(
+            dir,
+            &["handoffs", "draft", key, "--tokens", "4000", "--no-commands"],
+        );
+        assert!(
+            plain.contains("begin a new session's first message with:\n[[handoff-resume:"),
+            "{plain}"
+        );
+        let latest = said(dir, &["handoffs", "latest"]);
+        assert!(!latest.contains("Failed, and not yet settled"), "{latest}");
+
+        let small = baton(dir, &["handoffs", "draft", key, "--tokens", "100"]);
+        let complaint = String::from_utf8_lossy(&small.stderr).into_owned();
+        assert_eq!(small.status.code(), Some(64), "{complaint}");
+        assert!(
+            complaint.contains("what must be kept takes about") && complaint.contains("--tokens "),
+            "{complaint}"
+        );
+        for (args, told) in [
+            (
+                &["handoffs", "draft", "nope"][..],
+                "there is no conversation nope",
+            ),
+            (&["handoffs", "draft", key, "--from", "/nowhere"], "/nowhere"),
+            (&["handoffs", "draft", key, "--preset", "all"], "--preset"),
+        ] {
+            let refused = baton(dir, args);
+            let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(
+                !refused.status.success() && complaint.contains(told),
+                "{args:?}: {complaint}"
+            );
+        }
+    }
+}
