@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 mod history;
 #[path = "support/sessions.rs"]
+#[allow(dead_code)]
 mod sessions;
 #[path = "support/transcripts.rs"]
 mod transcripts;

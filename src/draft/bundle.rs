@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::Request;
-use super::entry::{Call, Outcome};
 use super::excerpt::{cut, first_line, one_line, within};
 use super::facts::Facts;
 use super::fill::{Chosen, Piece, Rank, TooSmall, fill};
 use super::keeps::{self, Kept};
 use super::markers::Class;
+use super::message::{Call, Outcome};
+use super::request::Request;
 use super::tokens::tokens;
 use super::turns::{Turn, calls, outcomes};
 use crate::agents::tools::ToolKind;

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::entry::{Call, Item, Message, Outcome};
 use super::excerpt::{first_line, one_line};
 use super::index::Index;
 use super::markers::{Anchor, Class};
+use super::message::{Call, Item, Message, Outcome};
 use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
 use crate::agents::commands::{self, Purpose};
 use crate::agents::files::Change;

@@ -2,25 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::entry::{Item, Message, PartsRead, Reader, Said};
+use super::message::{Item, Message, Said};
 use super::pairs::Pairs;
+use super::reader::{PartsRead, Reader, Settings};
 use crate::agents::wordings::UserText;
-use crate::redact::{Redactor, unnamed};
+use crate::redact::unnamed;
 use crate::transcript::{Agent, Answered, Transcript, Turn};
 use crate::wire::Role;
-
-/// What an index is made with; the same for all of its life.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// How texts of a harness begin (`handoff.preamble_tags`).
-    pub tags: Vec<String>,
-    /// Further words that make a sentence a constraint.
-    pub markers: Vec<String>,
-    /// Carry-over prompts of earlier handoffs, which stand in a user's place in the model's view.
-    pub carry_overs: Vec<String>,
-    /// Takes credentials out of whatever is kept.
-    pub redactor: Redactor,
-}
 
 /// What is known of a conversation's messages.
 ///

@@ -153,7 +153,7 @@ fn last(turn: &Turn<'_>) -> Option<Keep> {
 /// Whether a text holds what is kept, be it in other words: most of the words that tell it from others.
 pub(super) fn holds(text: &str, keep: &str) -> bool {
     /// Of ten such words so many must be there.
-    const MOST: usize = 7;
+    const MOST: usize = 6;
     let telling = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
     let telling: Vec<String> = telling
         .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())

@@ -1,12 +1,11 @@
 //! The document that is made without a model: facts, composed. The same conversation makes the same bytes.
 
-use super::Request;
 use super::excerpt::{one_line, sentences};
 use super::facts::{Facts, Ran};
 use super::fill::{Chosen, Piece, Rank, TooSmall, fill};
 use super::keeps::{self, Kept};
 use super::markers::Class;
-use super::preset::Section;
+use super::request::{Request, Section};
 use super::tokens::tokens;
 use crate::agents::commands::Purpose;
 use crate::agents::files::Change;
@@ -372,7 +371,10 @@ fn rendered(chosen: &[Chosen]) -> String {
             out.push_str(&line.text);
             out.push('\n');
         }
-        out.push_str(close);
+        if !close.is_empty() {
+            out.push_str(close);
+            out.push('\n');
+        }
         out.push('\n');
     }
     out.truncate(out.trim_end().len());

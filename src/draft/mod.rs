@@ -10,7 +10,6 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod bundle;
-mod entry;
 mod excerpt;
 mod facts;
 mod fill;
@@ -18,8 +17,10 @@ mod index;
 mod keeps;
 mod local;
 mod markers;
+mod message;
 mod pairs;
-mod preset;
+mod reader;
+mod request;
 mod terms;
 mod tokens;
 mod turns;
@@ -28,8 +29,9 @@ mod turns;
 mod tests;
 
 pub use fill::TooSmall;
-pub use index::{Index, Settings};
-pub use preset::Preset;
+pub use index::Index;
+pub use reader::Settings;
+pub use request::{Preset, Request};
 pub use tokens::tokens;
 pub use turns::Row;
 
@@ -47,23 +49,6 @@ const REPOSITORY: usize = 400;
 
 /// Tokens of what is appended to a model's document.
 const ALSO_KNOWN: usize = 800;
-
-/// What a draft is to be.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'r> {
-    /// What the person wants it to be about; may be empty.
-    pub focus: &'r str,
-    /// What the next session is for.
-    pub preset: Preset,
-    /// Tokens that it may have, estimated.
-    pub tokens: usize,
-    /// The state of the repository, as text; may be empty.
-    pub repository: &'r str,
-    /// Whether it tells of commands.
-    pub commands: bool,
-    /// Whether it tells why files were changed.
-    pub why: bool,
-}
 
 impl Index {
     /// A row for each turn.

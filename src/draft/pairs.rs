@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::entry::{Item, Message};
-
-/// Where a call stands: message and item.
-pub(super) type Place = (usize, usize);
+use super::message::{Item, Message, Place};
 
 /// Calls by what results name them by.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::entry::{Call, Item, Message, Outcome, Said};
 use super::excerpt::first_line;
+use super::message::{Call, Item, Message, Outcome, Said};
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 

@@ -116,6 +116,12 @@ const STILL_RUNNING: [&str; 5] = [
 /// Commands of which Claude Code does not take exit code 1 for a failure.
 const JUDGED: [&str; 9] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "[", "git"];
 
+/// Commands whose `test` is one of their own.
+const RUNNERS: [&str; 15] = [
+    "cargo", "npm", "yarn", "pnpm", "bun", "deno", "go", "make", "just", "mvn", "gradle", "gradlew",
+    "dotnet", "swift", "run",
+];
+
 /// Whether a tool of this name runs commands, at any agent that is known.
 pub(super) fn is_shell(tool: &str) -> bool {
     SHELLS.iter().any(|shell| shell.tools.contains(&tool))
@@ -176,9 +182,11 @@ fn is_judged(call: &ToolCall<'_>) -> bool {
     let Some(command) = call.arguments.and_then(|all| all.named("command")) else {
         return true;
     };
-    let mut words =
-        command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
-    words.any(|word| JUDGED.contains(&word))
+    let words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
+    let before = std::iter::once("").chain(words.clone());
+    // `cargo test` is no `test`.
+    let mut judged = words.zip(before).filter(|(word, _)| JUDGED.contains(word));
+    judged.any(|(word, before)| word != "test" || !RUNNERS.contains(&before))
 }
 
 /// Lines in front of the output, as Codex writes them.

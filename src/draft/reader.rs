@@ -1,4 +1,4 @@
-//! One message of the index: what is kept of texts, calls and results.
+//! Reads a message of a transcript into what the index keeps of it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,16 +7,16 @@ use std::collections::hash_map::Entry;
 use serde_json::Value;
 
 use super::excerpt::{self, one_line};
-use super::index::Settings;
-use super::markers::{self, Anchor};
-use super::pairs::{Pairs, Place};
+use super::markers;
+use super::message::{Call, Item, Message, Outcome, Place, Said};
+use super::pairs::Pairs;
 use super::terms::Terms;
 use super::tokens::floor;
 use crate::agents::files::{self, Change};
 use crate::agents::todo::{self, Todo};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
-use crate::redact::unnamed;
+use crate::redact::{Redactor, unnamed};
 use crate::transcript::{
     Agent, Answered, Kind, Part, Said as Answer, ToolCall, ToolResult, ToolUse, Transcript, Turn,
 };
@@ -33,78 +33,17 @@ const COMMAND: usize = 400;
 /// Bytes of what a call is about.
 const ABOUT: usize = 160;
 
-/// What is kept of a message.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Message {
-    /// Tells it from another; `None` for an answer that no request has held yet.
-    pub(super) digest: Option<u64>,
-    pub(super) role: Role,
-    /// When it was made, as it is written there.
-    pub(super) time: Option<String>,
-    pub(super) items: Vec<Item>,
-    pub(super) terms: Terms,
-    /// It says that the user's text before it is a summary.
-    pub(super) summary_before: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
-    Said(Said),
-    Call(Call),
-    Result(Outcome),
-}
-
-/// A text.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
-    /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
-    pub(super) kind: UserText,
-    pub(super) text: String,
-    pub(super) anchors: Vec<Anchor>,
-}
-
-/// A call.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
-    pub(super) id: Option<String>,
-    pub(super) name: String,
-    pub(super) kind: ToolKind,
-    /// Which part of the message it is.
-    part: usize,
-    /// A command, a path, a question: on one line.
-    pub(super) about: String,
-    pub(super) command: Option<String>,
-    /// The files that it names, with what it does to them where that is certain.
-    pub(super) paths: Vec<(String, Option<Change>)>,
-    pub(super) todos: Vec<Todo>,
-    /// What it reads holds credentials.
-    pub(super) secret: bool,
-}
-
-/// A result.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
-    /// Where its call stands.
-    pub(super) call: Option<Place>,
-    /// The tool by whose name alone the call was found.
-    pub(super) by_name: Option<String>,
-    /// Whether the tool failed, where that is known.
-    pub(super) failed: Option<bool>,
-    pub(super) exit: Option<i32>,
-    /// It is not known to have failed, and reads as if it had.
-    pub(super) looks_failed: bool,
-    /// One to three lines.
-    pub(super) lines: Vec<String>,
-    /// Of errors, patches and traces more.
-    pub(super) detail: Option<String>,
-    pub(super) bytes: usize,
-}
-
-impl Outcome {
-    /// Whether it is an error: known or by its looks.
-    pub(super) fn is_error(&self) -> bool {
-        self.failed == Some(true) || self.failed.is_none() && self.looks_failed
-    }
+/// What an index is made with; the same for all of its life.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How texts of a harness begin (`handoff.preamble_tags`).
+    pub tags: Vec<String>,
+    /// Further words that make a sentence a constraint.
+    pub markers: Vec<String>,
+    /// Carry-over prompts of earlier handoffs, which stand in a user's place in the model's view.
+    pub carry_overs: Vec<String>,
+    /// Takes credentials out of whatever is kept.
+    pub redactor: Redactor,
 }
 
 /// Parts of messages that results look back to, each read once.

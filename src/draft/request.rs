@@ -1,4 +1,4 @@
-//! The sections of a local draft, and how much each weighs.
+//! What is asked for: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
 
 /// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,4 +73,21 @@ impl Preset {
             Self::Debug => debug,
         }
     }
+}
+
+/// What a draft is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    /// What the person wants it to be about; may be empty.
+    pub focus: &'r str,
+    /// What the next session is for.
+    pub preset: Preset,
+    /// Tokens that it may have, estimated.
+    pub tokens: usize,
+    /// The state of the repository, as text; may be empty.
+    pub repository: &'r str,
+    /// Whether it tells of commands.
+    pub commands: bool,
+    /// Whether it tells why files were changed.
+    pub why: bool,
 }

@@ -1,0 +1,86 @@
+//! One message of the index: what is kept of texts, calls and results.
+
+use super::markers::Anchor;
+use super::terms::Terms;
+use crate::agents::files::Change;
+use crate::agents::todo::Todo;
+use crate::agents::tools::ToolKind;
+use crate::agents::wordings::UserText;
+use crate::wire::Role;
+
+/// Where a call stands: message and item.
+pub(super) type Place = (usize, usize);
+
+/// What is kept of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Message {
+    /// Tells it from another; `None` for an answer that no request has held yet.
+    pub(super) digest: Option<u64>,
+    pub(super) role: Role,
+    /// When it was made, as it is written there.
+    pub(super) time: Option<String>,
+    pub(super) items: Vec<Item>,
+    pub(super) terms: Terms,
+    /// It says that the user's text before it is a summary.
+    pub(super) summary_before: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Item {
+    Said(Said),
+    Call(Call),
+    Result(Outcome),
+}
+
+/// A text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Said {
+    /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
+    pub(super) kind: UserText,
+    pub(super) text: String,
+    pub(super) anchors: Vec<Anchor>,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Call {
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) kind: ToolKind,
+    /// Which part of the message it is.
+    pub(super) part: usize,
+    /// A command, a path, a question: on one line.
+    pub(super) about: String,
+    pub(super) command: Option<String>,
+    /// The files that it names, with what it does to them where that is certain.
+    pub(super) paths: Vec<(String, Option<Change>)>,
+    pub(super) todos: Vec<Todo>,
+    /// What it reads holds credentials.
+    pub(super) secret: bool,
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// Where its call stands.
+    pub(super) call: Option<Place>,
+    /// The tool by whose name alone the call was found.
+    pub(super) by_name: Option<String>,
+    /// Whether the tool failed, where that is known.
+    pub(super) failed: Option<bool>,
+    pub(super) exit: Option<i32>,
+    /// It is not known to have failed, and reads as if it had.
+    pub(super) looks_failed: bool,
+    /// One to three lines.
+    pub(super) lines: Vec<String>,
+    /// Of errors, patches and traces more.
+    pub(super) detail: Option<String>,
+    pub(super) bytes: usize,
+}
+
+impl Outcome {
+    /// Whether it is an error: known or by its looks.
+    pub(super) fn is_error(&self) -> bool {
+        self.failed == Some(true) || self.failed.is_none() && self.looks_failed
+    }
+}
