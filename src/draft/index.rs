@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::message::{Item, Message, Said};
+use super::message::{Item, Message, Place};
 use super::pairs::Pairs;
 use super::reader::{PartsRead, Reader, Settings};
 use crate::agents::wordings::UserText;
@@ -96,37 +96,54 @@ impl Index {
         unnamed::redacted(&known).into_owned()
     }
 
-    fn push(&mut self, message: Message) {
+    fn push(&mut self, mut message: Message) {
         self.pairs.add(self.messages.len(), &message);
-        if message.summary_before
-            && let Some(Item::Said(said)) = self.messages.iter_mut().rev().find_map(last_user)
-        {
-            said.kind = UserText::Summary;
+        if message.summary_before {
+            message.summary = self.last_of_person();
+            self.mark(message.summary, UserText::Summary);
         }
         self.messages.push(message);
     }
 
     fn truncate(&mut self, len: usize) {
-        if len < self.messages.len() {
-            self.messages.truncate(len);
-            self.pairs = Pairs::of(&self.messages);
+        if len >= self.messages.len() {
+            return;
+        }
+        // What goes no longer says of what stays that it is a summary.
+        let gone: Vec<_> = self
+            .messages
+            .drain(len..)
+            .map(|message| message.summary)
+            .collect();
+        for place in gone {
+            self.mark(place, UserText::Person);
+        }
+        self.pairs = Pairs::of(&self.messages);
+    }
+
+    /// The last text of the person's, where it stands right before.
+    fn last_of_person(&self) -> Option<Place> {
+        /// Messages that are looked at: what tells of a summary follows it closely.
+        const NEAR: usize = 4;
+        let users = self.messages.iter().enumerate().rev().take(NEAR);
+        let mut users = users.filter(|(_, message)| message.role == Role::User);
+        users.find_map(|(at, message)| {
+            let is_person = |item: &Item| matches!(item, Item::Said(said) if said.kind == UserText::Person);
+            Some((at, message.items.iter().rposition(is_person)?))
+        })
+    }
+
+    /// Says what the text at this place is.
+    fn mark(&mut self, place: Option<Place>, kind: UserText) {
+        let Some((message, item)) = place else { return };
+        let found = self
+            .messages
+            .get_mut(message)
+            .and_then(|message| message.items.get_mut(item));
+        if let Some(Item::Said(said)) = found {
+            said.kind = kind;
         }
     }
-}
-
-/// The last text in a user's place of a message.
-fn last_user(message: &mut Message) -> Option<&mut Item> {
-    let is_user = message.role == Role::User;
-    let said = |item: &&mut Item| {
-        matches!(
-            item,
-            Item::Said(Said {
-                kind: UserText::Person,
-                ..
-            })
-        )
-    };
-    message.items.iter_mut().rev().find(said).filter(|_| is_user)
 }
 
 /// Tells one message from another. Agents move their cache breakpoints, so the last messages of a request mostly differ

@@ -23,6 +23,8 @@ pub(super) struct Message {
     pub(super) terms: Terms,
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
+    /// That text, where it was taken for the person's until then.
+    pub(super) summary: Option<Place>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

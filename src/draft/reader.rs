@@ -82,6 +82,7 @@ impl<'a> Reader<'_, 'a> {
             terms: terms(&items),
             items,
             summary_before,
+            summary: None,
         }
     }
 
@@ -109,6 +110,7 @@ impl<'a> Reader<'_, 'a> {
             terms: terms(&items),
             items,
             summary_before: false,
+            summary: None,
         }
     }
 

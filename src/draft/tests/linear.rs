@@ -25,7 +25,7 @@ fn time(messages: &[Value]) -> Duration {
 #[test]
 fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
     type Make = fn(usize) -> Vec<Value>;
-    let shapes: [(&str, Make); 4] = [
+    let shapes: [(&str, Make); 5] = [
         ("calls in one message, answered in one", |n| {
             let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Bash", "input": {"command": format!("make a{i}")}}));
             let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));
@@ -43,6 +43,12 @@ fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
                         model("Part of your context was compacted."),
                     ]
                 })
+                .collect()
+        }),
+        ("followers without a summary", |n| {
+            let follower = || model("Part of your context was compacted.");
+            std::iter::once(user("go"))
+                .chain((0..n).map(|_| follower()))
                 .collect()
         }),
         ("one long line", |n| {
