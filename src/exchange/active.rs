@@ -11,6 +11,14 @@ use crate::store::{HandoffFilter, StoreError};
 use crate::text::Span;
 use crate::wire::Wire;
 
+/// Marks a response behind which nothing of upstream's stands, but a handoff.
+pub(super) const HANDOFF: &str = "handoff:";
+
+/// The handoff that a response ended with, by what was written behind its id.
+fn handoff_behind(written: &str) -> Option<HandoffId> {
+    written.strip_prefix(HANDOFF)?.parse().ok()
+}
+
 /// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
 pub(super) const MOST_CANDIDATES: usize = 64;
 
@@ -161,7 +169,7 @@ pub(super) async fn find_previous(
         .store()
         .response_id(&ctx.principal, &previous.id)
         .await?;
-    let Some(id) = found.as_deref().and_then(super::store_writes::handoff_behind) else {
+    let Some(id) = found.as_deref().and_then(handoff_behind) else {
         return Ok((None, found));
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {

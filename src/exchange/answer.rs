@@ -1,61 +1,26 @@
-//! An exchange under way: what its legs share, and how upstream's first response is handled.
+//! How upstream's first response is handled.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::response::Parts;
-use http::{Response, StatusCode, header};
+use http::{Response, StatusCode};
 
 use super::prepare::body_hash;
-use super::prepared::Prepared;
 use super::whole::Asked;
-use super::{is_model_call, shaped, stream, whole};
+use super::{Exchange, is_json, is_model_call, shaped, stream, whole};
 use crate::config::Mode;
 use crate::course::Circumstances;
-use crate::journal::PackedHeaders;
 use crate::mark::sentinel;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers;
 use crate::proxy::response_body::ResponseBody;
-use crate::proxy::{App, RequestContext, relay, route};
+use crate::proxy::{relay, route};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::{Cut, Rewritten};
-use crate::session::{AnswerId, LiveConversation};
+use crate::session::LiveConversation;
 use crate::store::StoreError;
 use crate::tools::Names;
 use crate::wire::{Framing, Watch};
-
-/// One agent request and everything its legs share.
-#[derive(Clone)]
-pub(super) struct Exchange {
-    pub(super) app: Arc<App>,
-    pub(super) ctx: RequestContext,
-    pub(super) prepared: Arc<Prepared>,
-    /// Whether the tool was offered in what upstream answered.
-    pub(super) tooled: bool,
-    /// The agent's headers, while the request is spilled.
-    pub(super) spilled_headers: Option<PackedHeaders>,
-    /// Identifies this answer among those to the same request.
-    pub(super) answer: AnswerId,
-    /// The handoffs that the answer shows.
-    pub(super) fired: Fired,
-}
-
-/// The handoffs of one answer, shared by all clones of its exchange.
-#[derive(Clone, Default)]
-pub(super) struct Fired(Arc<Mutex<Vec<HandoffId>>>);
-
-impl Fired {
-    pub(super) fn add(&self, handoff: HandoffId) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(handoff);
-    }
-
-    fn take(&self) -> Vec<HandoffId> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// What the agent gets.
 #[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
@@ -75,18 +40,6 @@ impl Shown {
 }
 
 impl Exchange {
-    pub(super) fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared) -> Self {
-        Self {
-            app,
-            ctx,
-            tooled: prepared.tooled,
-            prepared: Arc::new(prepared),
-            spilled_headers: None,
-            answer: AnswerId::default(),
-            fired: Fired::default(),
-        }
-    }
-
     pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
         self.prepared.live.as_ref().ok_or_else(|| StoreError {
             message: "the store could not be read".to_owned(),
@@ -286,16 +239,4 @@ impl Exchange {
     pub(super) fn stops(&self) -> bool {
         self.app.config.handoff.mode == Mode::Stop
     }
-}
-
-pub(super) fn is_json(parts: &Parts) -> bool {
-    let kind = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok());
-    kind.is_some_and(|k| {
-        k.split(';')
-            .next()
-            .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
-    })
 }

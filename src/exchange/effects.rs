@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::answer::{Exchange, is_json};
+use super::{Exchange, is_json};
 use crate::course::{Answered, Circumstances, Close, Course, Effect, Event, NextLeg, Opening, Terms};
 use crate::mark::aside;
 use crate::proxy::download::UpstreamBody;

@@ -3,11 +3,11 @@
 use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
+use super::Exchange;
 use super::active::Unresolved;
-use super::answer::Exchange;
 use crate::proxy::response_body::ResponseBody;
 use crate::telemetry::Outcome;
-use crate::wire::{Framing, Said, Shape};
+use crate::wire::{Framing, LocalAnswer, Shape};
 
 /// What a person is told who asked for a handoff that is not known here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
@@ -37,7 +37,7 @@ impl Exchange {
     fn say_alone(&self, text: &str) -> Response<ResponseBody> {
         let prepared = &self.prepared;
         let facts = &prepared.request.view().facts;
-        let said = Said {
+        let said = LocalAnswer {
             id: Uuid::now_v7(),
             model: facts.model.as_deref().unwrap_or_default(),
             text,

@@ -24,18 +24,69 @@ mod store_writes;
 mod stream;
 mod whole;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::{Response, StatusCode};
+use http::response::Parts;
+use http::{Response, StatusCode, header};
 
-use self::answer::Exchange;
+use self::prepared::Prepared;
+use crate::journal::PackedHeaders;
 use crate::proxy::body::{Collected, RequestBody};
 use crate::proxy::headers::{self, Sending};
 use crate::proxy::response_body::ResponseBody;
 use crate::proxy::route::Endpoint;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::{Answering, App, RequestContext, relay};
+use crate::record::HandoffId;
+use crate::session::AnswerId;
+
+/// One agent request and everything its legs share.
+#[derive(Clone)]
+struct Exchange {
+    app: Arc<App>,
+    ctx: RequestContext,
+    prepared: Arc<Prepared>,
+    /// Whether the tool was offered in what upstream answered.
+    tooled: bool,
+    /// The agent's headers, while the request is spilled.
+    spilled_headers: Option<PackedHeaders>,
+    /// Identifies this answer among those to the same request.
+    answer: AnswerId,
+    /// The handoffs that the answer shows.
+    fired: Fired,
+}
+
+/// The handoffs of one answer, shared by all clones of its exchange.
+#[derive(Clone, Default)]
+struct Fired(Arc<Mutex<Vec<HandoffId>>>);
+
+impl Fired {
+    fn add(&self, handoff: HandoffId) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(handoff);
+    }
+
+    fn take(&self) -> Vec<HandoffId> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Exchange {
+    fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared) -> Self {
+        Self {
+            app,
+            ctx,
+            tooled: prepared.tooled,
+            prepared: Arc::new(prepared),
+            spilled_headers: None,
+            answer: AnswerId::default(),
+            fired: Fired::default(),
+        }
+    }
+}
 
 /// Answers one agent request: what [`App::new`] wants as its handler.
 pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering {
@@ -93,4 +144,16 @@ fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: ResponseBody) ->
     *out.status_mut() = status;
     *out.headers_mut() = headers::back(upstream, true);
     out
+}
+
+fn is_json(parts: &Parts) -> bool {
+    let kind = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|v| v.to_str().ok());
+    kind.is_some_and(|k| {
+        k.split(';')
+            .next()
+            .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
+    })
 }

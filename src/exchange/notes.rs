@@ -1,6 +1,6 @@
 //! Records an exchange: its event, log lines, and the journal's copy of the request.
 
-use super::answer::Exchange;
+use super::Exchange;
 use super::is_model_call;
 use crate::journal::{Beginnings, Begun, PackedHeaders, Transcript};
 use crate::rewrite::Rewritten;

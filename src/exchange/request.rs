@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::Exchange;
+use super::Exchange;
 use crate::journal::PackedHeaders;
 use crate::proxy::body::RequestBody;
 use crate::proxy::spill::Spill;

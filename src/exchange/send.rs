@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
-use super::answer::Exchange;
+use super::Exchange;
 use super::{is_model_call, shaped};
 use crate::journal::{PackedHeaders, SentLeg};
 use crate::proxy::download::UpstreamBody;

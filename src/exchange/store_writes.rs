@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use super::active::Active;
-use super::answer::Exchange;
+use super::Exchange;
+use super::active::{Active, HANDOFF};
 use super::{heavy, now_ms};
 use crate::course::{Answered, Behind};
 use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
@@ -13,14 +13,6 @@ use crate::telemetry::HandoffEvent;
 use crate::text::splice;
 use crate::tools::Asked;
 use crate::wire::HiddenCall;
-
-/// Marks a response behind which nothing of upstream's stands, but a handoff.
-const HANDOFF: &str = "handoff:";
-
-/// The handoff that a response ended with, by what was written behind its id.
-pub(super) fn handoff_behind(written: &str) -> Option<HandoffId> {
-    written.strip_prefix(HANDOFF)?.parse().ok()
-}
 
 impl Exchange {
     /// Writes the handoff; when this has returned, its sentinel may be shown.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::answer::Exchange;
+use super::Exchange;
 use super::coalesce::WriteCoalescer;
 use super::effects::{self, Done};
 use crate::course::{Action, Circumstances, Close, Course, Effect, Event, Opening, StreamMerge};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
-use super::answer::Exchange;
+use super::Exchange;
 use super::effects::{self, Done};
 use super::shaped;
 use crate::course::{Action, Circumstances, Close, Course, Effect, Event, Opening};

@@ -164,7 +164,7 @@ mod tests {
     ];
 
     fn broken_in_pieces(text: &str, cut: usize) -> String {
-        let mut breaker = Escaper::default();
+        let mut escaper = Escaper::default();
         let quoted = json::quote(text);
         let raw = &quoted.as_bytes()[1..quoted.len() - 1];
         // A piece never ends inside an escape: each delta is a literal of its own.
@@ -174,7 +174,7 @@ mod tests {
         let mut out = Vec::new();
         for piece in [first, second] {
             let mut at = 0;
-            for place in breaker.follow(piece) {
+            for place in escaper.follow(piece) {
                 out.extend_from_slice(&piece[at..place]);
                 out.extend_from_slice(b"\\\\");
                 at = place;

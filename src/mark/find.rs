@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::gap::escaped;
 use super::seal::{SEAL_CHARS, is_seal};
 use crate::text::Span;
-use crate::text::steps;
+use crate::text::cost;
 
 /// Characters of an id.
 pub(super) const ID_CHARS: usize = 36;
@@ -39,7 +39,7 @@ pub const STEM: &[u8] = b"handoff-";
 /// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.
 pub fn marks(text: &[u8]) -> Vec<Mark> {
     memmem::find_iter(text, STEM)
-        .inspect(|_| steps::add(1))
+        .inspect(|_| cost::add(1))
         .filter_map(|stem| mark_at(text, stem))
         .collect()
 }
@@ -48,7 +48,7 @@ pub fn marks(text: &[u8]) -> Vec<Mark> {
 pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
     for stem in stems {
-        steps::add(1);
+        cost::add(1);
         match mark_at(text, stem) {
             Some(mark) => marks.push(mark),
             None => others.push(stem),

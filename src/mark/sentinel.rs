@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::find::{ID_CHARS, Mark, MarkKind};
 use super::seal::{SEAL_CHARS, SealKey};
 use super::{escape, gap};
-use crate::text::steps;
+use crate::text::cost;
 use crate::text::{Span, json};
 
 /// Characters of a reason in the line for people.
@@ -126,7 +126,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
     let open = marks[i].span;
     let next = marks[i + 1..]
         .iter()
-        .inspect(|_| steps::add(1))
+        .inspect(|_| cost::add(1))
         .find(|m| !matches!(m.kind, MarkKind::Broken(_)))
         .filter(|m| m.span.end <= inside.end);
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {

@@ -44,12 +44,12 @@ fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
         }
         let message = wire.message(view, next);
         next = message.end.max(next + 1);
-        let mut breaker = Escaper::default();
+        let mut escaper = Escaper::default();
         let texts = message
             .flat_map(|t| wire.anatomy(view, t).parts)
             .filter_map(|p| p.text);
         for text in texts {
-            let slashes = breaker.given_back(text.of(&view.body)).into_iter();
+            let slashes = escaper.given_back(text.of(&view.body)).into_iter();
             found.extend(slashes.map(|s| Span::new(text.start + s.start, text.start + s.end)));
         }
     }

@@ -10,18 +10,18 @@ mod cut;
 pub mod flattened;
 mod give_back;
 pub mod left_out;
-mod lost;
+#[cfg(test)]
+mod linear_tests;
+mod lost_pairs;
 mod orphans;
 mod pairs;
 mod plan;
 pub mod preamble;
 mod reading;
-#[cfg(test)]
-mod straight;
 mod texts;
 pub mod untooled;
 
 pub use apply::rewrite;
-pub use lost::lost;
+pub use lost_pairs::lost;
 pub use plan::{Change, Cut, Rewrite, Rewritten, Why};
 pub use reading::{Candidate, Reading};

@@ -1,6 +1,6 @@
 //! The preamble: what the agent's harness put before the first real user text. Also what else must survive a cut.
 
-use crate::text::steps;
+use crate::text::cost;
 use crate::text::{Span, json};
 use crate::wire::view::{PartKind, Role, View};
 use crate::wire::{Anatomy, Part, Wire};
@@ -161,7 +161,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
     let end = rest[from..]
         .find(&close)
         .map_or(rest.len(), |i| from + i + close.len());
-    steps::add(end);
+    cost::add(end);
     end
 }
 

@@ -1,7 +1,7 @@
 //! Finds the text of a transcript at an offset, for many offsets.
 
 use crate::text::Span;
-use crate::text::steps;
+use crate::text::cost;
 use crate::wire::Wire;
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 
@@ -29,7 +29,7 @@ impl<'a> Texts<'a> {
 
     /// The turn and the part whose text holds this offset, where the turn is one of these roles'.
     pub(super) fn at(&mut self, offset: usize, roles: &[Role]) -> Option<(usize, usize)> {
-        steps::add(1);
+        cost::add(1);
         let turn = self.view.turn_at(offset)?;
         if !roles.contains(&self.view.turns[turn].role) {
             return None;

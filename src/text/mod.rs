@@ -4,11 +4,11 @@
 //! and no byte outside an edit is copied.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub(crate) mod cost;
 pub mod json;
 pub mod prescan;
 pub(crate) mod scan;
 mod span;
 pub mod splice;
-pub(crate) mod steps;
 
 pub use span::Span;

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::text::Span;
-use crate::text::steps;
+use crate::text::cost;
 
 /// Replaces the bytes of `span` by `with`. An empty span inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn splice(body: &Bytes, mut edits: Vec<Edit>) -> Vec<Bytes> {
     edits.sort_by_key(|e| (e.span.start, std::cmp::Reverse(e.span.end)));
     // An insertion at the offset where a replacement begins goes before it.
     edits.sort_by_key(|e| (e.span.start, !e.span.is_empty()));
-    steps::add(edits.len());
+    cost::add(edits.len());
     let mut rope = Vec::with_capacity(edits.len() * 2 + 1);
     let mut at = 0;
     for edit in edits {
@@ -73,7 +73,7 @@ pub fn flat(rope: Vec<Bytes>) -> Bytes {
     match <[Bytes; 1]>::try_from(rope) {
         Ok([only]) => only,
         Err(rope) => {
-            steps::add(len(&rope));
+            cost::add(len(&rope));
             rope.concat().into()
         }
     }

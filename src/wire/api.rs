@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::anchor;
-use super::anchored::CallMemo;
-use super::beside::{self, Beside, CallAt};
+use super::call_fingerprint;
 use super::error::Errors;
+use super::fingerprints::CallMemo;
 use super::framing::Framing;
 use super::leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Watch};
-use super::said::{Said, Shape};
+use super::local_answer::{LocalAnswer, Shape};
+use super::sibling_calls::{self, Beside, CallAt};
 use super::view::{Anatomy, Call, OwnItem, PartKind, Role, Unread, View};
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
@@ -129,7 +129,7 @@ pub trait Pairs: Turns {
 
     /// Where the calls stand that hidden pairs name as their siblings, at or behind offset `from`.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        beside::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
+        sibling_calls::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
     }
 
     /// The siblings by names that hold while what stands before the calls is edited, where their own do not.
@@ -142,7 +142,7 @@ pub trait Pairs: Turns {
     fn prove(&self, _view: &View, siblings: &[&str]) -> Vec<bool> {
         siblings
             .iter()
-            .map(|sibling| anchor::is_random(sibling))
+            .map(|sibling| call_fingerprint::is_random(sibling))
             .collect()
     }
 
@@ -229,5 +229,5 @@ pub trait AskAgain {
 /// Answers of our own.
 pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes;
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes;
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
+use super::frame_template::Pass;
 use super::framing::Framing;
-use super::spelling::Pass;
 use crate::tools::{Names, TOOL_NAME};
 
 /// Tokens of one leg, as its provider counted them.
@@ -99,7 +99,7 @@ impl HiddenCall {
 pub struct LegReport {
     /// Hidden calls, in order.
     pub hidden: Vec<HiddenCall>,
-    /// Ids (or anchors) of the visible calls, each with its place among the leg's visible parts.
+    /// Ids (or fingerprints) of the visible calls, each with its place among the leg's visible parts.
     pub calls: Vec<(String, usize)>,
     /// Visible parts.
     pub parts: usize,

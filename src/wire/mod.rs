@@ -9,35 +9,35 @@
 
 use crate::record::WireId;
 
-mod anchor;
-mod anchored;
 pub mod anthropic;
 mod api;
-mod beside;
+mod call_fingerprint;
 pub mod error;
+mod fingerprints;
+mod frame_template;
 pub mod framer;
 pub mod framing;
 pub mod gemini;
 pub mod leg;
+mod local_answer;
 pub mod ollama;
 mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
-mod said;
-mod spelling;
+mod sibling_calls;
 pub mod sse;
 pub mod view;
 mod walk;
 
-pub use anchor::unique_part;
-pub use anchored::CallMemo;
 pub use api::{AskAgain, Compose, Pairs, Replies, Requests, Streams, Turns, Wire};
-pub use beside::{Beside, CallAt};
+pub use call_fingerprint::unique_part;
 pub use error::{Errors, OwnError, tells_error};
+pub use fingerprints::CallMemo;
+pub use frame_template::Pass;
 pub use framing::Framing;
 pub use leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Stop, Usage, Watch};
-pub use said::{Said, Shape};
-pub use spelling::Pass;
+pub use local_answer::{LocalAnswer, Shape};
+pub use sibling_calls::{Beside, CallAt};
 pub use view::{
     Anatomy, Call, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, Unread, View,
 };

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::text::steps;
+use crate::text::cost;
 
 /// The text inside a string literal without its escapes. Lone surrogates and broken UTF-8 become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
-    steps::add(raw.len());
+    cost::add(raw.len());
     let mut next = memchr::memchr(b'\\', raw);
     if next.is_none() {
         return String::from_utf8_lossy(raw);

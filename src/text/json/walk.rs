@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::string::unescape;
-use crate::text::{Span, scan, steps};
+use crate::text::{Span, cost, scan};
 
 /// The text is not JSON at this offset, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +39,13 @@ pub fn value_end(text: &[u8], at: usize) -> Walk {
 /// It has no closing quote.
 pub fn string_end(text: &[u8], at: usize) -> Walk {
     let end = scan::string_end(text, at).ok_or(Malformed(at))?;
-    steps::add(end - at);
+    cost::add(end - at);
     Ok(end)
 }
 
 fn container_end(text: &[u8], at: usize) -> Walk {
     let end = scan::container_end(text, at).ok_or(Malformed(at))?;
-    steps::add(end - at);
+    cost::add(end - at);
     Ok(end)
 }
 
@@ -75,7 +75,7 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
         }
         let end = string_end(text, from)?;
         let key = Span::new(from + 1, end - 1);
-        steps::add(1);
+        cost::add(1);
         let colon = blank(text, end);
         if text.get(colon) != Some(&b':') {
             return Err(Malformed(colon));
@@ -103,7 +103,7 @@ pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> 
         return Ok(from + 1);
     }
     loop {
-        steps::add(1);
+        cost::add(1);
         let after = blank(text, element(from)?);
         match text.get(after) {
             Some(b',') => from = blank(text, after + 1),
@@ -250,7 +250,7 @@ pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
     if all.iter().all(|(k, _)| k.of(text) != key.as_bytes()) {
         return Cow::Borrowed(raw);
     }
-    steps::add(raw.len());
+    cost::add(raw.len());
     let mut out = String::with_capacity(raw.len());
     out.push_str(&raw[..first.0.start - 1]);
     let mut any = false;

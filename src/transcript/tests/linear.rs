@@ -1,7 +1,7 @@
 //! Reading costs steps in proportion to the size, whatever a transcript is made of: at 10 KB, 1 MB and 10 MB.
 
 use super::*;
-use crate::text::steps;
+use crate::text::cost;
 
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
@@ -48,7 +48,7 @@ fn request(turns: impl Fn(usize) -> String) {
         let body = format!(r#"{{"model":"m","system":"You are Claude Code","messages":[{turns}]}}"#);
         let bytes = body.len();
         let view = view("anthropic", body);
-        (steps::of(|| read_all(&view)).0, bytes)
+        (cost::of(|| read_all(&view)).0, bytes)
     });
 }
 
@@ -118,7 +118,7 @@ fn answer(line: &str) {
                 .as_read()
                 .map_or(0, |text| text.len())
         };
-        (steps::of(read).0 + body.len() as u64, body.len())
+        (cost::of(read).0 + body.len() as u64, body.len())
     });
 }
 

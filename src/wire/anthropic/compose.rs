@@ -4,10 +4,10 @@ use super::Anthropic;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{Compose, Said, Shape, View, sse};
+use crate::wire::{Compose, LocalAnswer, Shape, View, sse};
 
 impl Compose for Anthropic {
-    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
         let text = json::quote(said.text);
         match shape {
             Shape::Whole => {
@@ -19,7 +19,7 @@ impl Compose for Anthropic {
     }
 }
 
-fn message(said: &Said<'_>, content: &str, stop: &str, output: u64) -> String {
+fn message(said: &LocalAnswer<'_>, content: &str, stop: &str, output: u64) -> String {
     format!(
         r#"{{"id":"{}","type":"message","role":"assistant","model":{},"content":[{content}],"stop_reason":{stop},"stop_sequence":null,"usage":{}}}"#,
         said.id("msg_"),
@@ -28,14 +28,14 @@ fn message(said: &Said<'_>, content: &str, stop: &str, output: u64) -> String {
     )
 }
 
-fn usage(said: &Said<'_>, output: u64) -> String {
+fn usage(said: &LocalAnswer<'_>, output: u64) -> String {
     format!(
         r#"{{"input_tokens":{},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output}}}"#,
         said.input()
     )
 }
 
-fn stream(said: &Said<'_>, text: &str) -> Vec<Bytes> {
+fn stream(said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
     let event = |name: &str, members: &str| sse::named(name, &format!(r#"{{"type":"{name}",{members}}}"#));
     vec![
         event(

@@ -29,13 +29,13 @@ impl Replies for Anthropic {
         };
         // Whatever else stands in its place, nothing can be put into it.
         let content = content.filter(|c| text[c.start] == b'[')?;
-        let mut breaker = Escaper::default();
+        let mut escaper = Escaper::default();
         for [kind, id, name, input, said] in
             json::pick_each(text, content, ["type", "id", "name", "input", "text"])
         {
             let kind = string(kind).unwrap_or_default();
             if let Some(said) = said.filter(|s| kind == "text" && s.len() >= 2) {
-                report.broken_up += breaker.follow(said.inner().of(text)).len();
+                report.broken_up += escaper.follow(said.inner().of(text)).len();
             }
             let is_call = kind == "tool_use";
             let id = string(id).unwrap_or_default().into_owned();
@@ -111,11 +111,11 @@ fn visible(leg: &Leg) -> Vec<String> {
     let body: &[u8] = &leg.body;
     let whole = Span::new(json::blank(body, 0), body.len());
     let content = json::get(body, whole, "content").unwrap_or_default();
-    let mut breaker = Escaper::default();
+    let mut escaper = Escaper::default();
     json::elements(body, content)
         .into_iter()
         .filter(|b| !called(body, *b).is_some_and(|name| leg.report.hides(&name)))
-        .map(|b| broken(body, b, &mut breaker))
+        .map(|b| broken(body, b, &mut escaper))
         .collect()
 }
 
@@ -126,18 +126,18 @@ pub(super) fn called(text: &[u8], block: Span) -> Option<Cow<'_, str>> {
 }
 
 /// Where a block's text is broken up, by offset. All texts of a message are one: agents join them.
-fn breaks(text: &[u8], block: Span, breaker: &mut Escaper) -> Vec<Edit> {
+fn breaks(text: &[u8], block: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let is_text = json::get_string(text, block, "type").is_some_and(|t| t == "text");
     let Some(literal) = json::get(text, block, "text").filter(|l| is_text && l.len() >= 2) else {
         return Vec::new();
     };
     let inside = literal.inner();
-    let found = breaker.follow(inside.of(text)).into_iter();
+    let found = escaper.follow(inside.of(text)).into_iter();
     found.map(|at| Edit::insert(inside.start + at, r"\\")).collect()
 }
 
-fn broken(text: &[u8], block: Span, breaker: &mut Escaper) -> String {
-    view::edited_part(text, block, &breaks(text, block, breaker))
+fn broken(text: &[u8], block: Span, escaper: &mut Escaper) -> String {
+    view::edited_part(text, block, &breaks(text, block, escaper))
 }
 
 fn text_block(text: &str) -> String {

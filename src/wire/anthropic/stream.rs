@@ -8,8 +8,8 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::error::error_in;
+use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::{Ending, Streams, View, Watch, sse};
 
 impl Streams for Anthropic {
@@ -29,7 +29,7 @@ struct Stream {
     block: Block,
     /// Index of the next block the agent sees.
     next: usize,
-    breaker: Escaper,
+    escaper: Escaper,
     hold: bool,
     /// The leg's `message_delta` as it came, and its data.
     delta: Option<(Bytes, Vec<u8>)>,
@@ -38,7 +38,7 @@ struct Stream {
     transformations: Option<String>,
     opening: Option<String>,
     /// How the open block's deltas are spelled.
-    spelling: Spelling,
+    spelling: FrameTemplate,
 }
 
 /// The block that is open.
@@ -119,7 +119,7 @@ impl Dialect for Stream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
-        if self.breaker.is_clear() {
+        if self.escaper.is_clear() {
             self.spelling.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
@@ -143,7 +143,7 @@ impl Dialect for Stream {
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.block = Block::None;
-        self.breaker = Escaper::default();
+        self.escaper = Escaper::default();
         self.delta = None;
         self.stop = None;
         self.spelling.forget();
@@ -212,13 +212,13 @@ impl Stream {
             spent: Vec::new(),
             block: Block::None,
             next: 0,
-            breaker: Escaper::default(),
+            escaper: Escaper::default(),
             hold: false,
             delta: None,
             stop: None,
             transformations: None,
             opening: None,
-            spelling: Spelling::default(),
+            spelling: FrameTemplate::default(),
         }
     }
 
@@ -347,7 +347,7 @@ impl Stream {
         }
         if let Some(text) = text.filter(|t| t.len() >= 2) {
             let inside = text.inner();
-            let breaks = self.breaker.follow(inside.of(data));
+            let breaks = self.escaper.follow(inside.of(data));
             self.report.broken_up += breaks.len();
             edits.extend(
                 breaks

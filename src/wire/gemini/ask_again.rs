@@ -2,7 +2,7 @@
 
 use super::Gemini;
 use super::chunk::{Chunk, raw};
-use super::{pairs, run};
+use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
 use crate::tools::Names;
 use crate::wire::framing::payload;
@@ -40,7 +40,7 @@ fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair], ou
             }
             let more = open && piece.call.is_some() && piece.name.is_none();
             let hidden = piece.called(data).is_some_and(|name| ours.has(&name));
-            open = (more || hidden) && run::goes_on(data, &piece);
+            open = (more || hidden) && streamed_call::goes_on(data, &piece);
             if !hidden && !more {
                 parts.push(raw(data, piece.part.span));
             }

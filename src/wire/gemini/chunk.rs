@@ -4,8 +4,8 @@ use super::part::{self, Piece};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::frame_template::Hole;
 use crate::wire::leg::Stop;
-use crate::wire::spelling::Hole;
 use crate::wire::view::{self, PartKind};
 
 /// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
@@ -183,11 +183,11 @@ fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
 
 /// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
 /// put them in front of the calls between.
-pub(super) fn breaks(data: &[u8], piece: &Piece, breaker: &mut Escaper) -> Vec<Edit> {
+pub(super) fn breaks(data: &[u8], piece: &Piece, escaper: &mut Escaper) -> Vec<Edit> {
     let Some(inside) = piece.part.text else {
         return Vec::new();
     };
-    let found = breaker.follow(inside.of(data));
+    let found = escaper.follow(inside.of(data));
     found
         .into_iter()
         .map(|at| Edit::insert(inside.start + at, r"\\"))

@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 use super::request::{in_envelope, text_part};
 use crate::text::json;
-use crate::wire::{Compose, Framing, Said, Shape, View};
+use crate::wire::{Compose, Framing, LocalAnswer, Shape, View};
 
 impl Compose for Gemini {
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
         let (input, output) = (said.input(), said.output());
         let mut json = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{}],"role":"model"}},"finishReason":"STOP","index":0}}],"usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output},"totalTokenCount":{}}},"modelVersion":{},"responseId":"{}"}}"#,

@@ -7,13 +7,13 @@ mod ask_again;
 mod chunk;
 mod compose;
 mod error;
+mod identity;
 mod pairs;
 mod part;
 mod reply;
 mod request;
-mod run;
-mod seen;
 mod stream;
+mod streamed_call;
 mod turns;
 mod usage;
 

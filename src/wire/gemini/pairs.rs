@@ -2,7 +2,7 @@
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
-use crate::wire::{CallAt, CallMemo, Pairs, Turns, anchored};
+use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::anchored::{Call, Source, message};
+use crate::wire::fingerprints::{Call, Source, message};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{Beside, HiddenCall};
 
@@ -59,7 +59,7 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
         .collect()
 }
 
-/// How contents are read for anchors.
+/// How contents are read for fingerprints.
 #[derive(Clone, Copy)]
 pub(super) struct Contents;
 
@@ -252,23 +252,23 @@ fn last_question(view: &View) -> usize {
 
 impl Pairs for Gemini {
     fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        anchored::call_names(Contents, view, turn, memo)
+        fingerprints::call_names(Contents, view, turn, memo)
     }
 
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        anchored::find_calls(Contents, view, siblings, from)
+        fingerprints::find_calls(Contents, view, siblings, from)
     }
 
     fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(anchored::settled(Contents, view, siblings, from))
+        Some(fingerprints::settled(Contents, view, siblings, from))
     }
 
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        anchored::prove(Contents, view, siblings)
+        fingerprints::prove(Contents, view, siblings)
     }
 
     fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let found = anchored::find_calls(Contents, view, siblings, 0);
+        let found = fingerprints::find_calls(Contents, view, siblings, 0);
         found.iter().map(Option::is_some).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Parts: what a request's contents and a reply's candidate are made of; and proto-JSON's two spellings.
 
 use crate::text::{Span, json};
-use crate::wire::anchor::Traits;
+use crate::wire::call_fingerprint::Traits;
 use crate::wire::view::{Part, PartKind};
 use std::borrow::Cow;
 

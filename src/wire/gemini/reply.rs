@@ -6,18 +6,18 @@ use bytes::Bytes;
 use super::chunk::{self, Chunk, NO_PARTS, raw};
 use super::pairs::Contents;
 use super::request::text_part;
-use super::run;
+use super::streamed_call;
 use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
-use crate::wire::anchor::{Anchors, Place};
+use crate::wire::call_fingerprint::{Fingerprints, Position};
 use crate::wire::leg::LegReport;
 use crate::wire::view::{self, PartKind};
-use crate::wire::{Ending, Leg, Replies, View, Watch, anchored};
+use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
+fn read(body: &Bytes, watch: Watch, place: Position) -> Option<LegReport> {
     let text: &[u8] = body;
     let chunk = Chunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
@@ -33,17 +33,17 @@ fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    let mut anchors = Anchors::default();
-    let mut breaker = Escaper::default();
+    let mut anchors = Fingerprints::default();
+    let mut escaper = Escaper::default();
     let mut in_text = false;
     for piece in chunk.pieces(text) {
-        report.broken_up += chunk::breaks(text, &piece, &mut breaker).len();
+        report.broken_up += chunk::breaks(text, &piece, &mut escaper).len();
         let is_text = piece.part.kind == PartKind::Text;
         if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
             continue;
         }
         if let Some(tool) = piece.called(text).and_then(|name| watch.hide.find(&name)) {
-            let call = run::whole(text, &piece, tool, report.parts, watch.held_bytes);
+            let call = streamed_call::whole(text, &piece, tool, report.parts, watch.held_bytes);
             report.hidden.push(call);
             continue;
         }
@@ -69,13 +69,13 @@ fn counters(text: &[u8], chunk: &Chunk) -> Counters {
 /// The visible parts of a reply, model text broken up where it looks like ours.
 fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
     let body: &[u8] = &leg.body;
-    let mut breaker = Escaper::default();
+    let mut escaper = Escaper::default();
     let pieces = chunk.pieces(body);
     let visible = pieces
         .iter()
         .filter(|p| !p.called(body).is_some_and(|name| leg.report.hides(&name)));
     visible
-        .map(|piece| view::edited_part(body, piece.part.span, &chunk::breaks(body, piece, &mut breaker)))
+        .map(|piece| view::edited_part(body, piece.part.span, &chunk::breaks(body, piece, &mut escaper)))
         .collect()
 }
 
@@ -85,7 +85,7 @@ impl Replies for Gemini {
     }
 
     fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        read(body, watch, anchored::place_of_answer(Contents, view))
+        read(body, watch, fingerprints::place_of_answer(Contents, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

@@ -2,28 +2,28 @@
 
 use super::Gemini;
 use super::pairs::Contents;
-use crate::wire::anchored;
+use crate::wire::fingerprints;
 use bytes::Bytes;
 
 use super::chunk::{self, Chunk, NO_PARTS};
+use super::identity::{Identity, Seen};
 use super::part::Piece;
 use super::request::text_part;
-use super::run::{self, Run, Streamed};
-use super::seen::{Identity, Seen};
+use super::streamed_call::{self, Run, Streamed};
 use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::wire::anchor::{Anchors, Place};
+use crate::wire::call_fingerprint::{Fingerprints, Position};
 use crate::wire::error::error_in;
+use crate::wire::frame_template::{FrameTemplate, Pass};
 use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::view::PartKind;
 use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
 
 impl Streams for Gemini {
     fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        let place = anchored::place_of_answer(Contents, view);
+        let place = fingerprints::place_of_answer(Contents, view);
         Box::new(Stream::new(watch, place))
     }
 }
@@ -33,7 +33,7 @@ struct Stream {
     watch: Watch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
-    place: Place,
+    place: Position,
     leg: usize,
     report: LegReport,
     counters: Counters,
@@ -43,18 +43,18 @@ struct Stream {
     identity: Identity,
     /// Whether anything of this leg was shown.
     spoke: bool,
-    anchors: Anchors,
+    anchors: Fingerprints,
     run: Run,
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
-    breaker: Escaper,
+    escaper: Escaper,
     hold: bool,
     end: Option<End>,
     opening: Option<String>,
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
     /// How the chunks of what goes on are spelled.
-    spelling: Spelling,
+    spelling: FrameTemplate,
 }
 
 /// A leg's last chunk, while it waits.
@@ -126,7 +126,7 @@ impl Dialect for Stream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
-        if self.breaker.is_clear() {
+        if self.escaper.is_clear() {
             self.spelling.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
@@ -156,11 +156,11 @@ impl Dialect for Stream {
         self.leg += 1;
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
-        self.anchors = Anchors::default();
+        self.anchors = Fingerprints::default();
         self.run = Run::None;
         self.in_text = false;
         self.spoke = false;
-        self.breaker = Escaper::default();
+        self.escaper = Escaper::default();
         self.end = None;
         self.spelling.forget();
     }
@@ -204,7 +204,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    fn new(watch: Watch, place: Place) -> Self {
+    fn new(watch: Watch, place: Position) -> Self {
         Self {
             watch,
             framing: Framing::Sse,
@@ -215,15 +215,15 @@ impl Stream {
             spent: Vec::new(),
             spoke: false,
             identity: Identity::default(),
-            anchors: Anchors::default(),
+            anchors: Fingerprints::default(),
             run: Run::None,
             in_text: false,
-            breaker: Escaper::default(),
+            escaper: Escaper::default(),
             hold: false,
             end: None,
             opening: None,
             terminator: "\r\n\r\n",
-            spelling: Spelling::default(),
+            spelling: FrameTemplate::default(),
         }
     }
 
@@ -254,7 +254,7 @@ impl Stream {
         for piece in chunk.pieces(data) {
             let hidden = piece.part.kind == PartKind::Call && self.call(data, &piece);
             if !hidden {
-                let breaks = chunk::breaks(data, &piece, &mut self.breaker);
+                let breaks = chunk::breaks(data, &piece, &mut self.escaper);
                 self.report.broken_up += breaks.len();
                 seen.breaks.extend(breaks);
                 self.count(&piece);
@@ -267,7 +267,7 @@ impl Stream {
 
     /// One call part; whether it is hidden.
     fn call(&mut self, data: &[u8], piece: &Piece) -> bool {
-        let goes_on = run::goes_on(data, piece);
+        let goes_on = streamed_call::goes_on(data, piece);
         if piece.name.is_none() {
             return self.more_arguments(data, piece, goes_on);
         }
@@ -289,7 +289,7 @@ impl Stream {
         } else {
             self.report
                 .hidden
-                .push(run::whole(data, piece, tool, after, limit));
+                .push(streamed_call::whole(data, piece, tool, after, limit));
         }
         true
     }

@@ -8,7 +8,7 @@ use super::Gemini;
 use super::part::{self, Piece};
 use crate::text::json;
 use crate::wire::view::{Anatomy, PartKind, Role, View};
-use crate::wire::{Turns, anchored};
+use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
@@ -33,7 +33,7 @@ impl Turns for Gemini {
     }
 
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
-        anchored::message(view, turn)
+        fingerprints::message(view, turn)
     }
 
     /// Signatures are checked in the current turn alone: behind the last content in which the user says something.

@@ -4,11 +4,11 @@ use super::Ollama;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::said::rfc3339;
-use crate::wire::{Compose, Said, Shape, View};
+use crate::wire::local_answer::rfc3339;
+use crate::wire::{Compose, LocalAnswer, Shape, View};
 
 impl Compose for Ollama {
-    fn compose(&self, _view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
         let line = |text: &str, rest: &str| {
             format!(
                 r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,

@@ -7,30 +7,30 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::anchored::{Call, Source};
-use crate::wire::beside::{Beside, among_calls};
+use crate::wire::fingerprints::{Call, Source};
+use crate::wire::sibling_calls::{Beside, among_calls};
 use crate::wire::view::{Anatomy, PartKind, View};
-use crate::wire::{CallAt, CallMemo, Pairs, Turns, anchored};
+use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
 
 impl Pairs for Ollama {
     fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        anchored::call_names(Messages, view, turn, memo)
+        fingerprints::call_names(Messages, view, turn, memo)
     }
 
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        anchored::find_calls(Messages, view, siblings, from)
+        fingerprints::find_calls(Messages, view, siblings, from)
     }
 
     fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(anchored::settled(Messages, view, siblings, from))
+        Some(fingerprints::settled(Messages, view, siblings, from))
     }
 
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        anchored::prove(Messages, view, siblings)
+        fingerprints::prove(Messages, view, siblings)
     }
 
     fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let found = anchored::find_calls(Messages, view, siblings, 0);
+        let found = fingerprints::find_calls(Messages, view, siblings, 0);
         found.iter().map(Option::is_some).collect()
     }
 
@@ -112,7 +112,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// How messages are read for anchors.
+/// How messages are read for fingerprints.
 #[derive(Clone, Copy)]
 pub(super) struct Messages;
 

@@ -10,12 +10,12 @@ use super::usage;
 use crate::mark::escape::{self, Escaper};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::wire::anchor::{Anchors, Place};
+use crate::wire::call_fingerprint::{Fingerprints, Position};
 use crate::wire::leg::LegReport;
-use crate::wire::{Ending, Leg, Replies, View, Watch, anchored};
+use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
+fn read(body: &Bytes, watch: Watch, place: Position) -> Option<LegReport> {
     let text: &[u8] = body;
     let line = Line::read(text)?;
     line.message?;
@@ -27,7 +27,7 @@ fn read(body: &Bytes, watch: Watch, place: Place) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    let mut anchors = Anchors::default();
+    let mut anchors = Fingerprints::default();
     for call in calls(text, &line) {
         if let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) {
             let call = hidden(text, call, tool, report.parts, watch.held_bytes);
@@ -89,7 +89,7 @@ impl Replies for Ollama {
     }
 
     fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        read(body, watch, anchored::place_of_answer(Messages, view))
+        read(body, watch, fingerprints::place_of_answer(Messages, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {

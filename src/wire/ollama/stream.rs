@@ -2,7 +2,7 @@
 
 use super::Ollama;
 use super::pairs::Messages;
-use crate::wire::anchored;
+use crate::wire::fingerprints;
 use bytes::Bytes;
 
 use super::turns::{name, traits};
@@ -10,10 +10,10 @@ use super::usage;
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::anchor::{Anchors, Place};
+use crate::wire::call_fingerprint::{Fingerprints, Position};
 use crate::wire::error::error_in;
+use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::view;
 use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
 
@@ -23,7 +23,7 @@ impl Streams for Ollama {
     }
 
     fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        let place = anchored::place_of_answer(Messages, view);
+        let place = fingerprints::place_of_answer(Messages, view);
         Box::new(Stream::new(watch, place))
     }
 }
@@ -32,7 +32,7 @@ impl Streams for Ollama {
 struct Stream {
     watch: Watch,
     /// Where the agent's transcript will have this response.
-    place: Place,
+    place: Position,
     leg: usize,
     report: LegReport,
     /// Whether anything of this leg was shown.
@@ -41,15 +41,15 @@ struct Stream {
     said: bool,
     /// Output tokens of earlier legs.
     spent: u64,
-    anchors: Anchors,
-    breaker: Escaper,
+    anchors: Fingerprints,
+    escaper: Escaper,
     hold: bool,
     end: Option<End>,
     opening: Option<String>,
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
     /// How the lines of what goes on are spelled.
-    spelling: Spelling,
+    spelling: FrameTemplate,
 }
 
 /// A leg's last line, while it waits.
@@ -197,7 +197,7 @@ impl Dialect for Stream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
-        if self.breaker.is_clear() {
+        if self.escaper.is_clear() {
             self.spelling.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
@@ -222,8 +222,8 @@ impl Dialect for Stream {
         self.report = LegReport::default();
         self.spoke = false;
         self.said = false;
-        self.anchors = Anchors::default();
-        self.breaker = Escaper::default();
+        self.anchors = Fingerprints::default();
+        self.escaper = Escaper::default();
         self.end = None;
         self.spelling.forget();
     }
@@ -273,7 +273,7 @@ impl Dialect for Stream {
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl Stream {
-    fn new(watch: Watch, place: Place) -> Self {
+    fn new(watch: Watch, place: Position) -> Self {
         Self {
             watch,
             spoke: false,
@@ -282,13 +282,13 @@ impl Stream {
             leg: 0,
             report: LegReport::default(),
             spent: 0,
-            anchors: Anchors::default(),
-            breaker: Escaper::default(),
+            anchors: Fingerprints::default(),
+            escaper: Escaper::default(),
             hold: false,
             end: None,
             opening: None,
             identity: String::new(),
-            spelling: Spelling::default(),
+            spelling: FrameTemplate::default(),
         }
     }
 
@@ -315,7 +315,7 @@ impl Stream {
             return Vec::new();
         };
         self.said |= !inside.is_empty();
-        let breaks = self.breaker.follow(inside.of(data));
+        let breaks = self.escaper.follow(inside.of(data));
         self.report.broken_up += breaks.len();
         let insert = |at| Edit::insert(inside.start + at, r"\\");
         breaks.into_iter().map(insert).collect()

@@ -3,7 +3,7 @@
 use super::Ollama;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::anchor::Traits;
+use crate::wire::call_fingerprint::Traits;
 use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
 use std::borrow::Cow;
 

@@ -2,8 +2,8 @@
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::frame_template::Hole;
 use crate::wire::leg::Stop;
-use crate::wire::spelling::Hole;
 
 /// The spans of a chunk that matter.
 #[derive(Default)]

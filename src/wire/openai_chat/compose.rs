@@ -4,10 +4,10 @@ use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{Compose, Said, Shape, View, sse};
+use crate::wire::{Compose, LocalAnswer, Shape, View, sse};
 
 impl Compose for OpenaiChat {
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
         let text = json::quote(said.text);
         match shape {
             Shape::Whole => {
@@ -22,7 +22,7 @@ impl Compose for OpenaiChat {
     }
 }
 
-fn object(said: &Said<'_>, kind: &str, choice: &str, usage: &str) -> String {
+fn object(said: &LocalAnswer<'_>, kind: &str, choice: &str, usage: &str) -> String {
     format!(
         r#"{{"id":"{}","object":"{kind}","created":{},"model":{},"choices":[{choice}]{usage}}}"#,
         said.id("chatcmpl-"),
@@ -31,7 +31,7 @@ fn object(said: &Said<'_>, kind: &str, choice: &str, usage: &str) -> String {
     )
 }
 
-fn usage(said: &Said<'_>) -> String {
+fn usage(said: &LocalAnswer<'_>) -> String {
     let (input, output) = (said.input(), said.output());
     format!(
         r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{}}}"#,
@@ -39,7 +39,7 @@ fn usage(said: &Said<'_>) -> String {
     )
 }
 
-fn stream(wants_usage: bool, said: &Said<'_>, text: &str) -> Vec<Bytes> {
+fn stream(wants_usage: bool, said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
     // Where usage is asked for, every chunk has the member, and one more chunk has the numbers.
     let none = if wants_usage { r#","usage":null"# } else { "" };
     let chunk = |delta: &str, finish: &str| {

@@ -6,9 +6,9 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::beside::{Beside, among_calls};
+use crate::wire::sibling_calls::{Beside, among_calls};
 use crate::wire::view::{Anatomy, Part, View};
-use crate::wire::{CallAt, HiddenCall, Pairs, beside};
+use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
 
 /// The result of a hidden call, as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
@@ -76,7 +76,7 @@ impl Pairs for OpenaiChat {
         let from = view
             .turn_at(from)
             .map_or(from, |turn| view.turns[turn].span.start);
-        beside::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
+        sibling_calls::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
     }
 
     /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and what

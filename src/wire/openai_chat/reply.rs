@@ -105,10 +105,10 @@ fn name(text: &[u8], call: Span) -> Option<Cow<'_, str>> {
 
 /// The edits that break up sentinel-like text in a content.
 fn breaks(text: &[u8], content: Span) -> Vec<Edit> {
-    let mut breaker = Escaper::default();
+    let mut escaper = Escaper::default();
     let literals = chunk::texts(text, content);
     let each = literals.into_iter().flat_map(|inside| {
-        let places = breaker.follow(inside.of(text));
+        let places = escaper.follow(inside.of(text));
         places
             .into_iter()
             .map(move |at| Edit::insert(inside.start + at, r"\\"))

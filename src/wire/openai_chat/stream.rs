@@ -10,8 +10,8 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::wire::frame_template::{FrameTemplate, Pass};
 use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::spelling::{Pass, Spelling};
 use crate::wire::{Ending, Streams, View, Watch, sse};
 
 impl Streams for OpenaiChat {
@@ -42,14 +42,14 @@ struct Stream {
     spoke: bool,
     /// Accumulators glue strings together: a role is shown once.
     role_shown: bool,
-    breaker: Escaper,
+    escaper: Escaper,
     hold: bool,
     ends: Ends,
     /// What is said before anything of upstream's, and whether it was.
     opening: Option<String>,
     opened: bool,
     /// How the chunks of what goes on are spelled.
-    spelling: Spelling,
+    spelling: FrameTemplate,
 }
 
 /// Terminal frames that wait, each with its data.
@@ -105,7 +105,7 @@ impl Dialect for Stream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
-        if self.breaker.is_clear() {
+        if self.escaper.is_clear() {
             self.spelling.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
@@ -139,7 +139,7 @@ impl Dialect for Stream {
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.calls.next_leg();
-        self.breaker = Escaper::default();
+        self.escaper = Escaper::default();
         self.ends = Ends::default();
         self.spelling.forget();
     }
@@ -344,7 +344,7 @@ impl Stream {
             self.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
         }
         for inside in chunk::texts(data, value) {
-            let breaks = self.breaker.follow(inside.of(data));
+            let breaks = self.escaper.follow(inside.of(data));
             self.report.broken_up += breaks.len();
             let edits = breaks
                 .into_iter()

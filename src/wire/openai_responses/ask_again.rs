@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::OpenaiResponses;
-use super::echo;
 use super::pairs::result;
+use super::response_object;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::Names;
@@ -16,8 +16,8 @@ impl AskAgain for OpenaiResponses {
         let (items, stored) = match spoken {
             Spoken::Reply(body) => {
                 let response = json::whole(body).ok()?;
-                let items = echo::output(body, response);
-                let items: Vec<String> = items.into_iter().map(|i| echo::raw(body, i)).collect();
+                let items = response_object::output(body, response);
+                let items: Vec<String> = items.into_iter().map(|i| response_object::raw(body, i)).collect();
                 (items, stored(body, response))
             }
             Spoken::Stream(frames) => streamed(frames),
@@ -26,7 +26,9 @@ impl AskAgain for OpenaiResponses {
             return None;
         }
         let known = stored || items.iter().all(|i| resendable(i));
-        let ours = |item: &String| echo::ours(item.as_bytes(), echo::whole(item.as_bytes()), ours).is_some();
+        let ours = |item: &String| {
+            response_object::ours(item.as_bytes(), response_object::whole(item.as_bytes()), ours).is_some()
+        };
         let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
         let others = items
@@ -55,12 +57,13 @@ impl AskAgain for OpenaiResponses {
 }
 
 fn is_reasoning(item: &str) -> bool {
-    json::get_string(item.as_bytes(), echo::whole(item.as_bytes()), "type").is_some_and(|t| t == "reasoning")
+    json::get_string(item.as_bytes(), response_object::whole(item.as_bytes()), "type")
+        .is_some_and(|t| t == "reasoning")
 }
 
 fn answers(item: &str, pair: &HiddenPair) -> bool {
     let text = item.as_bytes();
-    json::get_string(text, echo::whole(text), "call_id").is_some_and(|id| id == pair.call_id)
+    json::get_string(text, response_object::whole(text), "call_id").is_some_and(|id| id == pair.call_id)
 }
 
 /// Whether the provider keeps the response's items, so that they can be named by id.
@@ -71,7 +74,7 @@ fn stored(text: &[u8], response: Span) -> bool {
 /// Reasoning that the provider does not keep can be sent back only where it is encrypted.
 fn resendable(item: &str) -> bool {
     let text = item.as_bytes();
-    let whole = echo::whole(text);
+    let whole = response_object::whole(text);
     !is_reasoning(item) || json::get_string(text, whole, "encrypted_content").is_some_and(|e| !e.is_empty())
 }
 
@@ -80,13 +83,13 @@ fn streamed(frames: &[Bytes]) -> (Vec<String>, bool) {
     let (mut items, mut kept) = (Vec::new(), true);
     for frame in frames {
         let data = sse::data(frame);
-        let whole = echo::whole(&data);
+        let whole = response_object::whole(&data);
         if let Some(response) = json::get(&data, whole, "response") {
             kept = stored(&data, response);
         }
         let done = json::get_string(&data, whole, "type").is_some_and(|t| t == "response.output_item.done");
         if let Some(item) = json::get(&data, whole, "item").filter(|_| done) {
-            items.push(echo::raw(&data, item));
+            items.push(response_object::raw(&data, item));
         }
     }
     (items, kept)

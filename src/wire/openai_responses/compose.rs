@@ -3,12 +3,12 @@
 use super::OpenaiResponses;
 use bytes::Bytes;
 
-use super::own::OwnMessage;
+use super::own_message::OwnMessage;
 use crate::text::json;
-use crate::wire::{Compose, Replies, Said, Shape, View, sse};
+use crate::wire::{Compose, LocalAnswer, Replies, Shape, View, sse};
 
 impl Compose for OpenaiResponses {
-    fn compose(&self, view: &View, said: &Said<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
         let message = OwnMessage::named(said.id("msg_"), said.text);
         let object = |status: &str, output: &str, usage: &str| {
             let made = object(said, status, output, usage);
@@ -39,7 +39,7 @@ impl Compose for OpenaiResponses {
     }
 }
 
-fn object(said: &Said<'_>, status: &str, output: &str, usage: &str) -> String {
+fn object(said: &LocalAnswer<'_>, status: &str, output: &str, usage: &str) -> String {
     format!(
         r#"{{"id":"{}","object":"response","created_at":{},"status":"{status}","error":null,"incomplete_details":null,"instructions":null,"model":{},"output":[{output}],"parallel_tool_calls":true,"previous_response_id":null,"tool_choice":"auto","tools":[],"usage":{usage},"metadata":{{}}}}"#,
         said.id("resp_"),
@@ -48,7 +48,7 @@ fn object(said: &Said<'_>, status: &str, output: &str, usage: &str) -> String {
     )
 }
 
-fn usage(said: &Said<'_>) -> String {
+fn usage(said: &LocalAnswer<'_>) -> String {
     let (input, output) = (said.input(), said.output());
     format!(
         r#"{{"input_tokens":{input},"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":0}},"total_tokens":{}}}"#,

@@ -3,9 +3,9 @@
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::spelling::Hole;
+use crate::wire::frame_template::Hole;
 
-use super::echo;
+use super::response_object;
 
 /// The spans of an event's members that matter.
 #[derive(Default)]
@@ -67,5 +67,5 @@ pub(super) fn number(data: &[u8], span: Option<Span>) -> u64 {
 /// Where a whole text is broken up that goes on from what `before` has seen.
 pub(super) fn broken(data: &[u8], literal: Option<Span>, mut before: Escaper) -> Vec<Edit> {
     let literal = literal.filter(|l| l.len() >= 2);
-    literal.map_or(Vec::new(), |l| echo::break_edits(data, l, &mut before))
+    literal.map_or(Vec::new(), |l| response_object::break_edits(data, l, &mut before))
 }

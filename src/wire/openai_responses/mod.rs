@@ -4,15 +4,15 @@
 
 mod ask_again;
 mod compose;
-mod echo;
 mod error;
 mod event;
 mod item;
-mod own;
+mod own_message;
 mod pairs;
 mod repair;
 mod reply;
 mod request;
+mod response_object;
 mod stream;
 mod turns;
 mod usage;

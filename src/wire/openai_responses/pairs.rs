@@ -10,7 +10,7 @@ use memchr::memmem;
 use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
-use crate::text::{Span, json, steps};
+use crate::text::{Span, cost, json};
 use crate::wire::view::{Anatomy, PartKind, Role, View};
 use crate::wire::{Beside, HiddenCall};
 
@@ -231,7 +231,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
             .map(|id| (id.as_bytes(), None))
             .collect(),
     };
-    steps::add(region.len() * ids.len().min(FEW));
+    cost::add(region.len() * ids.len().min(FEW));
     if wanted.is_empty() {
         return vec![None; ids.len()];
     }

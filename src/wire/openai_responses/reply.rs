@@ -3,8 +3,8 @@
 use super::OpenaiResponses;
 use bytes::Bytes;
 
-use super::echo::{self, Identity, Now};
-use super::own::OwnMessage;
+use super::own_message::OwnMessage;
+use super::response_object::{self, Identity, Now};
 use super::usage;
 use crate::text::json;
 use crate::text::splice;
@@ -26,8 +26,8 @@ impl Replies for OpenaiResponses {
             ..LegReport::default()
         };
         let hide = |name: &str| watch.hide.find(name);
-        echo::take_output(body, response, &mut report, hide, watch.held_bytes);
-        report.stop = echo::stop(body, response, !report.calls.is_empty());
+        response_object::take_output(body, response, &mut report, hide, watch.held_bytes);
+        report.stop = response_object::stop(body, response, !report.calls.is_empty());
         Some(report)
     }
 
@@ -36,23 +36,25 @@ impl Replies for OpenaiResponses {
             return Bytes::new();
         };
         let mut identity = Identity::default();
-        identity.take(&first.body, echo::whole(&first.body));
+        identity.take(&first.body, response_object::whole(&first.body));
         let (mut all, mut phase) = (Vec::new(), false);
         let mut items: Vec<String> = opening
             .map(|text| OwnMessage::new(text, "", phase).done())
             .into_iter()
             .collect();
         for leg in legs {
-            let response = echo::whole(&leg.body);
-            phase |= echo::output(&leg.body, response)
+            let response = response_object::whole(&leg.body);
+            phase |= response_object::output(&leg.body, response)
                 .into_iter()
-                .any(|item| echo::has_phase(&leg.body, item));
+                .any(|item| response_object::has_phase(&leg.body, item));
             let hide = |name: &str| {
                 let mut ours = leg.report.hidden.iter().map(|call| call.tool);
                 ours.find(|tool| *tool == name)
             };
             let mut again = LegReport::default();
-            items.extend(echo::take_output(&leg.body, response, &mut again, hide, 0));
+            items.extend(response_object::take_output(
+                &leg.body, response, &mut again, hide, 0,
+            ));
             if let Some(text) = &leg.then {
                 items.push(OwnMessage::new(text, &leg.report.id, phase).done());
             }
@@ -84,7 +86,7 @@ impl Replies for OpenaiResponses {
             completed: stopped.is_some(),
         };
         let body = &last.body;
-        let edits = echo::edits(body, echo::whole(body), &now);
+        let edits = response_object::edits(body, response_object::whole(body), &now);
         splice::flat(splice::splice(body, edits))
     }
 
@@ -100,7 +102,7 @@ impl Replies for OpenaiResponses {
             },
             ..Now::default()
         };
-        let edits = echo::edits(&reply, echo::whole(&reply), &now);
+        let edits = response_object::edits(&reply, response_object::whole(&reply), &now);
         splice::flat(splice::splice(&reply, edits))
     }
 }

@@ -6,15 +6,15 @@ use super::OpenaiResponses;
 use crate::tools::Names;
 use bytes::Bytes;
 
-use super::echo::{self, Identity, Now};
 use super::event::{Event, broken, event, number};
-use super::own::OwnMessage;
+use super::own_message::OwnMessage;
+use super::response_object::{self, Identity, Now};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::error::error_in;
+use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::spelling::{Hole, Pass, Spelling};
 use crate::wire::{Ending, Streams, View, Watch, sse};
 
 impl Streams for OpenaiResponses {
@@ -65,7 +65,7 @@ struct Stream {
     done: Option<Bytes>,
     opening: Option<String>,
     /// How the deltas of what goes on are spelled, and which text they are of.
-    spelling: Spelling,
+    spelling: FrameTemplate,
     spelled: (u64, u64),
 }
 
@@ -101,7 +101,7 @@ impl Dialect for Stream {
         }
         let (event, mut kind) = event(data);
         // Gateways tell errors in shapes of their own.
-        if kind.is_empty() && error_in(data, echo::whole(data)).is_some() {
+        if kind.is_empty() && error_in(data, response_object::whole(data)).is_some() {
             kind = b"error";
         }
         let opens = matches!(
@@ -241,13 +241,13 @@ impl Stream {
             return;
         }
         self.identity.take(data, response);
-        self.object = event.response.map(|r| echo::raw(data, r));
+        self.object = event.response.map(|r| response_object::raw(data, r));
         let now = Now {
             previous: self.previous.as_deref(),
             offered: self.hide,
             ..Now::default()
         };
-        let edits = echo::edits(data, response, &now);
+        let edits = response_object::edits(data, response, &now);
         self.send(raw, data, event, edits, out);
     }
 
@@ -259,23 +259,23 @@ impl Stream {
 
     fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
-        if let Some(tool) = echo::ours(data, item, self.hide) {
+        if let Some(tool) = response_object::ours(data, item, self.hide) {
             let call = HiddenCall {
                 raw: None,
                 complete: false,
-                ..echo::hidden(data, item, tool, self.report.parts, self.held_bytes)
+                ..response_object::hidden(data, item, tool, self.report.parts, self.held_bytes)
             };
             self.slots.push((index, Slot::Hidden(call)));
             self.counting = true;
             return;
         }
-        self.phase |= echo::has_phase(data, item);
-        if let Some(id) = echo::call_id(data, item) {
+        self.phase |= response_object::has_phase(data, item);
+        if let Some(id) = response_object::call_id(data, item) {
             self.report.calls.push((id, self.report.parts));
         }
         let shown = self.slot(index);
-        let edits = echo::breaks(data, item, &mut self.so_far());
-        self.items[shown] = echo::shown(data, item, edits.clone());
+        let edits = response_object::breaks(data, item, &mut self.so_far());
+        self.items[shown] = response_object::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
 
@@ -288,7 +288,7 @@ impl Stream {
                 _ => return,
             },
             // Never announced.
-            None => echo::ours(data, item, self.hide).map(|tool| {
+            None => response_object::ours(data, item, self.hide).map(|tool| {
                 self.slots.push((index, Slot::Gone));
                 (tool, self.report.parts)
             }),
@@ -296,13 +296,13 @@ impl Stream {
         };
         if let Some((tool, after)) = ours {
             self.counting = true;
-            let call = echo::hidden(data, item, tool, after, self.held_bytes);
+            let call = response_object::hidden(data, item, tool, after, self.held_bytes);
             self.report.hidden.push(call);
             return;
         }
         let shown = self.slot(index);
         let edits = self.item_breaks(index, data, item);
-        self.items[shown] = echo::shown(data, item, edits.clone());
+        self.items[shown] = response_object::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
 
@@ -338,11 +338,11 @@ impl Stream {
             }
             b"response.content_part.added" => {
                 self.texts.retain(|text| text.key != key);
-                let text = event.part.and_then(|p| echo::part_text(data, p));
+                let text = event.part.and_then(|p| response_object::part_text(data, p));
                 self.follow(key, data, text)
             }
             b"response.content_part.done" => {
-                let text = event.part.and_then(|p| echo::part_text(data, p));
+                let text = event.part.and_then(|p| response_object::part_text(data, p));
                 broken(data, text, self.text(key).before)
             }
             b"response.output_text.done" => broken(data, event.text, self.text(key).before),
@@ -370,7 +370,7 @@ impl Stream {
         let Some(literal) = literal.filter(|l| l.len() >= 2) else {
             return Vec::new();
         };
-        echo::break_edits(data, literal, &mut self.text(key).now)
+        response_object::break_edits(data, literal, &mut self.text(key).now)
     }
 
     /// What was seen with the last text.
@@ -381,11 +381,11 @@ impl Stream {
     /// Where the texts of a finished item are broken up.
     fn item_breaks(&mut self, index: u64, data: &[u8], item: Span) -> Vec<Edit> {
         let mut edits = Vec::new();
-        for (part, literal) in echo::texts(data, item) {
+        for (part, literal) in response_object::texts(data, item) {
             let streamed = self.texts.iter().any(|text| text.key == (index, part));
             let text = self.text((index, part));
             text.now = text.before;
-            let broken = echo::break_edits(data, literal, &mut text.now);
+            let broken = response_object::break_edits(data, literal, &mut text.now);
             if !streamed {
                 self.report.broken_up += broken.len();
             }

@@ -4,7 +4,7 @@ use crate::rewrite::untooled;
 use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Turns;
-use crate::wire::anchor;
+use crate::wire::call_fingerprint;
 use crate::wire::view::{Choice, PartKind, Role};
 use crate::wire::{CallAt, Unread};
 
@@ -191,8 +191,8 @@ fn anchor_of(call: &str) -> String {
 fn a_pair_of_an_older_version_finds_its_sibling() {
     let bare = r#"{"functionCall":{"name":"f","args":{"b":"x","a":1.0}}}"#;
     let call = anchor_of(bare)["~2.".len()..][..16].to_owned();
-    let place = anchor::older_place(1, anchor::of_text("go"));
-    let elsewhere = anchor::older_place(3, anchor::of_text("go"));
+    let place = call_fingerprint::older_place(1, call_fingerprint::of_text("go"));
+    let elsewhere = call_fingerprint::older_place(3, call_fingerprint::of_text("go"));
     let named = format!("~-.{call}.-.i");
     let placed = |key: &str, contents: &str| {
         let (_, done) = rewritten(&transcript(contents), &[pair(key, -1)], false);

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::super::echo::{self, Now};
 use super::super::event::{Event, event};
-use super::super::{own, usage};
+use super::super::response_object::{self, Now};
+use super::super::{own_message, usage};
 use super::{Slot, Stream};
 use crate::text::json;
 use crate::wire::leg::Stop;
@@ -15,14 +15,14 @@ impl Stream {
         let response = event.response.unwrap_or_default();
         for (_, slot) in self.slots.drain(..) {
             if let Slot::Hidden(call) = slot {
-                let call = echo::finished(data, response, &call, self.held_bytes).unwrap_or(call);
+                let call = response_object::finished(data, response, &call, self.held_bytes).unwrap_or(call);
                 self.report.hidden.push(call);
             }
         }
         // A server that streams no items.
         let (hide, held_bytes) = (self.hide, self.held_bytes);
         if self.items.len() == self.earlier && self.report.hidden.is_empty() {
-            self.items.extend(echo::take_output(
+            self.items.extend(response_object::take_output(
                 data,
                 response,
                 &mut self.report,
@@ -35,14 +35,14 @@ impl Stream {
         }
         self.usage = usage::of(data, response);
         self.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
-        self.report.stop = echo::stop(data, response, !self.report.calls.is_empty());
+        self.report.stop = response_object::stop(data, response, !self.report.calls.is_empty());
         self.report.ended = true;
         self.report.again = self.report.stop == Stop::Error && self.leg > 0 && self.report.parts == 0;
         if self.leg == 0 {
             self.identity.take(data, response);
         }
         if self.report.stop != Stop::Error {
-            self.object = event.response.map(|r| echo::raw(data, r));
+            self.object = event.response.map(|r| response_object::raw(data, r));
         }
         if self.holding() {
             self.end = Some((raw.clone(), data.to_vec()));
@@ -66,16 +66,16 @@ impl Stream {
             offered: self.hide,
             completed: false,
         };
-        let edits = echo::edits(data, event.response.unwrap_or_default(), &now);
+        let edits = response_object::edits(data, event.response.unwrap_or_default(), &now);
         self.send(raw, data, &event, edits, out);
     }
 
     /// An end of our own: made of the newest response object there is.
     pub(super) fn own_end(&mut self, next_input: u64, out: &mut Vec<Bytes>) {
         if self.object.is_none() {
-            let object = own::made_up(self.opening.as_deref().unwrap_or_default());
+            let object = own_message::made_up(self.opening.as_deref().unwrap_or_default());
             self.identity
-                .take(object.as_bytes(), echo::whole(object.as_bytes()));
+                .take(object.as_bytes(), response_object::whole(object.as_bytes()));
             self.own_event("response.created", &format!(r#""response":{object}"#), out);
             self.object = Some(object);
         }
@@ -90,7 +90,7 @@ impl Stream {
             offered: self.hide,
             completed: true,
         };
-        let object = echo::edited(self.object.as_deref().unwrap_or_default(), &now);
+        let object = response_object::edited(self.object.as_deref().unwrap_or_default(), &now);
         self.own_event("response.completed", &format!(r#""response":{object}"#), out);
         self.end = None;
     }

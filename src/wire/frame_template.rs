@@ -40,7 +40,7 @@ pub enum Pass {
 
 /// A spelling; the default one fits nothing.
 #[derive(Debug, Default)]
-pub(super) struct Spelling {
+pub(super) struct FrameTemplate {
     /// What stands around the holes, as it comes.
     given: Vec<u8>,
     /// The same, as it goes on.
@@ -73,7 +73,7 @@ struct Found {
     len: usize,
 }
 
-impl Spelling {
+impl FrameTemplate {
     /// Fits nothing any more.
     pub(super) fn forget(&mut self) {
         self.steps.clear();

@@ -7,7 +7,7 @@ use crate::limits::BYTES_PER_TOKEN;
 
 /// What an answer of our own says.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct LocalAnswer<'a> {
     /// A UUIDv7: the answer's ids and its time are made of it.
     pub id: Uuid,
     /// The model as the request named it.
@@ -27,7 +27,7 @@ pub enum Shape {
     Stream(Framing),
 }
 
-impl Said<'_> {
+impl LocalAnswer<'_> {
     /// Seconds since the Unix epoch.
     pub(super) fn seconds(&self) -> u64 {
         u64::try_from(self.id.as_u128() >> 80).unwrap_or_default() / 1000

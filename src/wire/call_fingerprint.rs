@@ -1,7 +1,7 @@
 //! Names a call so that it is found again where ids are missing or were dropped on the way:
 //! by its id, its thought signature, and its name, arguments and place, whatever of them is left.
 //!
-//! An anchor is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in
+//! A fingerprint is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in
 //! hexadecimal, the third or `-`. What stands before the semicolon is what no agent drops: pairs are looked up by it.
 //! Older versions wrote `~SIGNATURE.CALL.PLACE.ID`, with a place only where id and signature were missing. A sibling
 //! without the tilde is a plain id.
@@ -16,21 +16,21 @@ const DEPTH: u32 = 32;
 
 /// What a call can be known by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Anchor {
+pub(super) struct Fingerprint {
     /// Written by an older version.
     older: bool,
     signature: Option<u64>,
     call: u64,
-    place: Option<Place>,
+    place: Option<Position>,
     id: String,
 }
 
 /// Where in a transcript a message stands.
-pub(super) type Place = u64;
+pub(super) type Position = u64;
 
-/// The anchors of one message's calls, in order: equal calls are told apart by their order.
+/// The fingerprints of one message's calls, in order: equal calls are told apart by their order.
 #[derive(Debug, Default)]
-pub(super) struct Anchors {
+pub(super) struct Fingerprints {
     /// How many calls of the same name and arguments there were.
     seen: HashMap<u64, u64>,
 }
@@ -48,21 +48,21 @@ pub(super) struct Traits {
     pub(super) signature: Option<Span>,
 }
 
-impl Anchors {
+impl Fingerprints {
     /// The next call of the message that stands at `place`.
-    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: Place) -> Anchor {
+    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: Position) -> Fingerprint {
         self.of(text, call, same(text, &call), place)
     }
 
     /// The next call, of which it is known what its name and arguments come to.
-    pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: Place) -> Anchor {
+    pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: Position) -> Fingerprint {
         let before = self.seen.entry(same).or_default();
         let nth = *before;
         *before += 1;
         let id = call
             .id
             .map_or(String::new(), |i| json::unescape(i.of(text)).into_owned());
-        Anchor {
+        Fingerprint {
             older: false,
             signature: call.signature.map(|s| of_signature(&json::unescape(s.of(text)))),
             call: mix(same, nth),
@@ -81,13 +81,13 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
 
 /// What of a call's name no other call has, wherever it stands: an id that was drawn at random, or a signature.
 pub fn unique_part(sibling: &str) -> Option<&str> {
-    let anchor = Anchor::read(sibling);
+    let anchor = Fingerprint::read(sibling);
     let place = sibling_key(sibling);
     let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());
     (anchor.signature.is_some() || is_random(&anchor.id)).then_some(rest.unwrap_or(place))
 }
 
-impl Anchor {
+impl Fingerprint {
     /// What is left of it whatever an agent drops.
     pub(super) fn key(&self) -> String {
         format!(
@@ -108,7 +108,7 @@ impl Anchor {
         self.older
     }
 
-    /// Reads it back; a text that is no anchor is an id.
+    /// Reads it back; a text that is no fingerprint is an id.
     pub(super) fn read(text: &str) -> Self {
         let read = match text.strip_prefix(VERSION) {
             Some(rest) => Self::parse(rest),
@@ -181,12 +181,12 @@ fn hash(field: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Calls by what names them, so that each of many anchors finds its own without a walk over all of them.
+/// Calls by what names them, so that each of many fingerprints finds its own without a walk over all of them.
 pub(super) struct Index<T> {
-    all: Vec<(Anchor, T)>,
+    all: Vec<(Fingerprint, T)>,
     /// The first call that has this name.
     first: HashMap<Name, usize>,
-    /// Calls by name and arguments alone, for the anchors of older versions.
+    /// Calls by name and arguments alone, for the fingerprints of older versions.
     alike: HashMap<u64, [Alike; 4]>,
 }
 
@@ -194,10 +194,10 @@ pub(super) struct Index<T> {
 #[derive(PartialEq, Eq, Hash)]
 enum Name {
     Id(String),
-    IdAt(String, Place),
+    IdAt(String, Position),
     Signed(u64),
-    SignedAt(u64, Place),
-    At(u64, Option<Place>),
+    SignedAt(u64, Position),
+    At(u64, Option<Position>),
 }
 
 /// Calls that are equal, and have an id and a signature or not.
@@ -208,7 +208,7 @@ struct Alike {
 }
 
 impl<T> Index<T> {
-    pub(super) fn new(all: Vec<(Anchor, T)>) -> Self {
+    pub(super) fn new(all: Vec<(Fingerprint, T)>) -> Self {
         let mut first = HashMap::new();
         let mut alike: HashMap<u64, [Alike; 4]> = HashMap::new();
         for (n, (anchor, _)) in all.iter().enumerate() {
@@ -235,7 +235,7 @@ impl<T> Index<T> {
     }
 
     /// The call most like this one, the first among equals.
-    pub(super) fn find(&self, wanted: &Anchor) -> Option<&T> {
+    pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
         let found = self.surely(wanted).or_else(|| {
             let here = self.first.get(&Name::At(wanted.call, wanted.place)).copied();
             here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
@@ -245,7 +245,7 @@ impl<T> Index<T> {
     }
 
     /// By id, else by signature; best where the place is the same, too.
-    fn surely(&self, wanted: &Anchor) -> Option<usize> {
+    fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
         let place = wanted.place.unwrap_or_default();
         let by_id = (!wanted.id.is_empty()).then(|| {
             let id = || wanted.id.clone();
@@ -259,7 +259,7 @@ impl<T> Index<T> {
     }
 
     /// By name and arguments alone, as an older version kept it: good where there is but one such call.
-    fn guess(&self, wanted: &Anchor) -> Option<usize> {
+    fn guess(&self, wanted: &Fingerprint) -> Option<usize> {
         if !wanted.older || wanted.place.is_some() {
             return None;
         }
@@ -270,7 +270,7 @@ impl<T> Index<T> {
     }
 
     /// Whether the call is surely here, by what nobody else has: an id that was drawn at random, or a signature.
-    pub(super) fn proves(&self, wanted: &Anchor) -> bool {
+    pub(super) fn proves(&self, wanted: &Fingerprint) -> bool {
         let has = |name: Name| self.first.contains_key(&name);
         wanted.signature.is_some_and(|s| has(Name::Signed(s)))
             || is_random(&wanted.id) && has(Name::Id(wanted.id.clone()))
@@ -289,12 +289,12 @@ pub(super) fn is_random(id: &str) -> bool {
 }
 
 /// The place of the model's message number `message` in a transcript with this opening; `lead` is what led to it.
-pub(super) fn place(message: u64, opening: u64, lead: u64) -> Place {
+pub(super) fn place(message: u64, opening: u64, lead: u64) -> Position {
     mix(mix(message, opening), lead)
 }
 
 /// The place that older versions gave to a message whose first turn is `index`.
-pub(super) fn older_place(index: usize, opening: u64) -> Place {
+pub(super) fn older_place(index: usize, opening: u64) -> Position {
     mix(index as u64, opening)
 }
 
@@ -354,15 +354,15 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn best<T: Copy>(wanted: &Anchor, found: impl IntoIterator<Item = (Anchor, T)>) -> Option<T> {
+    fn best<T: Copy>(wanted: &Fingerprint, found: impl IntoIterator<Item = (Fingerprint, T)>) -> Option<T> {
         Index::new(found.into_iter().collect()).find(wanted).copied()
     }
 
-    fn is_surely(wanted: &Anchor, found: &Anchor) -> bool {
+    fn is_surely(wanted: &Fingerprint, found: &Fingerprint) -> bool {
         Index::new(vec![(found.clone(), ())]).proves(wanted)
     }
 
-    fn anchor_at(call: &str, place: Place) -> Anchor {
+    fn anchor_at(call: &str, place: Position) -> Fingerprint {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
         let call = Traits {
@@ -371,10 +371,10 @@ mod tests {
             id: json::get(text, whole, "id").map(Span::inner),
             signature: json::get(text, whole, "signature").map(Span::inner),
         };
-        Anchors::default().next(text, call, place)
+        Fingerprints::default().next(text, call, place)
     }
 
-    fn anchor(call: &str) -> Anchor {
+    fn anchor(call: &str) -> Fingerprint {
         anchor_at(call, 3)
     }
 
@@ -384,15 +384,15 @@ mod tests {
     fn an_anchor_is_read_back_as_it_was() {
         for call in [WHOLE, r#"{"name":"f"}"#] {
             let made = anchor(call);
-            assert_eq!(Anchor::read(&made.text()), made);
+            assert_eq!(Fingerprint::read(&made.text()), made);
             assert_eq!(sibling_key(&made.text()), made.key());
-            let bare = Anchor::read(&made.key());
+            let bare = Fingerprint::read(&made.key());
             assert_eq!(
                 (bare.call, bare.place, bare.id.as_str()),
                 (made.call, made.place, "")
             );
         }
-        assert_eq!(Anchor::read("call_1").id, "call_1");
+        assert_eq!(Fingerprint::read("call_1").id, "call_1");
         assert_eq!(sibling_key("call;1"), "call;1");
     }
 
@@ -401,8 +401,8 @@ mod tests {
     fn anchors_of_older_versions_are_read() {
         let made = anchor(WHOLE);
         let (call, signature) = (made.call, made.signature.unwrap());
-        let whole = Anchor::read(&format!("~{signature:016x}.{call:016x}.-.x.y~z;"));
-        let bare = Anchor::read(&format!("~-.{call:016x}.{:016x}.", older_place(1, 7)));
+        let whole = Fingerprint::read(&format!("~{signature:016x}.{call:016x}.-.x.y~z;"));
+        let bare = Fingerprint::read(&format!("~-.{call:016x}.{:016x}.", older_place(1, 7)));
         assert!(whole.is_older() && bare.is_older());
         assert!(is_surely(&whole, &made));
         assert!(is_surely(&whole, &anchor(r#"{"name":"g","signature":"c2ln"}"#)));

@@ -86,9 +86,9 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
 }
 
 /// Where the texts of an output item, looking like ours, are broken up.
-pub(super) fn breaks(text: &[u8], item: Span, breaker: &mut Escaper) -> Vec<Edit> {
+pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let said = texts(text, item).into_iter();
-    said.flat_map(|(_, literal)| break_edits(text, literal, breaker))
+    said.flat_map(|(_, literal)| break_edits(text, literal, escaper))
         .collect()
 }
 
@@ -99,9 +99,9 @@ pub(super) fn part_text(text: &[u8], part: Span) -> Option<Span> {
 }
 
 /// Edits that break up a text literal.
-pub(super) fn break_edits(text: &[u8], literal: Span, breaker: &mut Escaper) -> Vec<Edit> {
+pub(super) fn break_edits(text: &[u8], literal: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let inside = literal.inner();
-    breaker
+    escaper
         .follow(inside.of(text))
         .into_iter()
         .map(|at| Edit::insert(inside.start + at, r"\\"))
@@ -133,7 +133,7 @@ pub(super) fn take_output(
 ) -> Vec<String> {
     let mut seen = Vec::new();
     // All texts are one: agents join them.
-    let mut breaker = Escaper::default();
+    let mut escaper = Escaper::default();
     for item in output(text, response) {
         if let Some(tool) = called(text, item).and_then(|name| hide(&name)) {
             let call = hidden(text, item, tool, report.parts, held_bytes);
@@ -144,7 +144,7 @@ pub(super) fn take_output(
             report.calls.push((id, report.parts));
         }
         report.parts += 1;
-        let edits = breaks(text, item, &mut breaker);
+        let edits = breaks(text, item, &mut escaper);
         report.broken_up += edits.len();
         seen.push(shown(text, item, edits));
     }

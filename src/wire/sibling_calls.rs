@@ -7,8 +7,8 @@ use memchr::memmem;
 
 use super::view::{self, Anatomy, Part, PartKind, Role, View};
 use crate::record::{HiddenPair, Place};
+use crate::text::cost;
 use crate::text::splice::Edit;
-use crate::text::steps;
 
 /// Up to so many ids are searched for one by one: a search is many times faster than a walk over all calls.
 const FEW: usize = 4;
@@ -81,7 +81,7 @@ fn find_by_id(parts_of: impl Fn(usize) -> Anatomy, view: &View, id: &str, from: 
         let part = parts_of(turn).call(&view.body, id)?;
         Some(CallAt { turn, part })
     });
-    steps::add(found.map_or(region.len(), |at| view.turns[at.turn].span.end - from));
+    cost::add(found.map_or(region.len(), |at| view.turns[at.turn].span.end - from));
     found
 }
 

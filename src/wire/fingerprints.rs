@@ -1,11 +1,11 @@
-//! The calls of a transcript by their anchors: what the wires share whose ids may be missing.
+//! The calls of a transcript by their fingerprints: what the wires share whose ids may be missing.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::anchor::{self, Anchor, Anchors, Index, Place, Traits};
-use super::beside::CallAt;
+use super::call_fingerprint::{self, Fingerprint, Fingerprints, Index, Position, Traits};
+use super::sibling_calls::CallAt;
 use super::view::{Role, View};
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -86,21 +86,21 @@ impl Places {
         });
         Self {
             opening: opening.map_or_else(
-                || anchor::of_text(""),
-                |o| anchor::of_text(&json::unescape(view.text(o))),
+                || call_fingerprint::of_text(""),
+                |o| call_fingerprint::of_text(&json::unescape(view.text(o))),
             ),
             messages: count.collect(),
         }
     }
 
     /// The place of the message that begins at `start`, which may be the one that is to come.
-    fn of(&self, view: &View, start: usize, lead: u64) -> Place {
+    fn of(&self, view: &View, start: usize, lead: u64) -> Position {
         let begun = match self.messages.get(start) {
             Some(begun) => *begun,
             None => self.messages.last().copied().unwrap_or_default() + 1,
         };
         debug_assert!(start <= view.turns.len());
-        anchor::place(begun.into(), self.opening, lead)
+        call_fingerprint::place(begun.into(), self.opening, lead)
     }
 }
 
@@ -116,7 +116,7 @@ fn calls(source: impl Source, view: &View, message: Range<usize>, memo: &mut Cal
             calls.map(move |call| Known {
                 turn,
                 call,
-                same: anchor::same(&view.body, &call.traits),
+                same: call_fingerprint::same(&view.body, &call.traits),
             })
         })
         .collect();
@@ -134,7 +134,9 @@ fn lead(source: impl Source, view: &View, start: usize, memo: &mut CallMemo) -> 
     };
     let before = calls(source, view, message(view, last), memo);
     if !before.is_empty() {
-        return before.iter().fold(1, |all, known| anchor::mix(all, known.same));
+        return before
+            .iter()
+            .fold(1, |all, known| call_fingerprint::mix(all, known.same));
     }
     let texts = (last + 1..start)
         .rev()
@@ -142,19 +144,19 @@ fn lead(source: impl Source, view: &View, start: usize, memo: &mut CallMemo) -> 
     let mut words = texts.map(|span| json::unescape(view.text(span)));
     let words = words.find_map(|text| {
         let text = text.trim();
-        (!text.is_empty() && !text.starts_with('<')).then(|| anchor::of_text(text))
+        (!text.is_empty() && !text.starts_with('<')).then(|| call_fingerprint::of_text(text))
     });
     words.unwrap_or_default()
 }
 
-/// The anchors of a message's calls. Those of older versions had other places.
+/// The fingerprints of a message's calls. Those of older versions had other places.
 fn anchors(
     source: impl Source,
     view: &View,
     message: &Range<usize>,
     older: bool,
     memo: &mut CallMemo,
-) -> Vec<(Anchor, Known)> {
+) -> Vec<(Fingerprint, Known)> {
     let known = calls(source, view, message.clone(), memo);
     if known.is_empty() {
         return Vec::new();
@@ -166,17 +168,17 @@ fn anchors(
     };
     let places = memo.places.get_or_insert_with(|| Places::new(source, view));
     let place = if older {
-        anchor::older_place(message.start, places.opening)
+        call_fingerprint::older_place(message.start, places.opening)
     } else {
         places.of(view, message.start, lead)
     };
-    let mut anchors = Anchors::default();
+    let mut anchors = Fingerprints::default();
     let anchor = |k: &Known| (anchors.of(&view.body, k.call.traits, k.same, place), *k);
     known.iter().map(anchor).collect()
 }
 
 /// The place of the answer to this request.
-pub(super) fn place_of_answer(source: impl Source, view: &View) -> Place {
+pub(super) fn place_of_answer(source: impl Source, view: &View) -> Position {
     let mut memo = CallMemo::default();
     let end = view.turns.len();
     // An answer may go on with the message that the request ends with.
@@ -204,8 +206,8 @@ pub(super) fn call_names(source: impl Source, view: &View, turn: usize, memo: &m
     keys
 }
 
-/// Every call at or behind offset `from`, with its anchor.
-fn all(source: impl Source, view: &View, from: usize, older: bool) -> Vec<(Anchor, Known)> {
+/// Every call at or behind offset `from`, with its fingerprint.
+fn all(source: impl Source, view: &View, from: usize, older: bool) -> Vec<(Fingerprint, Known)> {
     let mut memo = CallMemo::default();
     let mut turn = view.turns.partition_point(|t| t.span.end <= from);
     let mut found = Vec::new();
@@ -236,7 +238,7 @@ pub(super) fn find_calls(
             let from_end = from_end.get_or_insert_with(|| visible(source, view).collect::<Vec<_>>());
             return from_end.get(distance.checked_sub(1)?).copied();
         }
-        let wanted = Anchor::read(sibling);
+        let wanted = Fingerprint::read(sibling);
         let index = if wanted.is_older() { &mut older } else { &mut newer };
         let index = index.get_or_insert_with(|| {
             let all = all(source, view, from, wanted.is_older()).into_iter();
@@ -287,7 +289,7 @@ pub(super) fn prove(source: impl Source, view: &View, siblings: &[&str]) -> Vec<
     let index = Index::new(all(source, view, 0, false));
     let proven = siblings
         .iter()
-        .map(|sibling| index.proves(&Anchor::read(sibling)));
+        .map(|sibling| index.proves(&Fingerprint::read(sibling)));
     proven.collect()
 }
 

@@ -10,7 +10,7 @@ use crate::mark::{aside, gap, sentinel};
 use crate::record::WireId;
 use crate::record::{Answer, HiddenPair, LOCAL, Place};
 use crate::rewrite::preamble;
-use crate::text::steps;
+use crate::text::cost;
 use crate::wire::{Call, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
@@ -245,7 +245,7 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
 fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[HiddenPair]) {
     let per_byte = |&size: &usize| {
         let body = body(wire.id(), case(wire.id(), size));
-        let (steps, _) = steps::of(|| all_of_it(wire, &body, pairs));
+        let (steps, _) = cost::of(|| all_of_it(wire, &body, pairs));
         steps as f64 / body.len() as f64
     };
     let costs: Vec<f64> = sizes.iter().map(per_byte).collect();
@@ -295,7 +295,7 @@ fn pairs_by_the_thousand_cost_no_more_each() {
         let cost = |count: u128| {
             let pairs: Vec<_> = (0..count).map(|id| pair(*wire, id, Place::Aside)).collect();
             let body = body(wire.id(), case.1(wire.id(), 150 * count as usize));
-            steps::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
+            cost::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
         };
         let (few, many) = (cost(70), cost(4000));
         assert!(many <= few * MORE, "{}: {few} {many}", wire.id().name());
@@ -355,7 +355,7 @@ fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64
         previous: None,
         tags: &[],
     };
-    let (steps, done) = steps::of(|| rewrite(wire, &reading, &what));
+    let (steps, done) = cost::of(|| rewrite(wire, &reading, &what));
     assert_eq!(done.placed.len(), if here { pairs.len() } else { 0 });
     steps as f64 / body.len() as f64
 }
@@ -417,7 +417,7 @@ fn a_member_that_is_repeated_in_a_preamble() {
         let block = format!(r#"{{"type":"text","text":"<system-reminder>x</system-reminder>"{repeated}}}"#);
         let turn = format!(r#"{{"role":"user","content":[{block},{{"type":"text","text":"a"}}]}}"#);
         let body = Bytes::from(format!(r#"{{"messages":[{turn}],"tools":[{{"name":"f"}}]}}"#));
-        steps::of(|| all_of_it(wire, &body, &[])).0 as f64 / body.len() as f64
+        cost::of(|| all_of_it(wire, &body, &[])).0 as f64 / body.len() as f64
     };
     let costs = SIZES.map(cost);
     assert!(costs.iter().all(|c| *c <= costs[0] * MORE), "{costs:?}");
