@@ -254,7 +254,7 @@ fn seal_key(config: &Config) -> Result<SealKey, Failure> {
     if let Some(key) = &config.handoff.seal_key {
         return Ok(SealKey::new(key.reveal().as_bytes()));
     }
-    let key = store::seal::load_or_make(&config.state_dir).map_err(|error| {
+    let key = store::seal_key::load_or_make(&config.state_dir).map_err(|error| {
         Failure::new(
             Exit::CANNOT_CREATE,
             format!("the key of the seals cannot be had: {error}"),

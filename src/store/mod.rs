@@ -4,7 +4,7 @@
 //! crash of the process.
 
 pub mod memory;
-pub mod seal;
+pub mod seal_key;
 pub mod sqlite;
 
 #[cfg(test)]
