@@ -72,36 +72,34 @@ impl Escaper {
     /// which an escaped backslash (`\\`, two bytes) must be inserted.
     pub fn follow(&mut self, raw: &[u8]) -> Vec<usize> {
         let mut breaks = Vec::new();
-        let mut at = 0;
-        while at < raw.len() {
-            if self.is_clear() {
-                let Some(hit) = memchr2(b'[', b'\\', &raw[at..]) else {
-                    break;
-                };
-                at += hit;
-            }
-            let (c, used) = if raw[at] == b'\\' {
-                json::escape_at(&raw[at..])
-            } else {
-                (raw[at] as char, 1)
-            };
-            let (state, colon) = self.state.next(c);
-            self.state = state;
+        self.read(raw, |_, span, colon| {
             if colon {
-                breaks.push(at);
+                breaks.push(span.start);
             }
-            at += used;
-        }
+        });
         breaks
     }
-}
 
-impl Escaper {
     /// Reads the next piece of escaped text, given as the inside of a JSON string literal. Returns the spans of the
     /// escaped backslashes that were inserted, also where an earlier piece holds the beginning.
     pub fn given_back(&mut self, raw: &[u8]) -> Vec<Span> {
         let mut slashes = Vec::new();
         let mut last = Span::default();
+        self.read(raw, |c, span, colon| {
+            if colon && !last.is_empty() && last.end == span.start {
+                slashes.push(last);
+            }
+            if c == '\\' {
+                last = span;
+            }
+        });
+        slashes
+    }
+
+    /// Visits each character that may belong to a beginning: the character, its bytes in `raw`, and whether it is the
+    /// colon that a beginning ends with.
+    #[inline]
+    fn read(&mut self, raw: &[u8], mut visit: impl FnMut(char, Span, bool)) {
         let mut at = 0;
         while at < raw.len() {
             if self.is_clear() {
@@ -117,15 +115,9 @@ impl Escaper {
             };
             let (state, colon) = self.state.next(c);
             self.state = state;
-            if colon && !last.is_empty() && last.end == at {
-                slashes.push(last);
-            }
-            if c == '\\' {
-                last = Span::new(at, at + used);
-            }
+            visit(c, Span::new(at, at + used), colon);
             at += used;
         }
-        slashes
     }
 }
 
