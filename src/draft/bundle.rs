@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::excerpt::{cut, first_line, one_line, within};
 use super::facts::Facts;
-use super::fill::{Chosen, Piece, Rank, TooSmall, fill};
+use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
 use super::keeps::{self, Kept};
 use super::markers::Class;
 use super::message::{Call, Outcome};
@@ -64,14 +64,7 @@ impl Making<'_, '_> {
         full: String,
         short: Option<String>,
     ) {
-        let turns = self.facts.turns.len().max(1);
-        #[allow(clippy::cast_precision_loss)]
-        let age = turn as f32 / turns as f32;
-        let meant = turn
-            .checked_sub(1)
-            .and_then(|at| self.relevance.get(at))
-            .copied()
-            .unwrap_or_default();
+        let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
         self.pieces.push(Piece {
             at: (turn, 0, place),
             rank,

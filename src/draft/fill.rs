@@ -162,6 +162,15 @@ fn add(pieces: &[Piece], filling: &mut Filling<'_>, chosen: &mut Vec<Chosen>) {
     }
 }
 
+/// How much a turn counts: from 0 to 1 by how late it is among `turns` (turn numbers begin at 1), and what the focus
+/// makes of it.
+pub(super) fn standing(turn: usize, turns: usize, relevance: &[f32]) -> (f32, f32) {
+    #[allow(clippy::cast_precision_loss)]
+    let age = turn as f32 / turns.max(1) as f32;
+    let meant = turn.checked_sub(1).and_then(|at| relevance.get(at));
+    (age, meant.copied().unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use super::excerpt::{one_line, sentences};
 use super::facts::{Facts, Ran};
-use super::fill::{Chosen, Piece, Rank, TooSmall, fill};
+use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
 use super::keeps::{self, Kept};
 use super::markers::Class;
 use super::request::{Request, Section};
@@ -106,15 +106,7 @@ struct Making<'m, 'i> {
 impl Making<'_, '_> {
     fn add(&mut self, group: usize, rank: Rank, turn: usize, full: String, short: Option<String>) {
         let section = GROUPS[group].0;
-        let turns = self.facts.turns.len().max(1);
-        // A later turn counts for more, and one that the focus means for most.
-        #[allow(clippy::cast_precision_loss)]
-        let age = turn as f32 / turns as f32;
-        let meant = turn
-            .checked_sub(1)
-            .and_then(|at| self.relevance.get(at))
-            .copied()
-            .unwrap_or_default();
+        let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
         self.pieces.push(Piece {
             at: (section as usize, group, self.pieces.len()),
             rank,
@@ -163,6 +155,7 @@ impl Making<'_, '_> {
             .next()
             .map_or(String::new(), |turn| one_line(&turn.asked(), LINE));
         let state = match self.facts.all_done {
+            true if asked.is_empty() => format!("Nothing is open after {turns} turns."),
             true => format!("Nothing is open after {turns} turns; the last request was: {asked}"),
             false => format!("Under way after {turns} turns: {asked}"),
         };
