@@ -5,6 +5,7 @@
 //! guessed: what is made from these tables is told to people and models as fact.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod command_table;
 pub mod commands;
 pub mod files;
 pub mod todo;
