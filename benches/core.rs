@@ -70,6 +70,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
         pairs: &[],
         more: &[],
         previous: None,
+        text_only: None,
         tags: &[],
     };
     rewrite(wire, &reading, &what)
@@ -146,6 +147,7 @@ mod hostile {
             pairs: &[],
             more: &[],
             previous: None,
+            text_only: None,
             tags: &[],
         };
         found.len() + rewrite(&Anthropic, &reading, &what).rope.len()

@@ -112,6 +112,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
             pairs: &[],
             more: &[],
             previous: None,
+            text_only: None,
             tags: &[],
         };
         rewrite(&Anthropic, &reading, &what).rope.len()

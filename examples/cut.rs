@@ -69,6 +69,7 @@ fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn E
             pairs: &[],
             more: &[],
             previous: None,
+            text_only: None,
             tags: &[],
         },
     );

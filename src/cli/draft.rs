@@ -14,7 +14,7 @@ use super::log::{full_key, open, unread};
 use super::output::{Out, size, visible};
 use super::stored::{now_ms, resume_line, unanswered};
 use crate::config::{Config, Preamble as Keep, Secret, StoreKind};
-use crate::draft::{self, Index, Preset, Request, Settings, TooSmall};
+use crate::draft::{self, Index, Preset, Prompts, Request, Settings, TooSmall};
 use crate::journal::{Filter, Query, Redactor, Row, Side};
 use crate::mark::sentinel;
 use crate::record::{Handoff, LOCAL, Origin, WireId};
@@ -26,9 +26,6 @@ use crate::wire::{self, Call, Role, View};
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
-
-/// Messages that there must be, as for a handoff of the model's.
-const LEAST: usize = 2;
 
 /// The newest request of a conversation.
 struct Newest {
@@ -69,17 +66,18 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
         None => None,
     };
     let index = indexed(&config, &newest, earlier.as_ref());
-    if index.spoken() < LEAST {
+    if !draft::enough(index.spoken()) {
         return Err(Failure::new(Exit::NO_INPUT, "nothing to hand off yet"));
     }
     let repository = repository_of(&config, args);
     let request = request(&config, args, &repository);
+    let prompts = Prompts::default();
     if args.bundle {
         let bundle = index.bundle(&request).map_err(too_small)?;
-        return Ok(out.body(draft::bundle_request(&bundle, &args.focus).as_bytes())?);
+        return Ok(out.body(prompts.with_bundle(&bundle, &args.focus).as_bytes())?);
     }
     let (document, origin) = match &args.from {
-        Some(file) => (index.completed(&given(file)?), Origin::Person),
+        Some(file) => (index.completed(&given(file)?, &prompts), Origin::Person),
         None => (index.local(&request).map_err(too_small)?, Origin::Local),
     };
     let handoff = handoff(
@@ -184,14 +182,13 @@ fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index
 }
 
 fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> Request<'r> {
-    let preset = Preset::ALL.into_iter().find(|(name, _)| *name == args.preset);
     let tokens = match args.bundle {
         true => config.draft.bundle_tokens,
         false => config.draft.facts_tokens,
     };
     Request {
         focus: &args.focus,
-        preset: preset.map_or(Preset::default(), |(_, preset)| preset),
+        preset: Preset::named(&args.preset).unwrap_or_default(),
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
         repository,
         commands: !args.no_commands,

@@ -311,6 +311,7 @@ fn why(why: crate::rewrite::Why) -> &'static str {
         Why::AskAgain => "asked again",
         Why::Reference => "reference",
         Why::Previous => "previous response",
+        Why::Draft => "draft",
     }
 }
 

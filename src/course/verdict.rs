@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::draft;
 use crate::limits;
 use crate::mark::sentinel;
 use crate::record::{Answer, Place};
@@ -219,7 +220,7 @@ fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<Stri
     if prompt.len() > limits::PROMPT {
         return Err(Answer::TOO_LONG);
     }
-    if now.legs == 1 && now.messages < limits::LEAST_MESSAGES {
+    if now.legs == 1 && !draft::enough(now.messages) {
         return Err(Answer::NOTHING_TO_HAND_OFF);
     }
     let reason = json::get_string(text, whole, "reason")

@@ -9,7 +9,9 @@
 //! conversation and the same request make the same bytes.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod ask;
 mod bundle;
+mod ends;
 mod excerpt;
 mod facts;
 mod fill;
@@ -19,6 +21,7 @@ mod local;
 mod markers;
 mod message;
 mod pairs;
+mod prompts;
 mod reader;
 mod request;
 mod terms;
@@ -28,8 +31,11 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
+pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
+pub use ends::{End, Failure};
 pub use fill::TooSmall;
 pub use index::Index;
+pub use prompts::Prompts;
 pub use reader::Settings;
 pub use request::{Preset, Request};
 pub use tokens::tokens;
@@ -37,12 +43,7 @@ pub use turns::Row;
 
 use self::facts::Facts;
 use self::terms::Terms;
-
-/// What a model is asked for that writes the document: its sections and what belongs there.
-pub const DOCUMENT_PROMPT: &str = include_str!("../../config/prompts/document.md");
-
-/// What stands between that and a bundle.
-pub const BUNDLE_PROMPT: &str = include_str!("../../config/prompts/bundle.md");
+use crate::limits;
 
 /// Tokens of the repository's state.
 const REPOSITORY: usize = 400;
@@ -85,10 +86,10 @@ impl Index {
         bundle::text(&facts, &self.relevance(&facts, request.focus), &request)
     }
 
-    /// A model's document with what it lacks under "Also known": sections that [`DOCUMENT_PROMPT`] asks for, and what
-    /// must be kept of which it says nothing. As it is where it lacks nothing.
-    pub fn completed(&self, document: &str) -> String {
-        let lacking = keeps::lacking(&Facts::of(self), document, &headings(DOCUMENT_PROMPT), ALSO_KNOWN);
+    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
+    /// which it says nothing. As it is where it lacks nothing.
+    pub fn completed(&self, document: &str, prompts: &Prompts) -> String {
+        let lacking = keeps::lacking(&Facts::of(self), document, &prompts.headings(), ALSO_KNOWN);
         match lacking.is_empty() {
             true => document.to_owned(),
             false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
@@ -127,15 +128,6 @@ impl Index {
     }
 }
 
-/// The sections that a prompt asks for: its headings of the second level.
-fn headings(prompt: &str) -> Vec<&str> {
-    prompt
-        .lines()
-        .filter_map(|line| line.strip_prefix("## "))
-        .map(str::trim)
-        .collect()
-}
-
 /// A document as a carry-over prompt. The text around it is always the same, since it stands at the start of a prefix.
 pub fn carried(document: &str) -> String {
     format!(
@@ -145,11 +137,8 @@ pub fn carried(document: &str) -> String {
     )
 }
 
-/// The text that a model is asked with for a bundle.
-pub fn bundle_request(bundle: &str, focus: &str) -> String {
-    let focus = match focus.trim() {
-        "" => String::new(),
-        focus => format!("The person wants it to be about: {focus}\n\n"),
-    };
-    format!("{DOCUMENT_PROMPT}\n{focus}{BUNDLE_PROMPT}\n{bundle}")
+/// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
+/// trigger asks here.
+pub fn enough(messages: usize) -> bool {
+    messages >= limits::LEAST_MESSAGES
 }

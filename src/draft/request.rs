@@ -57,6 +57,12 @@ impl Preset {
         ("debug", Self::Debug),
     ];
 
+    /// The preset of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.map(|(_, preset)| preset)
+    }
+
     pub(super) fn weight(self, section: Section) -> f32 {
         let [implement, docs, debug] = match section {
             Section::Context => [0.9, 1.4, 0.8],

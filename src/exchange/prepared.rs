@@ -102,6 +102,7 @@ impl Prepared {
             more,
             previous: self.previous.as_deref(),
             tags: &app.config.handoff.preamble_tags,
+            text_only: None,
         };
         heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what))
     }

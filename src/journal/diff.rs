@@ -176,14 +176,15 @@ impl Gap<'_> {
     }
 
     fn come(&self, j: usize) -> Option<Why> {
-        if self.last && self.whys.contains(&Why::AskAgain) && self.whys.len() > 1 {
-            return Some(Why::AskAgain);
+        let asked = self.one_of(&[Why::AskAgain, Why::Draft]);
+        if self.last && asked.is_some() && self.whys.len() > 1 {
+            return asked;
         }
         let ours = self.ours(&self.sent[j]);
         if ours.calls > 0 || ours.answered {
             return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
         }
-        self.one_of(&[Why::Cut, Why::Pair, Why::AskAgain])
+        self.one_of(&[Why::Cut, Why::Pair, Why::AskAgain, Why::Draft])
     }
 
     /// What of ours stands in a message.

@@ -168,5 +168,6 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
         Why::AskAgain => {
             "The model was told why its handoff call was refused, and was asked again.".to_owned()
         }
+        Why::Draft => format!("The model was asked for the document of a handoff ({added})."),
     }
 }

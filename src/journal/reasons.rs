@@ -23,11 +23,12 @@ pub(super) fn name(sent: &[Item], whys: &[Why], fates: &mut [Fate]) {
             }
         }
     }
-    if whys.contains(&Why::AskAgain) {
+    let asked = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
+    if let Some(why) = asked {
         let stays = |fate: &Fate| fate.0 != State::New || fate.1 == Some(Why::Preamble);
         let last = fates.iter().rposition(stays).max(carry_over);
         for fate in fates.iter_mut().skip(last.map_or(0, |last| last + 1)) {
-            fate.1 = Some(Why::AskAgain);
+            fate.1 = Some(*why);
         }
     }
     if whys.contains(&Why::Tool) {

@@ -11,22 +11,42 @@ pub enum Origin {
     /// The model, by calling the tool.
     #[default]
     Model,
-    /// A draft that was composed from the transcript without a model.
+    /// A person, by a command: the model was asked once more behind its history.
+    Oneshot,
+    /// A person, by a command: a model was asked with a selection from the transcript.
+    Bundle,
+    /// A person, by a command: composed from the transcript without a model.
     Local,
     /// A document that a person brought.
     Person,
+    /// A threshold.
+    Auto,
+    /// A call of the API.
+    Api,
 }
 
 impl Origin {
     /// Every origin.
-    pub const ALL: [Self; 3] = [Self::Model, Self::Local, Self::Person];
+    pub const ALL: [Self; 7] = [
+        Self::Model,
+        Self::Oneshot,
+        Self::Bundle,
+        Self::Local,
+        Self::Person,
+        Self::Auto,
+        Self::Api,
+    ];
 
     /// The name used in records, logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
+            Self::Oneshot => "oneshot",
+            Self::Bundle => "bundle",
             Self::Local => "local",
             Self::Person => "person",
+            Self::Auto => "auto",
+            Self::Api => "api",
         }
     }
 

@@ -90,7 +90,10 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         add(Why::Tool, tool);
     }
     add(Why::Previous, previous(wire, view, what));
-    add(Why::AskAgain, more(view, what));
+    match what.text_only {
+        Some(how) => add(Why::Draft, [more(view, what), wire.text_only(view, how)].concat()),
+        None => add(Why::AskAgain, more(view, what)),
+    }
     let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
     Rewritten {
         rope: splice::splice(&view.body, edits),

@@ -235,6 +235,7 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
             pairs,
             more: &[],
             previous: None,
+            text_only: None,
             tags: &tags,
         };
         rewrite(wire, &reading, &what).rope.len()
@@ -353,6 +354,7 @@ fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64
         pairs: &pairs,
         more: &[],
         previous: None,
+        text_only: None,
         tags: &[],
     };
     let (steps, done) = cost::of(|| rewrite(wire, &reading, &what));

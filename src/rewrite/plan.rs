@@ -7,6 +7,7 @@ use super::reading::Candidate;
 use crate::record::{HandoffId, HiddenPair};
 use crate::text::Span;
 use crate::text::splice::Edit;
+use crate::wire::TextOnly;
 
 /// Where the transcript is cut.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +67,8 @@ pub struct Rewrite<'a> {
     pub previous: Option<&'a str>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
+    /// The model is asked for a text alone: a draft.
+    pub text_only: Option<TextOnly>,
 }
 
 /// Why bytes were changed.
@@ -82,6 +85,8 @@ pub enum Why {
     Tool,
     /// The model is asked again behind a refused call.
     AskAgain,
+    /// The model is asked for the document of a handoff.
+    Draft,
     /// References to items of ours were taken out, of which upstream has never heard.
     Reference,
     /// The response that it goes on from has another name upstream, or was left behind.

@@ -21,7 +21,18 @@ use crate::tools::{Names, ToolTable};
 
 /// One provider API.
 pub trait Wire:
-    Requests + Turns + Pairs + Streams + Replies + AskAgain + Compose + Errors + Send + Sync + 'static
+    Requests
+    + Turns
+    + Pairs
+    + Streams
+    + Replies
+    + AskAgain
+    + TextRequests
+    + Compose
+    + Errors
+    + Send
+    + Sync
+    + 'static
 {
     /// Which one it is.
     fn id(&self) -> WireId;
@@ -224,6 +235,36 @@ pub trait AskAgain {
     /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
     /// further ones are left out. `ours`: the names of our tools.
     fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String>;
+}
+
+/// How a request that goes on asks for a text alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextOnly {
+    /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is asked
+    /// with nothing added, and with the choice of tools left to the model.
+    pub forbids_calls: bool,
+    /// Most tokens of output; the request's own bound holds where it is smaller.
+    pub max_tokens: u64,
+}
+
+/// A request of one message, with what else the agent's request sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoneText<'a> {
+    /// The message.
+    pub text: &'a str,
+    /// Another model than the request's: settings that are bound to a model go.
+    pub model: Option<&'a str>,
+    /// Most tokens of output; the request's own bound holds where it is smaller.
+    pub max_tokens: u64,
+}
+
+/// Requests that ask the model for a text, and for no call.
+pub trait TextRequests {
+    /// The edits by which the model answers in text. Transcript, system prompt, tools, thinking and sampling stay.
+    fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit>;
+
+    /// The edits that leave of a request its settings: one message in place of the transcript, and no tools.
+    fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit>;
 }
 
 /// Answers of our own.

@@ -81,7 +81,7 @@ pub fn tells_error(body: &[u8]) -> bool {
 }
 
 /// The error that the object `whole` tells.
-pub(super) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
+pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
     let object = data.get(whole.start) == Some(&b'{');
     let error = json::get(data, whole, "error").filter(|_| object)?;
     (!matches!(error.of(data), b"null" | b"false" | b"\"\"" | b"{}")).then_some(error)

@@ -20,17 +20,23 @@ pub mod framing;
 pub mod gemini;
 pub mod leg;
 mod local_answer;
+mod members;
 pub mod ollama;
 mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
 mod sibling_calls;
 pub mod sse;
+#[cfg(test)]
+mod text_only_tests;
 pub mod view;
 mod walk;
 
-pub use api::{AskAgain, Compose, Pairs, Replies, Requests, Streams, Turns, Wire};
+pub use api::{
+    AskAgain, Compose, LoneText, Pairs, Replies, Requests, Streams, TextOnly, TextRequests, Turns, Wire,
+};
 pub use call_fingerprint::unique_part;
+pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, tells_error};
 pub use fingerprints::CallMemo;
 pub use frame_template::Pass;

@@ -76,6 +76,7 @@ fn plain<'a>() -> Rewrite<'a> {
         pairs: &[],
         more: &[],
         previous: None,
+        text_only: None,
         tags: &[],
     }
 }

@@ -112,6 +112,7 @@ export const WHY = {
   ask_again: "The model's call was refused. It was told why and asked again, out of the agent's sight.",
   reference: "A reference to an item of baton's own, of which the provider has never heard.",
   previous: "The earlier response that this one goes on from has another name upstream.",
+  draft: "The model was asked for the document of a handoff. The agent sees neither this nor the answer.",
   preamble: "What the agent's harness puts first. It is kept in front of the carry-over prompt.",
 };
 
@@ -134,6 +135,7 @@ export function stateWords(message, side) {
   if (message.why === "cut") return "carry-over";
   if (message.why === "tool") return "baton's tool";
   if (message.why === "ask_again") return "asked again";
+  if (message.why === "draft") return "asked for a draft";
   if (message.why === "pair") return "hidden pair";
   return side === "sent" ? "added" : "new";
 }

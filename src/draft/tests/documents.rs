@@ -207,18 +207,19 @@ fn a_models_document_is_completed_with_what_it_lacks() {
     all.push(model("Blocked: the exporter needs symbol_q9."));
     all.push(user("Go on with the exporter."));
     let index = indexed(&all);
-    let headings = super::super::headings(super::super::DOCUMENT_PROMPT);
-    let whole: String = headings
+    let prompts = super::super::Prompts::default();
+    let whole: String = prompts
+        .headings()
         .iter()
         .map(|heading| format!("## {heading}\nx\n"))
         .collect();
     let told = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
                 symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
     assert_eq!(
-        index.completed(&format!("{whole}{told}")),
+        index.completed(&format!("{whole}{told}"), &prompts),
         format!("{whole}{told}")
     );
-    let lacking = index.completed("## Goal\nPort it.");
+    let lacking = index.completed("## Goal\nPort it.", &prompts);
     assert!(
         lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
         "{lacking}"

@@ -14,7 +14,7 @@ fn time(messages: &[Value]) -> Duration {
         let _ = (
             index.local(&request(4000)),
             index.bundle(&request(4000)),
-            index.completed("x"),
+            index.completed("x", &super::super::Prompts::default()),
         );
         began.elapsed()
     };

@@ -7,6 +7,7 @@ mod pairs;
 mod reply;
 mod request;
 mod stream;
+mod text_only;
 mod turns;
 mod usage;
 

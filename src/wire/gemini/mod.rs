@@ -19,6 +19,7 @@ mod usage;
 
 #[cfg(test)]
 mod tests;
+mod text_only;
 
 use crate::record::WireId;
 use crate::wire::Wire;

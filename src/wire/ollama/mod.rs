@@ -13,6 +13,7 @@ mod usage;
 
 #[cfg(test)]
 mod tests;
+mod text_only;
 
 use crate::record::WireId;
 use crate::wire::Wire;

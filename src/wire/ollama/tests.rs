@@ -46,6 +46,7 @@ fn rewritten(body: &str, pair: HiddenPair) -> Value {
         pairs: &[pair],
         more: &[],
         tags: &[],
+        text_only: None,
         previous: None,
     };
     let done = rewrite(&Ollama, &reading(body), &what);

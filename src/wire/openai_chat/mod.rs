@@ -15,6 +15,7 @@ mod usage;
 
 #[cfg(test)]
 mod tests;
+mod text_only;
 
 use crate::record::WireId;
 use crate::wire::Wire;

@@ -35,3 +35,4 @@ impl Wire for OpenaiResponses {
 
 #[cfg(test)]
 mod tests;
+mod text_only;

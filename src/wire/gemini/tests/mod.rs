@@ -50,6 +50,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten
             pairs,
             more: &[],
             tags: &[],
+            text_only: None,
             previous: None,
         },
     );

@@ -140,6 +140,7 @@ fn single_objects_are_read_and_not_edited() {
             pairs: &[],
             more: &[],
             tags: &[],
+            text_only: None,
             previous: None,
         },
     );

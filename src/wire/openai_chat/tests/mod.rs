@@ -66,6 +66,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
         more: &[],
         previous: None,
         tags: &[],
+        text_only: None,
     };
     let sent = splice::flat(rewrite(&OpenaiChat, &reading, &what).rope);
     serde_json::from_slice::<Value>(&sent).unwrap()["messages"].take()

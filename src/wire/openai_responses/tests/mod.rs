@@ -36,6 +36,7 @@ fn plain<'a>() -> Rewrite<'a> {
         more: &[],
         previous: None,
         tags: &[],
+        text_only: None,
     }
 }
 

@@ -1,0 +1,308 @@
+//! What a trigger asks for: how the draft is made, what it is about, and who wants it.
+
+use std::fmt;
+
+use super::request::Preset;
+use crate::record::Origin;
+
+/// How a draft is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// The model is asked once more, behind its own history.
+    #[default]
+    Oneshot,
+    /// A model is asked with what was selected from the transcript, and nothing else.
+    Bundle,
+    /// Composed from the transcript without a model.
+    Local,
+}
+
+impl Method {
+    /// All, best first: the order in which an automatic trigger tries them.
+    pub const ALL: [Self; 3] = [Self::Oneshot, Self::Bundle, Self::Local];
+
+    /// Its name in the config, in commands and in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Oneshot => "oneshot",
+            Self::Bundle => "bundle",
+            Self::Local => "local",
+        }
+    }
+
+    /// The method of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
+    }
+
+    /// The next one that an automatic trigger tries where this one failed.
+    pub fn fallback(self) -> Option<Self> {
+        match self {
+            Self::Oneshot => Some(Self::Bundle),
+            Self::Bundle => Some(Self::Local),
+            Self::Local => None,
+        }
+    }
+}
+
+/// What a trigger asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftAsk {
+    /// Who began it: `Person` (a command), `Auto`, `Api`.
+    pub origin: Origin,
+    /// How it is made; `None`: as the config says.
+    pub method: Option<Method>,
+    /// What the person wants it to be about; may be empty.
+    pub focus: String,
+    /// What the next session is for.
+    pub preset: Preset,
+    /// Another model of the same upstream; it gets the bundle. `None`: as the config says.
+    pub model: Option<String>,
+    /// Whether it tells the state of the repository.
+    pub git: bool,
+    /// Whether it tells of commands.
+    pub commands: bool,
+    /// Whether it tells why files were changed.
+    pub why: bool,
+    /// Whether a person is to look at it before it takes effect.
+    pub review: bool,
+    /// Whether the agent sees its text as it streams; `None`: as the config says.
+    pub show: Option<bool>,
+    /// Why, in a few words for the person: it stands in the sentinel.
+    pub reason: Option<String>,
+}
+
+impl Default for DraftAsk {
+    fn default() -> Self {
+        Self {
+            origin: Origin::Person,
+            method: None,
+            focus: String::new(),
+            preset: Preset::default(),
+            model: None,
+            git: true,
+            commands: true,
+            why: true,
+            review: false,
+            show: None,
+            reason: None,
+        }
+    }
+}
+
+/// The flags of `::handoff`, for help.
+pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
+[--no-git] [--no-commands] [--no-why] [focus…]";
+
+/// A flag that cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFlag {
+    /// The flag as it was written, its value not included.
+    pub flag: String,
+    /// What is wrong with it.
+    pub why: Wrong,
+}
+
+/// What is wrong with a flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// There is no such flag.
+    Unknown,
+    /// Its value is missing.
+    NoValue,
+    /// It takes no value.
+    Value,
+    /// Its value is none of these.
+    NotOneOf(Vec<&'static str>),
+}
+
+impl fmt::Display for BadFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = &self.flag;
+        match &self.why {
+            Wrong::Unknown => write!(f, "{flag}: there is no such flag"),
+            Wrong::NoValue => write!(f, "{flag}: its value is missing"),
+            Wrong::Value => write!(f, "{flag} takes no value"),
+            Wrong::NotOneOf(names) => write!(f, "{flag}: its value is one of {}", names.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for BadFlag {}
+
+impl DraftAsk {
+    /// Reads what stands behind `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
+    /// `Person`.
+    ///
+    /// # Errors
+    /// The first flag that cannot be followed.
+    pub fn parse(text: &str) -> Result<Self, BadFlag> {
+        let mut ask = Self::default();
+        let mut rest = text.trim();
+        while rest.starts_with("--") {
+            let (word, behind) = split(rest);
+            rest = behind;
+            if word == "--" {
+                break;
+            }
+            let (flag, value) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value)),
+                None => (word, None),
+            };
+            rest = ask.take(flag, value, rest)?;
+        }
+        ask.focus = rest.to_owned();
+        Ok(ask)
+    }
+
+    /// Takes one flag; `value`: what stands behind its `=`. Returns what is left of `rest`.
+    fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, BadFlag> {
+        let bad = |why| BadFlag {
+            flag: flag.to_owned(),
+            why,
+        };
+        let switch = match flag {
+            "--review" => Some((&mut self.review, true)),
+            "--no-git" => Some((&mut self.git, false)),
+            "--no-commands" => Some((&mut self.commands, false)),
+            "--no-why" => Some((&mut self.why, false)),
+            _ => None,
+        };
+        if let Some((switch, to)) = switch {
+            *switch = to;
+            return value.map_or(Ok(rest), |_| Err(bad(Wrong::Value)));
+        }
+        if !matches!(flag, "--method" | "--preset" | "--model") {
+            return Err(bad(Wrong::Unknown));
+        }
+        let (value, rest) = match value {
+            Some(value) => (value, rest),
+            None => split(rest),
+        };
+        if value.is_empty() || value.starts_with("--") {
+            return Err(bad(Wrong::NoValue));
+        }
+        match flag {
+            "--method" => {
+                let names = || Method::ALL.map(Method::name).to_vec();
+                let method = Method::named(value).ok_or_else(|| bad(Wrong::NotOneOf(names())))?;
+                self.method = Some(method);
+            }
+            "--preset" => {
+                let names = || Preset::ALL.map(|(name, _)| name).to_vec();
+                self.preset = Preset::named(value).ok_or_else(|| bad(Wrong::NotOneOf(names())))?;
+            }
+            _ => self.model = Some(value.to_owned()),
+        }
+        Ok(rest)
+    }
+
+    /// The origin of the handoff that was made by `method`: a command's are told by how they were made.
+    pub fn origin_of(&self, method: Method) -> Origin {
+        match (self.origin, method) {
+            (Origin::Person, Method::Oneshot) => Origin::Oneshot,
+            (Origin::Person, Method::Bundle) => Origin::Bundle,
+            (Origin::Person, Method::Local) => Origin::Local,
+            (origin, _) => origin,
+        }
+    }
+
+    /// Whether another method is tried where one fails: nobody is there to ask for it.
+    pub fn falls_back(&self) -> bool {
+        matches!(self.origin, Origin::Auto | Origin::Api)
+    }
+}
+
+/// The first word, and what stands behind it.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_come_first_and_the_rest_is_the_focus() {
+        let ask = DraftAsk::parse(
+            " --review --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
+        );
+        let expected = DraftAsk {
+            method: Some(Method::Bundle),
+            focus: "the --api\n and its tests".to_owned(),
+            preset: Preset::Docs,
+            model: Some("m/1".to_owned()),
+            git: false,
+            commands: false,
+            why: false,
+            review: true,
+            ..DraftAsk::default()
+        };
+        assert_eq!(ask, Ok(expected));
+        assert_eq!(DraftAsk::parse(""), Ok(DraftAsk::default()));
+        let only = |focus: &str| DraftAsk {
+            focus: focus.to_owned(),
+            ..DraftAsk::default()
+        };
+        assert_eq!(
+            DraftAsk::parse("-- --review is text"),
+            Ok(only("--review is text"))
+        );
+        assert_eq!(DraftAsk::parse("schön --review"), Ok(only("schön --review")));
+    }
+
+    #[test]
+    fn a_bad_flag_is_named() {
+        for (text, told) in [
+            ("--reveiw now", "--reveiw: there is no such flag"),
+            ("--method", "--method: its value is missing"),
+            ("--method --review", "--method: its value is missing"),
+            ("--model= x", "--model: its value is missing"),
+            (
+                "--method fast",
+                "--method: its value is one of oneshot, bundle, local",
+            ),
+            (
+                "--preset=x",
+                "--preset: its value is one of implement, docs, debug",
+            ),
+            ("--no-git=yes", "--no-git takes no value"),
+        ] {
+            assert_eq!(DraftAsk::parse(text).unwrap_err().to_string(), told, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_flag_of_the_help_is_read() {
+        for flag in FLAGS
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix("[--"))
+        {
+            let flag = format!("--{}", flag.trim_end_matches(']'));
+            let known = match DraftAsk::parse(&flag) {
+                Ok(_) => true,
+                Err(bad) => bad.why == Wrong::NoValue,
+            };
+            assert!(known, "{flag}");
+        }
+    }
+
+    #[test]
+    fn a_commands_handoff_is_told_by_its_method_and_others_by_who_began_them() {
+        let by = |origin| DraftAsk {
+            origin,
+            ..DraftAsk::default()
+        };
+        let made = |origin| Method::ALL.map(|method| by(origin).origin_of(method));
+        assert_eq!(
+            made(Origin::Person),
+            [Origin::Oneshot, Origin::Bundle, Origin::Local]
+        );
+        assert_eq!(made(Origin::Auto), [Origin::Auto; 3]);
+        assert_eq!(made(Origin::Api), [Origin::Api; 3]);
+        assert!(by(Origin::Auto).falls_back() && !by(Origin::Person).falls_back());
+        let tried = std::iter::successors(Some(Method::Oneshot), |method| method.fallback());
+        assert_eq!(tried.collect::<Vec<_>>(), Method::ALL);
+    }
+}

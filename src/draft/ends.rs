@@ -1,0 +1,251 @@
+//! How the making of a draft ended, told apart: what the model's answer came to, and what an error says.
+
+use std::fmt;
+
+use super::fill::TooSmall;
+use crate::text::json;
+use crate::wire::{Stop, error_in};
+
+/// Characters of a provider's message that are told on.
+const MESSAGE: usize = 300;
+
+/// How the making of a draft ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// With this document.
+    Complete(String),
+    /// The model said nothing.
+    Empty,
+    /// The agent left, or somebody cancelled it.
+    Cancelled,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// Why a draft failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// There is not enough to hand off since the last handoff.
+    NothingYet,
+    /// The provider answered with an error: its status, where it had one, and its message.
+    Provider(Option<u16>, String),
+    /// The provider could not be reached, or broke off: why.
+    Unreached(String),
+    /// The history is larger than the model's window.
+    Window,
+    /// The model refused, or its answer was filtered.
+    Refused,
+    /// The answer was cut off at the bound of its output.
+    Truncated,
+    /// The provider paused the turn.
+    Paused,
+    /// It took longer than so many seconds.
+    Timeout(u64),
+    /// What must be kept does not fit.
+    TooSmall(TooSmall),
+    /// The document is longer than a carry-over prompt may be.
+    TooLong,
+    /// The store could not be written.
+    Store,
+    /// A fault of this program.
+    Internal,
+}
+
+impl Failure {
+    /// Its name in the API, the log and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NothingYet => "nothing_to_hand_off",
+            Self::Provider(..) => "provider_error",
+            Self::Unreached(_) => "provider_unreached",
+            Self::Window => "window_exceeded",
+            Self::Refused => "refusal",
+            Self::Truncated => "truncated",
+            Self::Paused => "paused",
+            Self::Timeout(_) => "timeout",
+            Self::TooSmall(_) => "too_small",
+            Self::TooLong => "too_long",
+            Self::Store => "store_unavailable",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Whether it was the history's size, so that a selection from it may do.
+    pub fn is_size(&self) -> bool {
+        *self == Self::Window
+    }
+
+    /// What an error answer says.
+    pub fn of_answer(status: u16, body: &[u8]) -> Self {
+        let message = message(body);
+        match exceeds(&message) || status == 413 {
+            true => Self::Window,
+            false => Self::Provider(Some(status), message),
+        }
+    }
+
+    /// What an error under a status of success says.
+    pub fn of_event(body: &[u8]) -> Self {
+        let message = message(body);
+        match exceeds(&message) {
+            true => Self::Window,
+            false => Self::Provider(None, message),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingYet => write!(f, "nothing to hand off yet"),
+            Self::Provider(Some(status), message) => write!(f, "the provider answered {status}: {message}"),
+            Self::Provider(None, message) => write!(f, "the provider broke off with an error: {message}"),
+            Self::Unreached(why) => write!(f, "the provider gave no whole answer: {why}"),
+            Self::Window => write!(f, "the history is larger than the model's window"),
+            Self::Refused => write!(f, "the model refused to write it"),
+            Self::Truncated => write!(f, "the model's answer was cut off (draft.max_tokens)"),
+            Self::Paused => write!(f, "the provider paused the turn"),
+            Self::Timeout(seconds) => write!(f, "it took longer than {seconds} s (draft.timeout_secs)"),
+            Self::TooSmall(why) => write!(f, "{why}"),
+            Self::TooLong => write!(f, "the document is longer than a carry-over prompt may be"),
+            Self::Store => write!(f, "the store of handoffs cannot be written"),
+            Self::Internal => write!(f, "a fault of baton; its log has the details"),
+        }
+    }
+}
+
+impl End {
+    /// What a model's answer came to: its texts, joined, where its turn ended by itself. Calls are ignored.
+    pub fn of(stop: Stop, text: &str) -> Self {
+        match stop {
+            Stop::Done | Stop::Calls if text.trim().is_empty() => Self::Empty,
+            Stop::Done | Stop::Calls => Self::Complete(text.trim().to_owned()),
+            Stop::Truncated => Self::Failed(Failure::Truncated),
+            Stop::Refused => Self::Failed(Failure::Refused),
+            Stop::Paused => Self::Failed(Failure::Paused),
+            Stop::Error => Self::Failed(Failure::Provider(None, String::new())),
+            Stop::Open => Self::Failed(Failure::Unreached("the answer has no end".to_owned())),
+        }
+    }
+
+    /// Its name in the API, the log and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Complete(_) => "complete",
+            Self::Empty => "empty",
+            Self::Cancelled => "cancelled",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Complete(_) => write!(f, "written"),
+            Self::Empty => write!(f, "the model wrote nothing"),
+            Self::Cancelled => write!(f, "cancelled"),
+            Self::Failed(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+/// The message of an error, in one line; the body itself where it has none.
+fn message(body: &[u8]) -> String {
+    let whole = json::whole(body).ok();
+    let error = whole.and_then(|whole| error_in(body, whole));
+    let told = error.and_then(|error| match body.get(error.start) {
+        Some(b'"') => json::string(body, error),
+        _ => json::get_string(body, error, "message"),
+    });
+    let told = told.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
+    let line: Vec<&str> = told.split_whitespace().collect();
+    line.join(" ").chars().take(MESSAGE).collect()
+}
+
+/// How providers say that a request does not fit.
+const WINDOW: [&str; 9] = [
+    "prompt is too long",
+    "input is too long",
+    "maximum context length",
+    "context_length_exceeded",
+    "context window",
+    "exceeds the maximum number of tokens",
+    "input token count",
+    "exceed context limit",
+    "request_too_large",
+];
+
+fn exceeds(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    WINDOW.iter().any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_with_text_and_an_end_of_its_own_is_complete() {
+        assert_eq!(
+            End::of(Stop::Done, " # Goal\n"),
+            End::Complete("# Goal".to_owned())
+        );
+        assert_eq!(End::of(Stop::Calls, "It."), End::Complete("It.".to_owned()));
+        assert_eq!(End::of(Stop::Calls, " \n"), End::Empty);
+        for (stop, name) in [
+            (Stop::Truncated, "truncated"),
+            (Stop::Refused, "refusal"),
+            (Stop::Paused, "paused"),
+            (Stop::Error, "provider_error"),
+            (Stop::Open, "provider_unreached"),
+        ] {
+            let End::Failed(why) = End::of(stop, "It.") else {
+                panic!("{stop:?}")
+            };
+            assert_eq!(why.name(), name);
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_too_small_is_told_from_other_errors() {
+        for (status, body) in [
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 128000 tokens.","code":"context_length_exceeded"}}"#,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Your input exceeds the context window of this model."}}"#,
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed."}}"#,
+            ),
+            (413, "too large"),
+        ] {
+            assert_eq!(
+                Failure::of_answer(status, body.as_bytes()),
+                Failure::Window,
+                "{body}"
+            );
+        }
+        let busy = br#"{"error":{"message":"Overloaded,\n try later"}}"#;
+        assert_eq!(
+            Failure::of_answer(529, busy),
+            Failure::Provider(Some(529), "Overloaded, try later".to_owned())
+        );
+        assert_eq!(
+            Failure::of_event(br#"{"error":"no memory"}"#),
+            Failure::Provider(None, "no memory".to_owned())
+        );
+        assert_eq!(
+            Failure::of_answer(502, b"<html>bad gateway</html>").to_string(),
+            "the provider answered 502: <html>bad gateway</html>"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! Edits of the members that stand around a transcript: settings put in, replaced, taken out.
+
+use super::TextOnly;
+use super::view::{Choice, View, kept};
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+
+/// Whether a key is this name.
+pub(super) type IsNamed = fn(&[u8], &str) -> bool;
+
+/// A key is its name, letter by letter.
+pub(super) fn exactly(key: &[u8], name: &str) -> bool {
+    key == name.as_bytes()
+}
+
+/// The members of the object that holds the transcript.
+pub(super) struct Members<'v> {
+    view: &'v View,
+    all: Vec<(Span, Span)>,
+    named: IsNamed,
+}
+
+impl<'v> Members<'v> {
+    /// Those of the body, or of the envelope in it.
+    pub(super) fn of(view: &'v View, named: IsNamed) -> Self {
+        let text: &[u8] = &view.body;
+        let mut all = json::members(text, Span::new(json::blank(text, 0), text.len()));
+        while !all.iter().any(|(_, value)| *value == view.list) {
+            let around = all.iter().find(|(_, value)| value.holds(view.list.start));
+            match around {
+                Some((_, value)) if text.get(value.start) == Some(&b'{') => all = json::members(text, *value),
+                _ => break,
+            }
+        }
+        Self { view, all, named }
+    }
+
+    /// The value under a name.
+    pub(super) fn get(&self, name: &str) -> Option<Span> {
+        self.in_list(&self.all, name)
+    }
+
+    /// The value under a name of an object that stands under another.
+    pub(super) fn get_in(&self, outer: &str, name: &str) -> Option<Span> {
+        let outer = self.get(outer)?;
+        self.in_list(&json::members(&self.view.body, outer), name)
+    }
+
+    fn in_list(&self, all: &[(Span, Span)], name: &str) -> Option<Span> {
+        let text: &[u8] = &self.view.body;
+        let mut found = all
+            .iter()
+            .rev()
+            .filter(|(key, _)| (self.named)(key.of(text), name));
+        found.next().map(|(_, value)| *value)
+    }
+
+    /// The number under a name.
+    pub(super) fn number(&self, value: Option<Span>) -> Option<u64> {
+        json::number(value?.of(&self.view.body))
+    }
+
+    /// Sets a member; a new one stands behind the transcript.
+    pub(super) fn set(&self, name: &str, value: &str) -> Edit {
+        match self.get(name) {
+            Some(now) => Edit::replace(now, value.to_owned()),
+            None => Edit::insert(self.view.list.end, format!(r#","{name}":{value}"#)),
+        }
+    }
+
+    /// Sets a member of an object, which is made where it is missing.
+    pub(super) fn set_in(&self, outer: &str, name: &str, value: &str) -> Edit {
+        let text: &[u8] = &self.view.body;
+        let Some(object) = self.get(outer).filter(|object| text[object.start] == b'{') else {
+            return self.set(outer, &format!(r#"{{"{name}":{value}}}"#));
+        };
+        let inside = json::members(text, object);
+        if let Some(now) = self.in_list(&inside, name) {
+            return Edit::replace(now, value.to_owned());
+        }
+        let comma = if inside.is_empty() { "" } else { "," };
+        Edit::insert(object.start + 1, format!(r#""{name}":{value}{comma}"#))
+    }
+
+    /// Takes members out.
+    pub(super) fn without(&self, names: &[&str]) -> Vec<Edit> {
+        let text: &[u8] = &self.view.body;
+        let is_lost = |(key, _): &(Span, Span)| names.iter().any(|name| (self.named)(key.of(text), name));
+        let lost: Vec<_> = self.all.iter().map(is_lost).collect();
+        if !lost.contains(&true) {
+            return Vec::new();
+        }
+        let items: Vec<_> = self
+            .all
+            .iter()
+            .map(|(key, value)| Span::new(key.start - 1, value.end))
+            .collect();
+        // The transcript stays, so something is kept.
+        kept(&items, &lost).unwrap_or_default()
+    }
+}
+
+/// The bound of the output where the request's own is missing or larger; `None`: it stays.
+pub(super) fn bounded(own: Option<u64>, most: u64) -> Option<String> {
+    own.is_none_or(|own| own > most).then(|| most.to_string())
+}
+
+/// The choice of tools that a request for a text alone has, where it is another than its own.
+pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<Choice> {
+    let wanted = match how.forbids_calls {
+        true => Choice::None,
+        false => Choice::Auto,
+    };
+    // Without tools there is nothing to choose, and servers refuse to be told.
+    let has_tools = view.tools.is_some_and(|tools| tools.count > 0);
+    (has_tools && view.facts.choice != wanted).then_some(wanted)
+}

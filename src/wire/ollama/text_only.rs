@@ -1,0 +1,43 @@
+//! Requests to Ollama that ask for a text alone. It knows no tool choice: calls are ignored by who asks.
+
+use super::Ollama;
+use crate::text::json;
+use crate::text::splice::Edit;
+use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::view::View;
+use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
+
+/// What a request without tools cannot have.
+const WITH_TOOLS: [&str; 1] = ["tools"];
+
+/// What other models may not know.
+const OF_MODEL: [&str; 1] = ["think"];
+
+impl TextRequests for Ollama {
+    fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
+        bound(&Members::of(view, exactly), how.max_tokens)
+    }
+
+    fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
+        let members = Members::of(view, exactly);
+        let mut edits = vec![Edit::replace(
+            view.list,
+            format!("[{}]", self.user_text(lone.text)),
+        )];
+        edits.extend(bound(&members, lone.max_tokens));
+        let mut gone = WITH_TOOLS.to_vec();
+        if let Some(model) = lone.model {
+            gone.extend(OF_MODEL);
+            edits.push(members.set("model", &json::quote(model)));
+        }
+        edits.extend(members.without(&gone));
+        edits
+    }
+}
+
+/// A negative `num_predict` is no bound.
+fn bound(members: &Members<'_>, most: u64) -> Vec<Edit> {
+    let own = members.number(members.get_in("options", "num_predict"));
+    let bound = bounded(own, most).map(|tokens| members.set_in("options", "num_predict", &tokens));
+    bound.into_iter().collect()
+}

@@ -1,0 +1,71 @@
+//! Requests to a chat server that ask for a text alone.
+
+use super::OpenaiChat;
+use crate::text::json;
+use crate::text::splice::Edit;
+use crate::wire::members::{Members, bounded, exactly, other_choice};
+use crate::wire::view::{Choice, View};
+use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
+
+/// What a request without tools and history cannot have.
+const WITH_TOOLS: [&str; 6] = [
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "functions",
+    "function_call",
+    "prediction",
+];
+
+/// What other models may not know.
+const OF_MODEL: [&str; 4] = ["reasoning_effort", "reasoning", "thinking", "verbosity"];
+
+/// The bound of the output, newer name first.
+const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+
+impl TextRequests for OpenaiChat {
+    fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
+        let members = Members::of(view, exactly);
+        let mut edits = bound(&members, how.max_tokens, how.forbids_calls);
+        if let Some(choice) = other_choice(view, how) {
+            let named = if choice == Choice::None {
+                r#""none""#
+            } else {
+                r#""auto""#
+            };
+            edits.push(members.set("tool_choice", named));
+        }
+        edits
+    }
+
+    fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
+        let members = Members::of(view, exactly);
+        let mut edits = vec![Edit::replace(
+            view.list,
+            format!("[{}]", self.user_text(lone.text)),
+        )];
+        edits.extend(bound(&members, lone.max_tokens, true));
+        let mut gone = WITH_TOOLS.to_vec();
+        if let Some(model) = lone.model {
+            gone.extend(OF_MODEL);
+            if members.get("model").is_some() {
+                edits.push(members.set("model", &json::quote(model)));
+            }
+        }
+        edits.extend(members.without(&gone));
+        edits
+    }
+}
+
+/// The bound under the name that the request has it by. `adds`: where it has none it gets one.
+fn bound(members: &Members<'_>, most: u64, adds: bool) -> Vec<Edit> {
+    let named = BOUNDS.into_iter().find(|name| members.get(name).is_some());
+    let own = named.and_then(|name| members.number(members.get(name)));
+    let name = match named {
+        Some(name) => name,
+        None if adds => BOUNDS[0],
+        None => return Vec::new(),
+    };
+    let bound = bounded(own, most).map(|tokens| members.set(name, &tokens));
+    bound.into_iter().collect()
+}
