@@ -278,3 +278,112 @@ pub(super) const PREFIXES: [(&[&str], usize); 15] = [
 
 /// Commands that only prepare, and do not fail in earnest.
 pub(super) const PREPARE: [&str; 8] = ["cd", "export", "source", ".", "set", "pushd", "echo", "mkdir"];
+
+/// Commands that change no file, whatever they are called with.
+pub(super) const LOOKS: [&str; 48] = [
+    "ls",
+    "cat",
+    "head",
+    "tail",
+    "grep",
+    "egrep",
+    "fgrep",
+    "rg",
+    "wc",
+    "stat",
+    "file",
+    "which",
+    "pwd",
+    "echo",
+    "printf",
+    "diff",
+    "cmp",
+    "tree",
+    "uniq",
+    "cut",
+    "tr",
+    "jq",
+    "test",
+    "[",
+    "true",
+    "false",
+    "sleep",
+    "date",
+    "ps",
+    "du",
+    "df",
+    "printenv",
+    "uname",
+    "whoami",
+    "id",
+    "basename",
+    "dirname",
+    "realpath",
+    "readlink",
+    "nl",
+    "cd",
+    "export",
+    "pushd",
+    "popd",
+    "type",
+    "md5sum",
+    "sha256sum",
+    "seq",
+];
+
+/// Commands that change no file unless one of these words is among their arguments.
+pub(super) const LOOKS_WITHOUT: [(&str, &[&str]); 3] = [
+    (
+        "find",
+        &["-delete", "-exec", "-execdir", "-fprint", "-fls", "-ok"],
+    ),
+    ("sort", &["-o"]),
+    ("sed", &["-i", "--in-place"]),
+];
+
+/// Commands of git that leave the files of the work tree as they are.
+pub(super) const GIT_LOOKS: [&str; 18] = [
+    "status",
+    "log",
+    "diff",
+    "show",
+    "rev-parse",
+    "blame",
+    "ls-files",
+    "remote",
+    "describe",
+    "shortlog",
+    "grep",
+    "reflog",
+    "cat-file",
+    "add",
+    "commit",
+    "push",
+    "tag",
+    "fetch",
+];
+
+/// Words with which a command that tests, builds or lints rewrites files.
+pub(super) const REWRITES: [&str; 12] = [
+    "fmt",
+    "format",
+    "black",
+    "gofmt",
+    "--fix",
+    "--write",
+    "-w",
+    "--update",
+    "-u",
+    "--update-snapshots",
+    "--bless",
+    "--inplace",
+];
+
+/// Words with which such a command only says what it would rewrite.
+pub(super) const CHECKS: [&str; 4] = ["--check", "--diff", "-l", "--list-different"];
+
+/// Words with which a shell line takes files away, or brings older ones back.
+pub(super) const UNDOES: [&str; 14] = [
+    "rm", "mv", "unlink", "rmdir", "checkout", "restore", "reset", "clean", "stash", "revert", "switch",
+    "rebase", "merge", "-delete",
+];

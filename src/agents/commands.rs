@@ -1,7 +1,9 @@
 //! Commands that test, build, lint, or leave something behind, and what the exit code of a shell line says of each.
 
 pub use super::command_table::Purpose;
-use super::command_table::{COMMANDS, PREFIXES, PREPARE};
+use super::command_table::{
+    CHECKS, COMMANDS, GIT_LOOKS, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, REWRITES, UNDOES,
+};
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +16,10 @@ pub struct Run<'a> {
     pub good_if_zero: bool,
     /// Whether another exit code says that this one failed.
     pub bad_if_not: bool,
+    /// The folder that the line changes to before it.
+    pub folder: Option<&'a str>,
+    /// The commands of the line that may run after it and may change files.
+    pub changes_behind: bool,
 }
 
 impl Run<'_> {
@@ -55,14 +61,84 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
         // In front of it may stand what never fails, or what its own failing does not stop.
         let before =
             (0..at).all(|i| steps[i].1 == Joint::Then || prepares(plain[i]) && steps[i].1 == Joint::And);
+        let folders = plain[..at].iter().rev();
         found.push(Run {
             purpose,
             text: text.trim(),
             good_if_zero,
             bad_if_not: before && steps[at].1 == Joint::End,
+            folder: folders
+                .filter_map(|step| step.strip_prefix("cd "))
+                .map(str::trim)
+                .next(),
+            changes_behind: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
     found
+}
+
+/// What tells one command from another: without assignments and prefixes in front of it and redirections behind.
+pub fn name_of(command: &str) -> String {
+    let words = bare(command).split_whitespace();
+    let told = words.filter(|word| !word.contains('>') && *word != "&1");
+    told.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a shell line may take files away or bring older ones back, by its words.
+pub fn may_undo(line: &str) -> bool {
+    let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
+    words.any(|word| UNDOES.contains(&word))
+}
+
+/// Whether a shell line surely changes no file of the work: it looks, tests, builds or lints, and writes nowhere. What
+/// is not known may change files.
+pub fn only_looks(line: &str) -> bool {
+    // What runs inside of words is not followed; and of a here-document it is not known who reads it.
+    let hidden = ["$(", "`", "<(", ">(", "<<"];
+    !hidden.iter().any(|mark| line.contains(mark))
+        && !redirects(line)
+        && steps(line).iter().all(|(step, _)| step_looks(bare(step)))
+}
+
+/// Whether it writes to a file.
+fn redirects(line: &str) -> bool {
+    let mut rest = line;
+    while let Some(at) = rest.find('>') {
+        rest = rest[at + 1..].trim_start_matches(['>', ' ']);
+        if !(rest.starts_with("&1") || rest.starts_with("&2") || rest.starts_with("/dev/null")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a single command changes no file.
+fn step_looks(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let name = first.rsplit('/').next().unwrap_or(first);
+    let rest: Vec<&str> = words.collect();
+    let has = |some: &[&str]| rest.iter().any(|word| some.iter().any(|one| word == one));
+    if let Some((_, with)) = LOOKS_WITHOUT.iter().find(|(known, _)| *known == name) {
+        let in_place = name == "sed"
+            && rest
+                .iter()
+                .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
+        return !has(with) && !in_place;
+    }
+    match (name, purpose(command)) {
+        ("git", _) => {
+            let branches = rest.first() == Some(&"branch")
+                && rest[1..].iter().all(|word| {
+                    word.starts_with("-a") || word.starts_with("-v") || *word == "--show-current"
+                });
+            branches || rest.first().is_some_and(|word| GIT_LOOKS.contains(word))
+        }
+        (_, Some(purpose)) if purpose.verifies() => {
+            !(REWRITES.contains(&name) || has(&REWRITES)) || has(&CHECKS)
+        }
+        _ => LOOKS.contains(&name) || command.trim().is_empty(),
+    }
 }
 
 /// What a single command is for.
@@ -255,6 +331,53 @@ mod tests {
         );
         assert_eq!(told("cat > a <<'EOF'\ncargo test\nEOF"), []);
         assert_eq!(told("echo \"cargo test\""), []);
+    }
+
+    #[test]
+    fn what_surely_changes_no_file_is_told_from_what_may() {
+        for line in [
+            "ls -la && cat a | head -5",
+            "cargo test 2>&1 | tail -20",
+            "cd app && npm test >/dev/null",
+            "git status; git diff --stat",
+            "git add -A && git commit -m 'x'",
+            "cargo fmt --check",
+            "sed -n 1,20p a.rs",
+            "find . -name '*.rs'",
+            "git branch --show-current",
+            "",
+        ] {
+            assert!(only_looks(line), "{line}");
+        }
+        for line in [
+            "echo x > a",
+            "cat a >> b",
+            "cargo fmt",
+            "eslint --fix .",
+            "sed -i s/a/b/ x",
+            "sed -i.bak s/a/b/ x",
+            "find . -delete",
+            "git checkout main",
+            "git stash",
+            "git branch new",
+            "ls $(touch a)",
+            "python build.py",
+            "rm a",
+            "cat <<EOF",
+            "npm install",
+            "cargo test | tee log",
+        ] {
+            assert!(!only_looks(line), "{line}");
+        }
+        let all = runs("cd app && cargo test; cd ../b && cargo test && cargo fmt");
+        assert_eq!(
+            all.iter().map(|run| run.folder).collect::<Vec<_>>(),
+            [Some("app"), Some("../b"), Some("../b")]
+        );
+        assert_eq!(
+            all.iter().map(|run| run.changes_behind).collect::<Vec<_>>(),
+            [true, true, false]
+        );
     }
 
     #[test]

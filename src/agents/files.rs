@@ -50,28 +50,96 @@ pub enum Change {
     Modified,
     /// It is gone.
     Deleted,
+    /// It was written, and may have been there.
+    Written,
+}
+
+impl Change {
+    /// In a word: `created`, `modified`, `deleted`, `written`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Written => "written",
+        }
+    }
 }
 
 /// Lines of a patch that name a file (`apply_patch` of Codex and its kin).
 const PATCHED: [(&str, Change); 4] = [
     ("*** Add File: ", Change::Created),
     ("*** Update File: ", Change::Modified),
-    ("*** Move to: ", Change::Created),
+    (MOVED, Change::Created),
     ("*** Delete File: ", Change::Deleted),
 ];
+
+/// The new name of the file that the line before names.
+const MOVED: &str = "*** Move to: ";
 
 /// The files that a patch names, also one inside of a command.
 pub fn patched(patch: &str) -> Vec<(String, Change)> {
     if !patch.contains("*** ") {
         return Vec::new();
     }
-    let named = patch.lines().filter_map(|line| {
+    let mut named: Vec<(String, Change)> = Vec::new();
+    for line in patch.lines() {
         let found = PATCHED
             .iter()
-            .find_map(|(words, change)| Some((line.strip_prefix(words)?, *change)));
-        found.map(|(path, change)| (path.trim().to_owned(), change))
-    });
-    named.collect()
+            .find_map(|(words, change)| Some((words, line.strip_prefix(words)?, *change)));
+        let Some((words, path, change)) = found else {
+            continue;
+        };
+        // What is moved is no longer where it was.
+        if *words == MOVED
+            && let Some(from) = named.last_mut()
+        {
+            from.1 = Change::Deleted;
+        }
+        named.push((path.trim().to_owned(), change));
+    }
+    named
+}
+
+/// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`, too.
+/// A pattern without `/` is of the file's name alone.
+pub fn fits(pattern: &str, path: &str) -> bool {
+    let path = match pattern.contains('/') {
+        true => path,
+        false => path.rsplit('/').next().unwrap_or(path),
+    };
+    let (pattern, path): (Vec<char>, Vec<char>) = (pattern.chars().collect(), path.chars().collect());
+    // Row by row: which beginnings of the path the pattern's beginning fits.
+    let mut fits = vec![false; path.len() + 1];
+    fits[0] = true;
+    let mut at = 0;
+    while at < pattern.len() {
+        let deep = pattern[at..].starts_with(&['*', '*']);
+        let mut next = vec![false; path.len() + 1];
+        match pattern[at] {
+            '*' => {
+                let mut open = false;
+                for (i, begins) in fits.iter().enumerate() {
+                    open = *begins || open && (deep || path[i - 1] != '/');
+                    next[i] = open;
+                }
+            }
+            one => {
+                for (i, c) in path.iter().enumerate() {
+                    next[i + 1] = fits[i] && (*c == one || one == '?' && *c != '/');
+                }
+            }
+        }
+        at += if deep { 2 } else { 1 };
+        // `**/` also stands for no folder at all.
+        if deep && pattern.get(at) == Some(&'/') {
+            let behind = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
+            next = (0..=path.len()).map(|i| fits[i] || behind(i)).collect();
+            at += 1;
+        }
+        fits = next;
+    }
+    fits[path.len()]
 }
 
 #[cfg(test)]
@@ -107,10 +175,35 @@ mod tests {
     }
 
     #[test]
+    fn paths_fit_patterns() {
+        for (pattern, path) in [
+            ("review*.md", "docs/review-3.md"),
+            ("**/review*.md", "review.md"),
+            ("**/review*.md", "a/b/review-1.md"),
+            ("docs/*.md", "docs/a.md"),
+            ("docs/**", "docs/a/b.md"),
+            ("a/**/b", "a/x/y/b"),
+            ("?.rs", "a.rs"),
+        ] {
+            assert!(fits(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("docs/*.md", "docs/a/b.md"),
+            ("**/review*.md", "a/preview.md"),
+            ("*.md", "a.rs"),
+            ("?", "ab"),
+        ] {
+            assert!(!fits(pattern, path), "{pattern} {path}");
+        }
+        let long = "a/".repeat(5_000);
+        assert!(!fits("**/a/**/a/**/b", &long));
+    }
+
+    #[test]
     fn patches_name_their_files() {
         let patch = "*** Begin Patch\n*** Update File: src/a.rs\n*** Move to: src/b.rs\n@@\n-x\n+y\n*** Delete File: c\n*** End Patch";
         let files = patched(patch);
-        assert_eq!(files[0], ("src/a.rs".to_owned(), Change::Modified));
+        assert_eq!(files[0], ("src/a.rs".to_owned(), Change::Deleted));
         assert_eq!(files[1], ("src/b.rs".to_owned(), Change::Created));
         assert_eq!(files[2], ("c".to_owned(), Change::Deleted));
         assert!(patched("--- a\n+++ b").is_empty());

@@ -8,6 +8,8 @@
 mod command_table;
 pub mod commands;
 pub mod files;
+pub mod outcomes;
+pub mod surroundings;
 pub mod todo;
 pub mod tools;
 pub mod wordings;

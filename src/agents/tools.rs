@@ -280,6 +280,37 @@ pub fn query(arguments: &Value) -> Option<&str> {
     QUERIES.iter().find_map(|key| arguments.get(key)?.as_str())
 }
 
+/// What a call asks the person.
+pub fn questions(arguments: &Value) -> Vec<String> {
+    let one = |value: &Value| {
+        let text = value.as_str().or_else(|| value.get("question")?.as_str())?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    match (arguments.get("questions"), arguments.get("question")) {
+        (Some(Value::Array(all)), _) => all.iter().filter_map(one).collect(),
+        (Some(text), _) | (None, Some(text)) => one(text).into_iter().collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Arguments that name the folder a command runs in.
+const FOLDERS: [&str; 5] = ["workdir", "cwd", "directory", "dir_path", "working_directory"];
+
+/// The folder that a command runs in, where the call says.
+pub fn folder(arguments: &Value) -> Option<&str> {
+    FOLDERS
+        .iter()
+        .find_map(|key| arguments.get(key)?.as_str())
+        .filter(|path| !path.is_empty())
+}
+
+/// The whole text that a call writes into a file.
+pub fn contents(arguments: &Value) -> Option<&str> {
+    ["content", "contents", "file_text"]
+        .iter()
+        .find_map(|key| arguments.get(key)?.as_str())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -321,5 +352,11 @@ mod tests {
         assert_eq!(paths(ToolKind::Read, &json!({"files": [{"path": "a"}]})), ["a"]);
         assert_eq!(paths(ToolKind::Edit, &json!({"filePath": "x.rs"})), ["x.rs"]);
         assert_eq!(patch(&json!("*** Begin Patch")), Some("*** Begin Patch"));
+        assert_eq!(
+            questions(&json!({"questions": [{"question": "A?"}, {"question": "B?"}]})),
+            ["A?", "B?"]
+        );
+        assert_eq!(questions(&json!({"question": "A?"})), ["A?"]);
+        assert_eq!(folder(&json!({"cmd": "ls", "workdir": "/a"})), Some("/a"));
     }
 }

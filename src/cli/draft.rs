@@ -168,6 +168,7 @@ fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index
     let mut index = Index::new(Settings {
         tags: config.handoff.preamble_tags.clone(),
         markers: config.draft.markers.clone(),
+        verdicts: Vec::new(),
         carry_overs: earlier
             .map(|handoff| handoff.prompt.clone())
             .into_iter()

@@ -28,6 +28,9 @@ const ERRORS: [&str; 17] = [
 /// A line longer than this is cut.
 const LINE: usize = 200;
 
+/// Bytes of a review in which its score is looked for.
+const SCORED: usize = 64 * 1024;
+
 /// Lines that begin alike beyond which only the first and the last are kept.
 const ALIKE: usize = 3;
 
@@ -51,7 +54,7 @@ pub(super) fn cut(line: &str, bytes: usize) -> &str {
 }
 
 /// A text on one line, at most so many bytes of it, with a mark where it was cut.
-pub(super) fn one_line(text: &str, bytes: usize) -> String {
+pub fn one_line(text: &str, bytes: usize) -> String {
     let mut line = String::with_capacity(bytes.min(text.len()) + 4);
     for word in text.split_whitespace() {
         if line.len() > bytes {
@@ -107,6 +110,37 @@ pub(super) fn errors(text: &str) -> Vec<String> {
         told = lines[lines.len().saturating_sub(MOST)..].to_vec();
     }
     told.into_iter().map(|line| cut(line, LINE).to_owned()).collect()
+}
+
+/// The last lines of a text that say something.
+pub(super) fn tail(text: &str) -> Vec<String> {
+    const MOST: usize = 20;
+    let lines: Vec<&str> = text.trim_end().lines().rev().take(MOST).collect();
+    let lines = lines
+        .into_iter()
+        .rev()
+        .map(|line| cut(line.trim_end(), LINE).to_owned());
+    lines.collect()
+}
+
+/// The total that a review gives, in tenths: the number behind its first "total" that one follows closely.
+pub(super) fn score(text: &str) -> Option<u32> {
+    /// Bytes between the word and its number.
+    const NEAR: usize = 40;
+    let small = text[..floor(text, SCORED)].to_ascii_lowercase();
+    small.match_indices("total").find_map(|(at, word)| {
+        let behind = at + word.len();
+        let near = &small[behind..floor(&small, behind + NEAR)];
+        let near = near.lines().next().unwrap_or_default();
+        let number = &near[near.find(|c: char| c.is_ascii_digit())?..];
+        let end = number
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(number.len());
+        let value: f32 = number[..end].trim_end_matches('.').parse().ok()?;
+        (0.0..=10.0)
+            .contains(&value)
+            .then_some((value * 10.0).round() as u32)
+    })
 }
 
 fn said_lines(text: &str) -> Vec<&str> {
@@ -248,6 +282,25 @@ mod tests {
         assert!(!tells_error("12 passed; 0 failed"));
         assert_eq!(errors("a\nb\nc\nd"), ["b", "c", "d"]);
         assert_eq!(outcome("one\n\ntwo\nthree\nfour"), ["one", "three", "four"]);
+    }
+
+    #[test]
+    fn the_end_of_an_output_and_the_total_of_a_review_are_found() {
+        let long: String = (0..40).map(|n| format!("line {n}\n")).collect();
+        let end = tail(&long);
+        assert_eq!(
+            (end.len(), end[0].as_str(), end[19].as_str()),
+            (20, "line 20", "line 39")
+        );
+        for (text, tenths) in [
+            ("# Review\nTotal: 6.5/10", Some(65)),
+            ("| total | 8 |", Some(80)),
+            ("{\"total\": 3}", Some(30)),
+            ("In total 300 files", None),
+            ("Totally fine", None),
+        ] {
+            assert_eq!(score(text), tenths, "{text}");
+        }
     }
 
     #[test]

@@ -270,7 +270,7 @@ impl<'i> Gathered<'i> {
 }
 
 /// Commands that only look: that they find nothing is no failure.
-fn looks(command: &str) -> bool {
+pub(super) fn looks(command: &str) -> bool {
     const LOOKS: [&str; 12] = [
         "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
     ];
@@ -286,7 +286,7 @@ fn is_same(a: &Call, b: &Call) -> bool {
 
 /// Whether a call that went well makes up for one that failed: the same one, the same command with less to it, which
 /// does all of it, or another change of the same file.
-fn settles(good: &Call, failed: &Call) -> bool {
+pub(super) fn settles(good: &Call, failed: &Call) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
         return failed == good
             || failed

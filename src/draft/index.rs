@@ -90,8 +90,13 @@ impl Index {
             .count()
     }
 
+    /// Patterns of files that hold a verification or a review.
+    pub(super) fn verdicts(&self) -> &[String] {
+        &self.settings.verdicts
+    }
+
     /// Without credentials.
-    pub(super) fn clean(&self, text: &str) -> String {
+    pub fn clean(&self, text: &str) -> String {
         let known = self.settings.redactor.text(text);
         unnamed::redacted(&known).into_owned()
     }

@@ -277,6 +277,7 @@ impl Making<'_, '_> {
                 Change::Created => "created",
                 Change::Modified => "changed",
                 Change::Deleted => "deleted",
+                Change::Written => "written",
             };
             let plain = format!("- `{}` {what} in turn {}", file.path, file.turn);
             let why = file.why.as_ref().filter(|_| self.request.why);

@@ -3,6 +3,7 @@
 use super::markers::Anchor;
 use super::terms::Terms;
 use crate::agents::files::Change;
+use crate::agents::outcomes::GitSaid;
 use crate::agents::todo::Todo;
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
@@ -54,6 +55,16 @@ pub(super) struct Call {
     /// A command, a path, a question: on one line.
     pub(super) about: String,
     pub(super) command: Option<String>,
+    /// The command is not cut.
+    pub(super) whole: bool,
+    /// The folder that a command runs in, where the call says.
+    pub(super) folder: Option<String>,
+    /// Whether the whole command surely changes no file.
+    pub(super) only_looks: bool,
+    /// What it asks the person.
+    pub(super) questions: Vec<String>,
+    /// The score of a review that it writes, in tenths.
+    pub(super) score: Option<u32>,
     /// The files that it names, with what it does to them where that is certain.
     pub(super) paths: Vec<(String, Option<Change>)>,
     pub(super) todos: Vec<Todo>,
@@ -78,6 +89,18 @@ pub(super) struct Outcome {
     /// Of errors, patches and traces more.
     pub(super) detail: Option<String>,
     pub(super) bytes: usize,
+    /// It says that the call did not run.
+    pub(super) not_run: bool,
+    /// Whether a call that changes files did, where the result says.
+    pub(super) changed: Option<bool>,
+    /// Whether the file that was written is a new one, where the result says.
+    pub(super) made: Option<bool>,
+    /// The last lines of a command that is known to have failed.
+    pub(super) tail: Vec<String>,
+    /// What git says of its repository.
+    pub(super) git: Vec<GitSaid>,
+    /// The score of a review that was read, in tenths.
+    pub(super) score: Option<u32>,
 }
 
 impl Outcome {

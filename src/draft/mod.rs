@@ -24,6 +24,7 @@ mod pairs;
 mod prompts;
 mod reader;
 mod request;
+pub mod seen;
 mod terms;
 mod tokens;
 mod turns;
@@ -33,11 +34,13 @@ mod tests;
 
 pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
 pub use ends::{End, Failure};
+pub use excerpt::one_line;
 pub use fill::TooSmall;
 pub use index::Index;
 pub use prompts::Prompts;
 pub use reader::Settings;
 pub use request::{Preset, Request};
+pub use seen::{Seen, Whereabouts};
 pub use tokens::tokens;
 pub use turns::Row;
 

@@ -12,7 +12,9 @@ use super::message::{Call, Item, Message, Outcome, Place, Said};
 use super::pairs::Pairs;
 use super::terms::Terms;
 use super::tokens::floor;
+use crate::agents::commands;
 use crate::agents::files::{self, Change};
+use crate::agents::outcomes;
 use crate::agents::todo::{self, Todo};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
@@ -32,6 +34,8 @@ const DETAIL: usize = 2400;
 const COMMAND: usize = 400;
 /// Bytes of what a call is about.
 const ABOUT: usize = 160;
+/// Bytes of a question to the person.
+const QUESTION: usize = 300;
 
 /// What an index is made with; the same for all of its life.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +44,8 @@ pub struct Settings {
     pub tags: Vec<String>,
     /// Further words that make a sentence a constraint.
     pub markers: Vec<String>,
+    /// Patterns of files that hold a verification or a review.
+    pub verdicts: Vec<String>,
     /// Carry-over prompts of earlier handoffs, which stand in a user's place in the model's view.
     pub carry_overs: Vec<String>,
     /// Takes credentials out of whatever is kept.
@@ -210,7 +216,24 @@ impl<'a> Reader<'_, 'a> {
                 .collect(),
             _ => Vec::new(),
         };
+        let questions = match kind {
+            ToolKind::Ask => tools::questions(&arguments),
+            _ => Vec::new(),
+        };
         Call {
+            only_looks: command.as_deref().is_some_and(commands::only_looks),
+            folder: tools::folder(&arguments)
+                .filter(|_| kind == ToolKind::Shell)
+                .map(str::to_owned),
+            questions: questions
+                .iter()
+                .map(|question| one_line(&self.clean(question), QUESTION))
+                .collect(),
+            score: match tools::contents(&arguments) {
+                Some(text) if kind == ToolKind::Write && self.is_verdict(&paths) => excerpt::score(text),
+                _ => None,
+            },
+            whole: about.trim().len() <= COMMAND,
             command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
             about: one_line(&about, ABOUT),
             id,
@@ -237,7 +260,28 @@ impl<'a> Reader<'_, 'a> {
         let texts: Vec<_> = part.texts();
         let bytes = texts.iter().map(|text| text.raw().len()).sum();
         let text = texts.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n");
+        let kind = call.map_or(ToolKind::Other, |call| call.kind);
+        let is_written = kind.changes();
+        let told_changed = match (is_written, failed) {
+            (false, _) => None,
+            (true, Some(failed)) => Some(!failed),
+            (true, None) => outcomes::changed(&text),
+        };
         let mut outcome = Outcome {
+            not_run: outcomes::is_not_run(&text),
+            changed: told_changed,
+            made: outcomes::made(&text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
+            tail: Vec::new(),
+            git: match call.and_then(|call| call.command.as_deref()) {
+                Some(command) if failed == Some(false) || failed.is_none() => {
+                    outcomes::git_said(command, &text)
+                }
+                _ => Vec::new(),
+            },
+            score: match call {
+                Some(call) if kind == ToolKind::Read && self.is_verdict(&call.paths) => excerpt::score(&text),
+                _ => None,
+            },
             call: place,
             by_name,
             failed,
@@ -247,7 +291,6 @@ impl<'a> Reader<'_, 'a> {
             detail: None,
             bytes,
         };
-        let kind = call.map_or(ToolKind::Other, |call| call.kind);
         if call.is_some_and(|call| call.secret) {
             outcome
                 .lines
@@ -265,12 +308,23 @@ impl<'a> Reader<'_, 'a> {
         Some(Item::Result(outcome))
     }
 
+    /// Whether one of these files holds a verification or a review.
+    fn is_verdict(&self, paths: &[(String, Option<Change>)]) -> bool {
+        let patterns = &self.settings.verdicts;
+        paths
+            .iter()
+            .any(|(path, _)| patterns.iter().any(|pattern| files::fits(pattern, path)))
+    }
+
     fn quote(&self, text: &str, outcome: &mut Outcome) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
             true => excerpt::errors(&clean),
             false => excerpt::outcome(&clean),
         };
+        if outcome.exit.is_some_and(|code| code != 0) {
+            outcome.tail = excerpt::tail(&clean);
+        }
         if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {
             outcome.detail = Some(excerpt::both_ends(&clean, DETAIL));
         }

@@ -8,11 +8,13 @@ mod conversation;
 mod cut_point;
 mod handoff;
 mod ids;
+mod packet;
 mod pair;
 
 pub use conversation::Conversation;
 pub use cut_point::CutPoint;
 pub use handoff::{Handoff, Origin, telling_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
+pub use packet::{PacketRecord, PacketStatus};
 pub use pair::{Answer, HiddenPair, Place};
 pub(crate) use pair::{FINGERPRINT, sibling_key};

@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub(crate) mod cost;
+pub mod date;
 pub mod json;
 pub mod prescan;
 pub(crate) mod scan;

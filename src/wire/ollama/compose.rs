@@ -3,8 +3,8 @@
 use super::Ollama;
 use bytes::Bytes;
 
+use crate::text::date::rfc3339;
 use crate::text::json;
-use crate::wire::local_answer::rfc3339;
 use crate::wire::{Compose, LocalAnswer, Shape, View};
 
 impl Compose for Ollama {

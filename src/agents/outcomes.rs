@@ -1,0 +1,270 @@
+//! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new; and
+//! what git says of its repository. Each as the tools word it at the start of a result or of a line.
+
+/// Beginnings of results of calls that did not run: the person refused them, a rule did, or the agent was stopped.
+/// Claude Code, Codex, Gemini CLI and Qwen Code, OpenCode, goose, Cline.
+const NOT_RUN: [&str; 18] = [
+    "The user doesn't want to proceed",
+    "The user doesn't want to take this action",
+    "[Request interrupted by user",
+    "Permission to use ",
+    "Claude requested permissions",
+    "This command requires approval",
+    "exec command rejected",
+    "rejected by user",
+    "aborted by user",
+    "patch rejected by user",
+    "[Operation Cancelled]",
+    "User did not allow",
+    "Tool call cancelled",
+    "The user rejected permission",
+    "The user has specified a rule",
+    "Tool execution aborted",
+    "The user has declined to run this tool",
+    "The user denied this operation",
+];
+
+/// Words of a tool that changed a file; small letters.
+const CHANGED: [&str; 8] = [
+    "success",
+    "has been updated",
+    "has been edited",
+    "file created",
+    "created new file",
+    "updated the following files",
+    "edited file",
+    "was written",
+];
+
+/// Words of a tool that says so and failed; small letters.
+const UNCHANGED: [&str; 9] = [
+    "unsuccess",
+    "not success",
+    "error",
+    "failed",
+    "failure",
+    "not found",
+    "no changes",
+    "could not",
+    "cannot",
+];
+
+/// Words of a tool that wrote a file that was not there; small letters.
+const MADE: [&str; 4] = [
+    "file created successfully",
+    "created new file",
+    "created and wrote to new file",
+    "created file",
+];
+
+/// Words of a tool that wrote over a file; small letters.
+const OVERWRITTEN: [&str; 4] = [
+    "has been updated",
+    "overwrote file",
+    "overwrote existing",
+    "updated file",
+];
+
+/// Bytes of a result in which such words are looked for.
+const BEGINNING: usize = 400;
+
+/// Whether this result says that the call did not run.
+pub fn is_not_run(text: &str) -> bool {
+    let text = text.trim_start().trim_start_matches("<tool_use_error>");
+    NOT_RUN.iter().any(|words| text.starts_with(words))
+}
+
+fn beginning(text: &str) -> String {
+    let mut end = text.len().min(BEGINNING);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_ascii_lowercase()
+}
+
+/// Whether this result of a tool that changes files says that it did; `None` where it does not say.
+pub fn changed(text: &str) -> Option<bool> {
+    let text = beginning(text);
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match (has(&UNCHANGED), has(&CHANGED)) {
+        (false, true) => Some(true),
+        (true, false) => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the file that was written is a new one; `None` where the result does not say.
+pub fn made(text: &str) -> Option<bool> {
+    let text = beginning(text);
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    match (has(&MADE), has(&OVERWRITTEN)) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ => None,
+    }
+}
+
+/// What git said of the repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitSaid {
+    /// The branch that is checked out.
+    Branch(String),
+    /// The commit that is checked out, as it was written; a commit was made.
+    Committed(String),
+    /// The commit that is checked out.
+    Head(String),
+    /// Nothing differs from it.
+    Clean,
+}
+
+/// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
+pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
+    /// Lines that are looked at.
+    const LINES: usize = 400;
+    let mut found = Vec::new();
+    let asks = |what: &str| command.contains(what);
+    if !asks("git ") {
+        return found;
+    }
+    for line in text.lines().take(LINES) {
+        if asks("git status") {
+            let named = line.strip_prefix("On branch ").or_else(|| {
+                let named = line.strip_prefix("## ")?;
+                Some(named.split("...").next().unwrap_or(named))
+            });
+            found.extend(
+                named
+                    .filter(|name| is_name(name))
+                    .map(|name| GitSaid::Branch(name.to_owned())),
+            );
+            if line.starts_with("nothing to commit, working tree clean") {
+                found.push(GitSaid::Clean);
+            }
+        }
+        if asks("git checkout") || asks("git switch") {
+            let words = [
+                "Switched to a new branch '",
+                "Switched to branch '",
+                "Already on '",
+            ];
+            let named = words
+                .iter()
+                .find_map(|words| line.strip_prefix(words)?.strip_suffix('\''));
+            found.extend(
+                named
+                    .filter(|name| is_name(name))
+                    .map(|name| GitSaid::Branch(name.to_owned())),
+            );
+        }
+        if asks("git commit")
+            && let Some((branch, hash)) = committed(line)
+        {
+            found.push(GitSaid::Branch(branch));
+            found.push(GitSaid::Committed(hash));
+        }
+    }
+    match command.trim() {
+        "git rev-parse HEAD" => {
+            let mut hashes = text
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.len() == 40 && is_hash(line));
+            found.extend(hashes.next().map(|hash| GitSaid::Head(hash.to_owned())));
+        }
+        "git branch --show-current" => {
+            let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+            found.extend(
+                last.filter(|name| is_name(name))
+                    .map(|name| GitSaid::Branch(name.to_owned())),
+            );
+        }
+        _ => {}
+    }
+    found
+}
+
+/// `[main 1a2b3c4] subject`, `[main (root-commit) 1a2b3c4] subject`
+fn committed(line: &str) -> Option<(String, String)> {
+    let (inside, _) = line.strip_prefix('[')?.split_once("] ")?;
+    let mut words = inside.split(' ').filter(|word| *word != "(root-commit)");
+    let (branch, hash) = (words.next()?, words.next()?);
+    (words.next().is_none() && is_name(branch) && hash.len() >= 7 && is_hash(hash))
+        .then(|| (branch.to_owned(), hash.to_owned()))
+}
+
+fn is_hash(text: &str) -> bool {
+    text.bytes()
+        .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '#' | '+');
+    !text.is_empty() && text.len() <= 200 && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_say_whether_a_file_was_changed_and_whether_it_is_new() {
+        for (text, said, new) in [
+            (
+                "The file /a/b.rs has been updated successfully.",
+                Some(true),
+                Some(false),
+            ),
+            ("File created successfully at: /a/b.rs", Some(true), Some(true)),
+            (
+                "Successfully created and wrote to new file: /a",
+                Some(true),
+                Some(true),
+            ),
+            (
+                "Exit code: 0\nOutput:\nSuccess. Updated the following files:\nM a",
+                Some(true),
+                None,
+            ),
+            (
+                "apply_patch verification failed: no such lines",
+                Some(false),
+                None,
+            ),
+            ("Error: old_string not found", Some(false), None),
+            ("ok", None, None),
+        ] {
+            assert_eq!((changed(text), made(text)), (said, new), "{text}");
+        }
+        assert!(is_not_run(
+            "The user doesn't want to proceed with this tool use. It was rejected."
+        ));
+        assert!(!is_not_run("error: rejected by user input validation"));
+    }
+
+    #[test]
+    fn git_is_believed_where_it_speaks_for_itself() {
+        use GitSaid::{Branch, Clean, Committed, Head};
+        let branch = |name: &str| Branch(name.to_owned());
+        let status = "On branch main\nnothing to commit, working tree clean";
+        assert_eq!(git_said("git status", status), [branch("main"), Clean]);
+        assert_eq!(
+            git_said("git status -sb", "## a/b...origin/a/b [ahead 1]\n M x"),
+            [branch("a/b")]
+        );
+        assert_eq!(
+            git_said(
+                "git add -A && git commit -m x",
+                "[main (root-commit) 1a2b3c4] x\n 1 file changed"
+            ),
+            [branch("main"), Committed("1a2b3c4".to_owned())]
+        );
+        assert_eq!(
+            git_said("git checkout -b new", "Switched to a new branch 'new'"),
+            [branch("new")]
+        );
+        let hash = "a".repeat(40);
+        assert_eq!(git_said("git rev-parse HEAD", &hash), [Head(hash.clone())]);
+        assert!(git_said("cat notes", status).is_empty());
+        assert!(git_said("git log", "[main 1a2b3c4] x").is_empty());
+    }
+}

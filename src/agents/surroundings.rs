@@ -1,0 +1,73 @@
+//! How agents tell their model where it works: the folder and the branch, in their system prompts and preambles.
+
+/// What stands in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen Code.
+const FOLDERS: [(&str, &str); 6] = [
+    ("Primary working directory: ", "\n"),
+    ("<cwd>", "</cwd>"),
+    ("Working directory: ", "\n"),
+    ("Current working directory: ", "\n"),
+    ("I'm currently working in the directory: ", "\n"),
+    ("Current Working Directory (", ")"),
+];
+
+/// The same of the branch: Claude Code's state of git.
+const BRANCHES: [(&str, &str); 1] = [("Current branch: ", "\n")];
+
+/// The longest of either, in bytes.
+const MOST: usize = 1024;
+
+/// The folder that a text of an agent's harness says the work is in.
+pub fn folder(text: &str) -> Option<&str> {
+    let is_path = |path: &&str| path.starts_with('/') || path.starts_with('~') || path.get(1..2) == Some(":");
+    behind(text, &FOLDERS)
+        .filter(is_path)
+        .map(|path| match path.trim_end_matches('/') {
+            "" => path,
+            path => path,
+        })
+}
+
+/// The branch that it says is checked out.
+pub fn branch(text: &str) -> Option<&str> {
+    behind(text, &BRANCHES).filter(|name| !name.contains(char::is_whitespace))
+}
+
+fn behind<'a>(text: &'a str, words: &[(&str, &str)]) -> Option<&'a str> {
+    words.iter().find_map(|(before, end)| {
+        let at = memchr::memmem::find(text.as_bytes(), before.as_bytes())?;
+        let rest = &text[at + before.len()..];
+        let found = rest[..rest.find(end).unwrap_or(rest.len())].trim();
+        (!found.is_empty() && found.len() <= MOST).then_some(found)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_say_where_they_work() {
+        for (text, path) in [
+            (
+                "# Environment\n - Primary working directory: /home/dev/project\n - Is a git",
+                "/home/dev/project",
+            ),
+            (
+                "<environment_context>\n  <cwd>/home/dev/project/</cwd>",
+                "/home/dev/project",
+            ),
+            ("<info-msg>\nIt is now\nWorking directory: /srv/a\n", "/srv/a"),
+            ("Working directory: C:\\src", "C:\\src"),
+        ] {
+            assert_eq!(folder(text), Some(path), "{text}");
+        }
+        assert_eq!(
+            folder("Execute a command in the current working directory. Ret"),
+            None
+        );
+        assert_eq!(
+            branch("gitStatus: x\nCurrent branch: feat/a\n\nMain branch: main"),
+            Some("feat/a")
+        );
+    }
+}

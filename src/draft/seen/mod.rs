@@ -1,0 +1,78 @@
+//! What the proxy saw in calls and results, as opposed to what was said of it.
+//!
+//! Few facts that hold rather than many that may: a fact is stated where a call, its result and the tables of `agents`
+//! prove it. An exit code that no result tells is unknown, and so is whether a run is stale once a command ran behind it
+//! that may have changed files.
+
+mod block;
+mod claims;
+mod repository;
+mod value;
+mod walk;
+mod whereabouts;
+
+pub use claims::{Claim, Held};
+pub use value::{Changed, Failed, Ran, Seen, Stated, Verdict, Verified};
+pub use whereabouts::Whereabouts;
+
+use self::walk::Walk;
+use super::excerpt::{one_line, sentences};
+use super::facts::Facts;
+use super::index::Index;
+use super::markers::Class;
+use super::message::{Item, Outcome};
+use super::turns::Ended;
+
+/// Bytes of a sentence.
+const SENTENCE: usize = 280;
+
+impl Index {
+    /// What was seen in the messages of this index.
+    pub fn seen(&self, whereabouts: &Whereabouts) -> Seen {
+        let facts = Facts::of(self);
+        let mut walk = Walk::new(whereabouts, self.verdicts());
+        walk.all(&facts);
+        let mut seen = walk.seen();
+        seen.turns = facts.turns.len();
+        seen.todos = facts.todos.map(|(_, todos)| todos.to_vec()).unwrap_or_default();
+        let of = |class: Class| {
+            let found = facts
+                .anchors
+                .iter()
+                .filter(move |(_, anchor)| anchor.class == class);
+            found.map(|(turn, anchor)| Stated {
+                text: anchor.text.clone(),
+                turn: *turn,
+            })
+        };
+        seen.decisions = of(Class::Decision).collect();
+        seen.blockers = of(Class::Blocker).collect();
+        seen.attempts = of(Class::DeadEnd).collect();
+        seen.assumptions = of(Class::Assumption)
+            .filter(|stated| !is_confirmed(&facts, stated))
+            .collect();
+        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == Ended::Asked) {
+            let said = last.said.last().into_iter();
+            let asked = said.flat_map(|said| sentences(&said.text).filter(|s| s.trim_end().ends_with('?')));
+            seen.questions.extend(asked.map(|sentence| Stated {
+                text: one_line(sentence, SENTENCE),
+                turn: last.n,
+            }));
+        }
+        seen
+    }
+}
+
+/// Whether a later result that went well has most of an assumption's words.
+fn is_confirmed(facts: &Facts<'_>, stated: &Stated) -> bool {
+    let later = facts.turns.iter().filter(|turn| turn.n >= stated.turn);
+    let messages = later.flat_map(|turn| turn.messages.clone());
+    let mut items = messages.flat_map(|at| &facts.messages[at].items);
+    items.any(|item| match item {
+        Item::Result(Outcome { failed, lines, .. }) => {
+            let text = lines.join("\n").to_lowercase();
+            *failed == Some(false) && !text.is_empty() && super::keeps::holds(&text, &stated.text)
+        }
+        _ => false,
+    })
+}

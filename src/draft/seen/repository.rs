@@ -1,0 +1,112 @@
+//! What git said of its repository, followed from command to command.
+
+use crate::agents::outcomes::GitSaid;
+
+/// The repository as it is known at one place of the transcript.
+#[derive(Debug, Default)]
+pub(super) struct Repository {
+    pub(super) branch: Option<String>,
+    head: Option<String>,
+    /// Nothing differs from the head, as git said, and nothing may have changed since.
+    clean: bool,
+    /// A command that verifies passed, and nothing may have changed since: no file, and not the head.
+    passed: bool,
+    /// The head when a command that verifies passed last, where nothing differed from it.
+    pub(super) good: Option<String>,
+}
+
+impl Repository {
+    /// With the branch that the agent names.
+    pub(super) fn on(branch: Option<String>) -> Self {
+        Self {
+            branch,
+            ..Self::default()
+        }
+    }
+
+    /// A file was changed, or may have been.
+    pub(super) fn changed(&mut self) {
+        self.clean = false;
+        self.passed = false;
+    }
+
+    /// A command that verifies passed.
+    pub(super) fn passed(&mut self) {
+        self.passed = true;
+        self.note();
+    }
+
+    /// A command that verifies failed: what passed before it may not be all.
+    pub(super) fn failed(&mut self) {
+        self.passed = false;
+    }
+
+    /// Takes in what git said. Returns whether a commit was made.
+    pub(super) fn said(&mut self, said: &GitSaid) -> bool {
+        match said {
+            GitSaid::Branch(name) => {
+                if self.branch.as_ref() != Some(name) {
+                    self.branch = Some(name.clone());
+                    self.head = None;
+                }
+            }
+            GitSaid::Committed(hash) => {
+                self.head = Some(hash.clone());
+                // What was committed need not be all that was changed.
+                self.clean = false;
+            }
+            GitSaid::Head(hash) => self.head = Some(hash.clone()),
+            GitSaid::Clean => {
+                self.clean = true;
+                self.note();
+            }
+        }
+        matches!(said, GitSaid::Committed(_))
+    }
+
+    fn note(&mut self) {
+        if self.clean && self.passed && self.head.is_some() {
+            self.good = self.head.clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn committed(hash: &str) -> GitSaid {
+        GitSaid::Committed(hash.to_owned())
+    }
+
+    #[test]
+    fn a_commit_is_good_where_it_was_tested_with_nothing_changed() {
+        // Tested, committed, and git says that nothing is left.
+        let mut one = Repository::default();
+        one.passed();
+        one.said(&committed("1"));
+        assert_eq!(one.good, None);
+        one.said(&GitSaid::Clean);
+        assert_eq!(one.good.as_deref(), Some("1"));
+        // Clean, then tested.
+        let mut two = Repository::default();
+        two.said(&committed("2"));
+        two.said(&GitSaid::Clean);
+        two.passed();
+        assert_eq!(two.good.as_deref(), Some("2"));
+        // Changed in between.
+        let mut three = Repository::default();
+        three.said(&committed("3"));
+        three.said(&GitSaid::Clean);
+        three.changed();
+        three.passed();
+        assert_eq!(three.good, None);
+        // Another branch has another head.
+        let mut four = Repository::default();
+        four.said(&committed("4"));
+        four.said(&GitSaid::Branch("new".to_owned()));
+        four.said(&GitSaid::Clean);
+        four.passed();
+        assert_eq!(four.good, None);
+    }
+}

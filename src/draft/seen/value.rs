@@ -1,0 +1,135 @@
+//! What was seen, as a value.
+
+use crate::agents::commands::Purpose;
+use crate::agents::files::Change;
+use crate::agents::todo::{Todo, TodoState};
+
+/// Facts of a transcript, oldest first. All texts are redacted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// Turns of the transcript: each begins with words of the person's, or with a carry-over prompt.
+    pub turns: usize,
+    /// The last run of each command that tests, builds or lints.
+    pub verification: Vec<Verified>,
+    /// Every command with its end, each once.
+    pub commands: Vec<Ran>,
+    /// Files that were changed by tools that say so.
+    pub files: Vec<Changed>,
+    /// Files that were read.
+    pub read: Vec<String>,
+    /// Commands that failed and were not run again with success.
+    pub failed: Vec<Failed>,
+    /// The agent's to-do list as it was last written.
+    pub todos: Vec<Todo>,
+    /// Questions to the person without an answer.
+    pub questions: Vec<Stated>,
+    /// Sentences about what was decided.
+    pub decisions: Vec<Stated>,
+    /// Sentences about what stops the work.
+    pub blockers: Vec<Stated>,
+    /// Sentences about what did not work.
+    pub attempts: Vec<Stated>,
+    /// What the model took for granted, and no later result repeats.
+    pub assumptions: Vec<Stated>,
+    /// Commands that started something that stays.
+    pub services: Vec<Stated>,
+    /// Files with a verification or a review that were read or written.
+    pub verdicts: Vec<Verdict>,
+    /// The branch that git or the agent named last.
+    pub branch: Option<String>,
+    /// The commit that was checked out, with nothing changed, when a command that verifies passed last.
+    pub good_commit: Option<String>,
+    /// Files that were changed behind the last commit that was seen; empty where none was.
+    pub uncommitted: Vec<String>,
+}
+
+/// The last run of a command that tests, builds or lints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// As it was typed, with the folder where the line or the call changes to one.
+    pub command: String,
+    /// Its own exit code, where it is known.
+    pub exit: Option<i32>,
+    /// The turn, from 1.
+    pub turn: usize,
+    /// Whether a file changed after it; `None` where that is not known.
+    pub stale: Option<bool>,
+}
+
+/// A command that was run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// The whole line.
+    pub command: String,
+    /// The exit code of the line, where it is known.
+    pub exit: Option<i32>,
+    /// The turn, from 1.
+    pub turn: usize,
+    /// The last lines of its output, where it is known to have failed.
+    pub tail: Vec<String>,
+}
+
+/// A file that was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Its path, from the folder that the agent works in where that is known.
+    pub path: String,
+    /// What all changes together come to.
+    pub change: Change,
+    /// What the model said before it changed it last.
+    pub why: Option<String>,
+    /// The turn of the last change, from 1.
+    pub turn: usize,
+}
+
+/// A command that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// The whole line.
+    pub command: String,
+    /// Its exit code, which is not 0.
+    pub exit: i32,
+    /// The turn, from 1.
+    pub turn: usize,
+    /// At most three lines of its error.
+    pub lines: Vec<String>,
+}
+
+/// A sentence with its turn, from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stated {
+    /// The sentence, on one line.
+    pub text: String,
+    /// The turn; 0 for what a carry-over prompt says.
+    pub turn: usize,
+}
+
+/// A file with a verification or a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its path.
+    pub path: String,
+    /// The total that it gives, in tenths.
+    pub score: Option<u32>,
+    /// It could not be read, or was deleted.
+    pub missing: bool,
+}
+
+impl Seen {
+    /// The item of the to-do list that is under way, else the first one that is not begun.
+    pub fn next_todo(&self) -> Option<&Todo> {
+        let first = |state: TodoState| self.todos.iter().find(|todo| todo.state == state);
+        first(TodoState::Active).or_else(|| first(TodoState::Pending))
+    }
+
+    /// Whether nothing is known that a reader could use.
+    pub fn is_empty(&self) -> bool {
+        self.verification.is_empty()
+            && self.files.is_empty()
+            && self.failed.is_empty()
+            && self.todos.is_empty()
+            && self.questions.is_empty()
+    }
+}

@@ -1,0 +1,491 @@
+//! Goes through calls and their results, and keeps what they prove.
+
+use std::collections::{HashMap, HashSet};
+
+use super::repository::Repository;
+use super::{Changed, Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
+use crate::agents::commands::{self, Purpose};
+use crate::agents::files::{self, Change};
+use crate::agents::tools::ToolKind;
+use crate::draft::excerpt::{first_line, one_line};
+use crate::draft::facts::{Facts, looks};
+use crate::draft::message::{Call, Item, Outcome, Place};
+use crate::wire::Role;
+
+/// Bytes of what the model said before a change.
+const WHY: usize = 140;
+
+/// Failures that are remembered, the newest ones: each command is compared with them.
+const MOST_FAILURES: usize = 128;
+
+/// Tells a command that verifies from others: what it is for, its words, and the folder.
+type Key = (Purpose, String, Option<String>);
+
+/// What is known at one place of the transcript.
+///
+/// Time is counted in groups: calls that the model made at once, of which it is not known which ran first.
+pub(super) struct Walk<'w> {
+    whereabouts: &'w Whereabouts,
+    verdict_paths: &'w [String],
+    group: usize,
+    call: usize,
+    behind_result: bool,
+    /// The last group in which a file was surely changed.
+    changed: Option<usize>,
+    /// The last two calls that may have changed one, each with its group.
+    maybe: [Option<(usize, usize)>; 2],
+    runs: HashMap<Key, Run>,
+    commands: Vec<Ran>,
+    files: Vec<File>,
+    by_path: HashMap<String, usize>,
+    read: Vec<String>,
+    was_read: HashSet<String>,
+    failures: Vec<Failure>,
+    questions: Vec<Stated>,
+    services: Vec<Stated>,
+    verdicts: Vec<Verdict>,
+    repository: Repository,
+    /// The last group with a commit.
+    committed: Option<usize>,
+}
+
+struct Run {
+    verified: Verified,
+    group: usize,
+    call: usize,
+    /// Its own line may change files behind it.
+    changes_behind: bool,
+}
+
+struct File {
+    path: String,
+    first: Change,
+    last: Change,
+    turn: usize,
+    group: usize,
+    why: Option<String>,
+    /// A command may have taken it away or brought an older one back.
+    uncertain: bool,
+}
+
+struct Failure {
+    failed: Failed,
+    folder: Option<String>,
+    /// The commands of the line whose failing it was.
+    keys: Vec<Key>,
+}
+
+impl<'w> Walk<'w> {
+    pub(super) fn new(whereabouts: &'w Whereabouts, verdict_paths: &'w [String]) -> Self {
+        Self {
+            whereabouts,
+            verdict_paths,
+            group: 0,
+            call: 0,
+            behind_result: false,
+            changed: None,
+            maybe: [None, None],
+            runs: HashMap::new(),
+            commands: Vec::new(),
+            files: Vec::new(),
+            by_path: HashMap::new(),
+            read: Vec::new(),
+            was_read: HashSet::new(),
+            failures: Vec::new(),
+            questions: Vec::new(),
+            services: Vec::new(),
+            verdicts: Vec::new(),
+            repository: Repository::on(whereabouts.branch.clone()),
+            committed: None,
+        }
+    }
+
+    pub(super) fn all(&mut self, facts: &Facts<'_>) {
+        let items = facts.messages.iter().flat_map(|message| &message.items);
+        let answers: HashMap<Place, &Outcome> = items
+            .filter_map(|item| match item {
+                Item::Result(outcome) => Some((outcome.call?, outcome)),
+                _ => None,
+            })
+            .collect();
+        for turn in &facts.turns {
+            let mut why: Option<&str> = None;
+            for at in turn.messages.clone() {
+                let message = &facts.messages[at];
+                for (i, item) in message.items.iter().enumerate() {
+                    match item {
+                        Item::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
+                        Item::Said(_) => {}
+                        Item::Result(_) => self.behind_result = true,
+                        Item::Call(call) => {
+                            self.begin();
+                            self.take(turn.n, call, answers.get(&(at, i)).copied(), why);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.group += usize::from(self.behind_result);
+        self.behind_result = false;
+        self.call += 1;
+    }
+
+    fn take(&mut self, turn: usize, call: &Call, outcome: Option<&Outcome>, why: Option<&str>) {
+        if matches!(call.kind, ToolKind::Own | ToolKind::Todo | ToolKind::Search) {
+            return;
+        }
+        let Some(outcome) = outcome else {
+            // It may have done something, or may be doing it.
+            self.asked(turn, call);
+            return self
+                .may_change(call.kind == ToolKind::Read || call.only_looks || call.kind == ToolKind::Ask);
+        };
+        if outcome.not_run {
+            return self.asked(turn, call);
+        }
+        self.verdict(call, outcome);
+        match call.kind {
+            ToolKind::Shell => self.shell(turn, call, outcome, why),
+            ToolKind::Read => self.reads(call, outcome),
+            ToolKind::Ask => {}
+            kind if kind.changes() => self.changes(turn, call, outcome, why),
+            _ => self.may_change(false),
+        }
+    }
+
+    fn asked(&mut self, turn: usize, call: &Call) {
+        let asked = call.questions.iter().map(|text| Stated {
+            text: text.clone(),
+            turn,
+        });
+        self.questions.extend(asked);
+    }
+
+    fn may_change(&mut self, surely_not: bool) {
+        if !surely_not {
+            self.maybe = [Some((self.group, self.call)), self.maybe[0]];
+            self.repository.changed();
+        }
+    }
+
+    fn reads(&mut self, call: &Call, outcome: &Outcome) {
+        if outcome.is_error() {
+            return;
+        }
+        for (path, _) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            if self.was_read.insert(path.clone()) {
+                self.read.push(path);
+            }
+        }
+    }
+
+    fn changes(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+        match outcome.changed {
+            Some(true) => {}
+            Some(false) => return,
+            None => return self.may_change(false),
+        }
+        for (path, change) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            let known = self.was_read.contains(&path) || self.by_path.contains_key(&path);
+            let change = match (call.kind, outcome.made) {
+                (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(Change::Created),
+                (ToolKind::Write, None) if !known => Some(Change::Written),
+                _ => *change,
+            };
+            if let Some(change) = change {
+                self.file(turn, path, change, why);
+            }
+        }
+    }
+
+    fn file(&mut self, turn: usize, path: String, change: Change, why: Option<&str>) {
+        self.changed = Some(self.group);
+        self.repository.changed();
+        let at = *self.by_path.entry(path.clone()).or_insert(self.files.len());
+        if at == self.files.len() {
+            self.files.push(File {
+                path,
+                first: change,
+                last: change,
+                turn,
+                group: self.group,
+                why: None,
+                uncertain: false,
+            });
+        }
+        let group = self.group;
+        let file = &mut self.files[at];
+        // What became of it in between is settled by what is done to it now, but not what it was at first.
+        if file.uncertain {
+            file.first = Change::Written;
+            file.uncertain = false;
+        }
+        file.last = change;
+        file.turn = turn;
+        file.group = group;
+        let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+        file.why = said.filter(|said| !said.is_empty()).or(file.why.take());
+    }
+
+    fn shell(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+        let Some(command) = &call.command else {
+            return self.may_change(false);
+        };
+        let exit = outcome.exit.filter(|_| call.whole);
+        self.may_change(call.only_looks);
+        for (path, change) in &call.paths {
+            if let (Some(change), Some(0)) = (change, exit) {
+                self.file(turn, self.whereabouts.relative(path), *change, why);
+            }
+        }
+        if commands::may_undo(command) {
+            self.undone(command);
+        }
+        let runs = commands::runs(command);
+        self.settle(command, call, exit, &runs);
+        for run in &runs {
+            let good = run.outcome(exit);
+            match run.purpose {
+                Purpose::Serve if good == Some(true) => self.services.push(Stated {
+                    text: one_line(run.text, WHY),
+                    turn,
+                }),
+                purpose if purpose.verifies() => self.ran(
+                    turn,
+                    call,
+                    run,
+                    good.map(|good| if good { 0 } else { exit.unwrap_or(1) }),
+                ),
+                _ => {}
+            }
+        }
+        for said in &outcome.git {
+            if self.repository.said(said) {
+                self.committed = Some(self.group);
+            }
+        }
+        self.note(turn, command, call, outcome, exit, &runs);
+    }
+
+    /// Keeps the run as the last one of its command.
+    fn ran(&mut self, turn: usize, call: &Call, run: &commands::Run<'_>, exit: Option<i32>) {
+        match exit {
+            Some(0) => self.repository.passed(),
+            _ => self.repository.failed(),
+        }
+        let folder = run.folder.or(call.folder.as_deref());
+        let inside = folder.map(|folder| self.whereabouts.relative(folder));
+        let is_here = |path: &String| path == "." || self.whereabouts.folder.as_ref() == Some(path);
+        let told = match inside.filter(|path| !path.is_empty() && !is_here(path)) {
+            Some(path) => format!("cd {path} && {}", run.text),
+            None => run.text.to_owned(),
+        };
+        let key = key(run, call);
+        let kept = Run {
+            verified: Verified {
+                purpose: run.purpose,
+                command: one_line(&told, WHY * 2),
+                exit,
+                turn,
+                stale: None,
+            },
+            group: self.group,
+            call: self.call,
+            changes_behind: run.changes_behind || !call.whole,
+        };
+        self.runs.insert(key, kept);
+    }
+
+    /// Takes failures out that this command settles, or of which it is not known whether it does.
+    fn settle(&mut self, command: &str, call: &Call, exit: Option<i32>, runs: &[commands::Run<'_>]) {
+        let good: Vec<Key> = runs
+            .iter()
+            .filter(|run| run.outcome(exit) != Some(false))
+            .map(|run| key(run, call))
+            .collect();
+        let all_of = |failed: &Key| {
+            good.iter().any(|(purpose, words, folder)| {
+                *purpose == failed.0
+                    && maybe_same(folder, &failed.2)
+                    && (*words == failed.1
+                        || failed
+                            .1
+                            .strip_prefix(words.as_str())
+                            .is_some_and(|rest| rest.starts_with(' ')))
+            })
+        };
+        self.failures.retain(|failure| {
+            let same = failure.failed.command == command && maybe_same(&failure.folder, &call.folder);
+            let again = !failure.keys.is_empty() && failure.keys.iter().all(all_of);
+            // The newer of two failures of one command is the one to keep.
+            !(same || again)
+        });
+    }
+
+    /// Keeps the command, and that it failed.
+    fn note(
+        &mut self,
+        turn: usize,
+        command: &str,
+        call: &Call,
+        outcome: &Outcome,
+        exit: Option<i32>,
+        runs: &[commands::Run<'_>],
+    ) {
+        self.commands.push(Ran {
+            command: command.to_owned(),
+            exit,
+            turn,
+            tail: outcome.tail.clone(),
+        });
+        let Some(exit) = exit.filter(|code| *code != 0 && !looks(command)) else {
+            return;
+        };
+        if self.failures.len() == MOST_FAILURES {
+            self.failures.remove(0);
+        }
+        let failing = runs.iter().filter(|run| run.bad_if_not);
+        self.failures.push(Failure {
+            failed: Failed {
+                command: command.to_owned(),
+                exit,
+                turn,
+                lines: outcome.lines.clone(),
+            },
+            folder: call.folder.clone(),
+            keys: failing.map(|run| key(run, call)).collect(),
+        });
+    }
+
+    /// Marks the files that a command may have taken away or brought back to what they were.
+    fn undone(&mut self, command: &str) {
+        let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
+        let words: Vec<&str> = command
+            .split(cuts)
+            .filter(|word| !word.starts_with('-'))
+            .collect();
+        let git =
+            words.contains(&"git") && !command.contains("checkout -b") && !command.contains("switch -c");
+        let named: Vec<&str> = words
+            .iter()
+            .map(|word| word.trim_matches(['/', '*', '.']))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let anything = git
+            || words
+                .iter()
+                .any(|word| matches!(*word, "." | "./" | "*" | "..") || word.contains('$'));
+        for file in &mut self.files {
+            file.uncertain |= anything
+                || named
+                    .iter()
+                    .any(|word| file.path.contains(word) || word.contains(&file.path));
+        }
+    }
+
+    fn verdict(&mut self, call: &Call, outcome: &Outcome) {
+        for (path, change) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            if !self
+                .verdict_paths
+                .iter()
+                .any(|pattern| files::fits(pattern, &path))
+            {
+                continue;
+            }
+            let missing = *change == Some(Change::Deleted)
+                || call.kind == ToolKind::Read && outcome.failed == Some(true);
+            let score = call.score.or(outcome.score);
+            self.verdicts.retain(|known| known.path != path);
+            self.verdicts.push(Verdict { path, score, missing });
+        }
+    }
+
+    pub(super) fn seen(self) -> Seen {
+        let stale = |run: &Run| {
+            let others = self.maybe.iter().flatten();
+            let mut unsure =
+                others.filter(|(group, call)| *group > run.group || *group == run.group && *call != run.call);
+            match self.changed {
+                Some(group) if group > run.group => Some(true),
+                Some(group) if group == run.group => None,
+                _ if run.changes_behind || unsure.next().is_some() => None,
+                _ => Some(false),
+            }
+        };
+        let mut runs: Vec<(usize, Verified)> = Vec::new();
+        for run in self.runs.values() {
+            let verified = Verified {
+                stale: stale(run),
+                ..run.verified.clone()
+            };
+            runs.push((run.call, verified));
+        }
+        runs.sort_by(|a, b| (a.0, &a.1.command).cmp(&(b.0, &b.1.command)));
+        let behind_commit = |file: &&File| self.committed.is_some_and(|group| file.group > group);
+        let kept = || self.files.iter().filter(|file| !file.uncertain);
+        let uncommitted = kept().filter(behind_commit).filter(|file| net(file).is_some());
+        Seen {
+            verification: runs.into_iter().map(|(_, run)| run).collect(),
+            uncommitted: uncommitted.map(|file| file.path.clone()).collect(),
+            files: kept()
+                .filter_map(|file| {
+                    Some(Changed {
+                        path: file.path.clone(),
+                        change: net(file)?,
+                        why: file.why.clone(),
+                        turn: file.turn,
+                    })
+                })
+                .collect(),
+            commands: once(self.commands),
+            read: self.read,
+            failed: self.failures.into_iter().map(|failure| failure.failed).collect(),
+            questions: self.questions,
+            services: self.services,
+            verdicts: self.verdicts,
+            branch: self.repository.branch,
+            good_commit: self.repository.good,
+            ..Seen::default()
+        }
+    }
+}
+
+fn key(run: &commands::Run<'_>, call: &Call) -> Key {
+    let folder = run.folder.map(str::to_owned).or_else(|| call.folder.clone());
+    (run.purpose, commands::name_of(run.text), folder)
+}
+
+/// Whether two folders may be the same: some shells stay where a command went.
+fn maybe_same(a: &Option<String>, b: &Option<String>) -> bool {
+    a == b || a.is_none() || b.is_none()
+}
+
+/// What all changes of a file come to; `None` for one that was made and is gone.
+fn net(file: &File) -> Option<Change> {
+    Some(match (file.first, file.last) {
+        (Change::Created, Change::Deleted) => return None,
+        (_, Change::Deleted) => Change::Deleted,
+        (Change::Created, _) => Change::Created,
+        (Change::Deleted | Change::Modified, _) => Change::Modified,
+        (Change::Written, _) => Change::Written,
+    })
+}
+
+/// Each command with each of its ends once, the last time.
+fn once(commands: Vec<Ran>) -> Vec<Ran> {
+    let mut known = HashSet::new();
+    let mut kept: Vec<Ran> = Vec::with_capacity(commands.len());
+    for ran in commands.into_iter().rev() {
+        if known.insert((ran.command.clone(), ran.exit, ran.tail.clone())) {
+            kept.push(ran);
+        }
+    }
+    kept.reverse();
+    kept
+}

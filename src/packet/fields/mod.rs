@@ -1,0 +1,52 @@
+//! The packet of seven fields and what goes with them: JSON first, Markdown rendered from it.
+//!
+//! `docs/packet.schema.json` describes the JSON; a test holds every packet to it.
+
+mod build;
+mod markdown;
+mod next_action;
+mod prompt;
+mod validate;
+mod value;
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests;
+
+pub use build::{Checkout, Source};
+pub use validate::{Difference, validate};
+pub use value::{
+    ChangedFile, Claim, CommandRun, FailedAttempt, Kind, NO_NEXT_ACTION, Packet, Pointer, Prerequisite,
+    PrerequisiteKind, Risk, Severity, Size, Stated, Todo, VERSION, VerdictPointer, Verification,
+};
+
+use crate::record::PacketStatus;
+
+impl Packet {
+    /// The document, with a line break at its end. The same packet makes the same bytes.
+    pub fn json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// A packet from its document.
+    ///
+    /// # Errors
+    /// It is not JSON, or not a packet: which member, in words.
+    pub fn read(json: &str) -> Result<Self, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    /// The same for people.
+    pub fn markdown(&self) -> String {
+        markdown::of(self)
+    }
+
+    /// The same with another status.
+    #[must_use]
+    pub fn with_status(mut self, status: PacketStatus) -> Self {
+        self.status = status;
+        self
+    }
+}

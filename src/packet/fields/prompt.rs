@@ -1,0 +1,105 @@
+//! What a carry-over prompt says under which heading.
+
+/// A heading with the lines below it; the first section has none.
+pub(super) struct Section<'p> {
+    heading: String,
+    lines: Vec<&'p str>,
+}
+
+/// The sections of a prompt. A heading begins with `#`, is all bold, or ends with `:` and stands alone.
+pub(super) fn sections(prompt: &str) -> Vec<Section<'_>> {
+    let mut all = vec![Section {
+        heading: String::new(),
+        lines: Vec::new(),
+    }];
+    let mut code = false;
+    for line in prompt.lines() {
+        let trimmed = line.trim();
+        if trimmed.starts_with("```") {
+            code ^= true;
+            continue;
+        }
+        if code {
+            continue;
+        }
+        if let Some(heading) = heading(trimmed) {
+            all.push(Section {
+                heading: heading.to_lowercase(),
+                lines: Vec::new(),
+            });
+        } else if let Some(last) = all.last_mut() {
+            last.lines.push(trimmed);
+        }
+    }
+    all
+}
+
+fn heading(line: &str) -> Option<&str> {
+    if line.starts_with('#') {
+        return Some(line.trim_start_matches('#').trim().trim_end_matches(':'));
+    }
+    let bold = line.strip_prefix("**").and_then(|rest| rest.strip_suffix("**"));
+    if let Some(bold) = bold.filter(|text| !text.is_empty() && !text.contains("**")) {
+        return Some(bold.trim_end_matches(':'));
+    }
+    let alone = line
+        .strip_suffix(':')
+        .filter(|text| text.split_whitespace().count() <= 6);
+    alone.filter(|text| !text.is_empty() && !is_item(text))
+}
+
+/// Whether a line is an item of a list.
+pub(super) fn is_item(line: &str) -> bool {
+    item(line).is_some()
+}
+
+/// The text of an item: `- text`, `1. text`, `1) text`, `- [ ] text`.
+pub(super) fn item(line: &str) -> Option<&str> {
+    let bullet = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "));
+    if let Some(text) = bullet.or_else(|| line.strip_prefix("• ")) {
+        let text = text.trim_start();
+        return Some(
+            ["[ ] ", "[-] "]
+                .iter()
+                .find_map(|mark| text.strip_prefix(mark))
+                .unwrap_or(text),
+        );
+    }
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &line[digits..];
+    let text = rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))?;
+    (digits > 0).then(|| text.trim_start())
+}
+
+impl<'p> Section<'p> {
+    /// Whether its heading has one of these words.
+    pub(super) fn is_about(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.heading.contains(word))
+    }
+
+    /// What it lists, or where it lists nothing, its lines.
+    pub(super) fn items(&self) -> Vec<&'p str> {
+        let listed: Vec<_> = self.lines.iter().filter_map(|line| item(line)).collect();
+        match listed.is_empty() {
+            true => self
+                .lines
+                .iter()
+                .copied()
+                .filter(|line| !line.is_empty())
+                .collect(),
+            false => listed,
+        }
+    }
+
+    /// Its first paragraph of prose: lines that are neither items nor tags.
+    pub(super) fn paragraph(&self) -> String {
+        let prose = |line: &&&str| !line.is_empty() && !(line.starts_with('<') && line.ends_with('>'));
+        let lines = self
+            .lines
+            .iter()
+            .skip_while(|line| !prose(line))
+            .take_while(|line| prose(line));
+        let text: Vec<&str> = lines.map(|line| item(line).unwrap_or(line)).collect();
+        text.join(" ")
+    }
+}

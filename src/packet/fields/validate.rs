@@ -1,0 +1,109 @@
+//! Whether a packet's two documents say the same. The JSON counts.
+
+use serde::Serialize;
+
+use super::markdown::{self, PROMPT};
+use super::{Kind, Packet, VERSION};
+
+/// Where a document is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The JSON's member or the Markdown's heading.
+    pub field: String,
+    /// What is wrong, in words.
+    pub message: String,
+    /// What stands there.
+    pub value: String,
+}
+
+/// Bytes of a value that are shown.
+const VALUE: usize = 120;
+
+/// All that is wrong with a packet's documents: the JSON by itself, and where the Markdown differs from it.
+pub fn validate(json: &str, markdown: Option<&str>) -> Vec<Difference> {
+    let packet = match serde_json::from_str::<Packet>(json) {
+        Ok(packet) => packet,
+        Err(error) => return vec![difference("", &error.to_string(), "")],
+    };
+    let mut found = Vec::new();
+    if packet.version != VERSION {
+        let message = format!("this program writes version {VERSION}");
+        found.push(difference("version", &message, &packet.version.to_string()));
+    }
+    let kind = match packet.next_action {
+        Some(_) => Kind::Handoff,
+        None => Kind::StatusReport,
+    };
+    if packet.kind != kind {
+        let message = "a handoff has a next_action, a status_report has none";
+        found.push(difference("kind", message, &format!("{:?}", packet.kind)));
+    }
+    if let Some(markdown) = markdown {
+        found.extend(differing(&markdown::of(&packet), markdown));
+    }
+    found
+}
+
+fn difference(field: &str, message: &str, value: &str) -> Difference {
+    let mut end = value.len().min(VALUE);
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    Difference {
+        field: field.to_owned(),
+        message: message.to_owned(),
+        value: value[..end].to_owned(),
+    }
+}
+
+/// The sections that differ.
+fn differing(expected: &str, found: &str) -> Vec<Difference> {
+    let (expected, found) = (parts(expected), parts(found));
+    let mut differences = Vec::new();
+    for (heading, text) in &expected {
+        match found.iter().find(|(other, _)| other == heading) {
+            None => differences.push(difference(
+                heading,
+                "is missing in the Markdown; the JSON counts",
+                "",
+            )),
+            Some((_, other)) if other.trim() != text.trim() => {
+                let line = other
+                    .lines()
+                    .find(|line| !text.lines().any(|known| known == *line));
+                let message = "differs in the Markdown; the JSON counts";
+                differences.push(difference(heading, message, line.unwrap_or_default()));
+            }
+            Some(_) => {}
+        }
+    }
+    for (heading, text) in &found {
+        if !expected.iter().any(|(known, _)| known == heading) {
+            differences.push(difference(
+                heading,
+                "is in the Markdown alone; the JSON counts",
+                text.trim(),
+            ));
+        }
+    }
+    differences
+}
+
+/// The sections of a rendering: heading and text. The carry-over prompt comes last and is not looked into.
+fn parts(markdown: &str) -> Vec<(String, String)> {
+    let (before, prompt) = match markdown.find(PROMPT) {
+        Some(at) => (&markdown[..at], Some(&markdown[at + PROMPT.len()..])),
+        None => (markdown, None),
+    };
+    let mut all = vec![("head".to_owned(), String::new())];
+    for line in before.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            all.push((heading.trim().to_owned(), String::new()));
+        } else if let Some((_, text)) = all.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    all.extend(prompt.map(|text| (PROMPT.trim_start_matches("## ").to_owned(), text.to_owned())));
+    all
+}

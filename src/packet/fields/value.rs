@@ -1,0 +1,276 @@
+//! The packet as a value.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::record::PacketStatus;
+
+/// The version of the format, as `version` has it.
+pub const VERSION: u32 = 1;
+
+/// What is said in place of a next action that nobody recorded.
+pub const NO_NEXT_ACTION: &str = "no next_action recorded; needs a human";
+
+/// A handoff as a document. The names are API; members that are unknown are errors when it is read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packet {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The handoff's id.
+    pub id: Uuid,
+    /// Whether somebody can go on from it alone.
+    pub kind: Kind,
+    /// Whether it is the newest of its repository, branch and topic.
+    pub status: PacketStatus,
+    /// When the handoff was made, RFC 3339.
+    pub created_at: String,
+    /// A paragraph.
+    pub summary: String,
+    /// Files that were changed, in the order of their first change.
+    pub changed_files: Vec<ChangedFile>,
+    /// The last commands, and every one that is known to have failed; oldest first.
+    pub commands_run: Vec<CommandRun>,
+    /// How many more commands there were.
+    pub commands_left_out: usize,
+    /// What was tried and did not work.
+    pub failed_attempts: Vec<FailedAttempt>,
+    /// What may go wrong, the worst first.
+    pub open_risks: Vec<Risk>,
+    /// What is to be done first; `None` makes it a status report.
+    pub next_action: Option<String>,
+    /// Files with a verification and a review.
+    pub verdict_pointer: VerdictPointer,
+    /// The last run of each command that tests, builds or lints, as it was seen.
+    pub verification: Vec<Verification>,
+    /// Claims of the carry-over prompt that no run proves.
+    pub claims: Vec<Claim>,
+    /// The agent's to-do list.
+    pub todo: Vec<Todo>,
+    /// Sentences about what was decided.
+    pub decisions: Vec<Stated>,
+    /// What was taken for granted and never confirmed.
+    pub assumptions_to_validate: Vec<Stated>,
+    /// Questions that were put to the person and have no answer.
+    pub questions_for_human: Vec<Stated>,
+    /// What is to be loaded or started first.
+    pub prerequisites: Vec<Prerequisite>,
+    /// The folder that the agent worked in; empty where it is not known.
+    pub repository: String,
+    /// The branch; empty where it is not known.
+    pub branch: String,
+    /// What it is about: the session, unless the config names another.
+    pub topic: String,
+    /// The commit that was checked out, with nothing changed, at the last verification that passed; empty where none is
+    /// known.
+    pub last_known_good_commit: String,
+    /// The handoff before it.
+    pub parent: Option<Uuid>,
+    /// Who began the handoff.
+    pub origin: String,
+    /// The wire that it fired on.
+    pub wire: String,
+    /// The model, as the request named it.
+    pub model: Option<String>,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// The exchange in which it fired; the journal has all of it.
+    pub exchange: Option<String>,
+    /// Turns since the last handoff.
+    pub turns: usize,
+    /// Estimated tokens of the model's view.
+    pub tokens: Size,
+    /// Bytes of the same.
+    pub bytes: Size,
+    /// The carry-over prompt, redacted.
+    pub prompt: String,
+}
+
+/// Whether somebody can go on from a packet alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// It says what is to be done first.
+    Handoff,
+    /// It does not.
+    StatusReport,
+}
+
+/// A file that was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangedFile {
+    /// From the repository's folder, where that is known.
+    pub path: String,
+    /// `created`, `modified`, `deleted`; `written` where it is not known whether it was there.
+    pub change: String,
+    /// What the model said before it changed it.
+    pub why: Option<String>,
+}
+
+/// A command that was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandRun {
+    /// The whole line.
+    pub command: String,
+    /// The exit code, where it is known.
+    pub exit: Option<i32>,
+    /// The turn, from 1 behind the last handoff.
+    pub turn: usize,
+    /// The last lines of one that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
+}
+
+/// What was tried and did not work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedAttempt {
+    /// A command, or what the model said of it.
+    pub tried: String,
+    /// Lines of its error; empty where there are none.
+    pub why: String,
+}
+
+/// What may go wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Risk {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is.
+    pub detail: String,
+}
+
+/// How bad a risk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing goes on before it is settled.
+    Block,
+    /// To be looked at.
+    Warn,
+    /// To be known.
+    Info,
+}
+
+impl Severity {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Warn => "warn",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// Files with a verification and a review (`packets.verdict_paths`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerdictPointer {
+    /// The last one that was read or written.
+    pub verification: Option<Pointer>,
+    /// The same of a review.
+    pub review: Option<Pointer>,
+}
+
+/// A file that is pointed to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pointer {
+    /// Its path.
+    pub path: String,
+    /// It could not be read, or was deleted.
+    pub missing: bool,
+}
+
+/// The last run of a command that tests, builds or lints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verification {
+    /// The command.
+    pub command: String,
+    /// Its own exit code, where it is known.
+    pub exit: Option<i32>,
+    /// The turn, from 1 behind the last handoff.
+    pub turn: usize,
+    /// Whether a file changed after it; null where that is not known.
+    pub stale: Option<bool>,
+}
+
+/// A claim of success that no run proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The sentence.
+    pub claim: String,
+    /// `contradicted`, `stale` or `unverified`.
+    pub verdict: String,
+    /// Why.
+    pub why: String,
+}
+
+/// An item of the agent's to-do list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Todo {
+    /// What is to be done.
+    pub text: String,
+    /// `done`, `in progress`, `pending` or `cancelled`.
+    pub state: String,
+}
+
+/// A sentence with its turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    /// The sentence.
+    pub text: String,
+    /// The turn, from 1 behind the last handoff; 0 for what the carry-over prompt says.
+    pub turn: usize,
+}
+
+/// What is to be loaded or started first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prerequisite {
+    /// What it is.
+    pub kind: PrerequisiteKind,
+    /// A path, a handoff's id, a command.
+    pub what: String,
+}
+
+/// What a prerequisite is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PrerequisiteKind {
+    /// A file to read.
+    File,
+    /// Another packet.
+    Packet,
+    /// Something that a command started.
+    Service,
+}
+
+impl PrerequisiteKind {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Packet => "packet",
+            Self::Service => "service",
+        }
+    }
+}
+
+/// Of the request before the handoff and of the first one behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// Before.
+    pub before: u64,
+    /// Behind.
+    pub after: u64,
+}

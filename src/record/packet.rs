@@ -1,0 +1,61 @@
+//! The record of a packet: a handoff's document, and which of them is in force.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{HandoffId, Principal};
+
+/// Whether a packet is the newest of its repository, branch and topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketStatus {
+    /// It is.
+    #[default]
+    Active,
+    /// A later one took its place.
+    Superseded,
+    /// A person put it away.
+    Archived,
+}
+
+impl PacketStatus {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Active, Self::Superseded, Self::Archived];
+
+    /// The name used in records and documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Superseded => "superseded",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The status of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
+/// A packet as the store keeps it. At most one of a principal's packets with the same repository, branch and topic is
+/// active.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketRecord {
+    /// The handoff that it is of.
+    pub handoff: HandoffId,
+    /// Whose it is.
+    pub principal: Principal,
+    /// The folder of the work; empty where it is not known.
+    pub repository: String,
+    /// The branch; empty where it is not known.
+    pub branch: String,
+    /// What it is about.
+    pub topic: String,
+    /// Which of the three it is; this counts, and not what the document says.
+    pub status: PacketStatus,
+    /// When the handoff was made, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// The folder with its files.
+    pub folder: String,
+    /// The JSON document.
+    pub document: String,
+}
