@@ -141,6 +141,7 @@ fn handoffs(count: usize) -> Vec<(Handoff, Conversation)> {
             history_bytes: 400_000,
             origin: Origin::Model,
             archived: false,
+            spelled_out: None,
         };
         let conversation = Conversation {
             key: handoff.conversation.clone(),

@@ -263,5 +263,6 @@ fn handoff(
         history_bytes: newest.row.event.received_bytes,
         origin,
         archived: false,
+        spelled_out: None,
     }
 }

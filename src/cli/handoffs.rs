@@ -299,6 +299,7 @@ mod tests {
             history_bytes: 2048,
             origin: Origin::Model,
             archived: false,
+            spelled_out: None,
         }
     }
 

@@ -79,7 +79,6 @@ pub(super) async fn find_active(
     candidates: Vec<Candidate>,
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
-    let spelled_out = app.config.handoff.transcript == Transcript::Full;
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         if let Some(ids) = candidate.cut_off {
             match meant(app, ctx, ids).await?[..] {
@@ -93,7 +92,7 @@ pub(super) async fn find_active(
             return Ok(Some(Active {
                 id,
                 prompt: handoff.prompt.clone(),
-                spelled_out,
+                spelled_out: is_spelled_out(app, &handoff),
                 head,
                 candidate: Some(candidate),
                 before: None,
@@ -108,7 +107,8 @@ pub(super) async fn find_active(
             return Ok(Some(Active {
                 id,
                 prompt,
-                spelled_out,
+                // What a seal proves stands there.
+                spelled_out: true,
                 head,
                 candidate: Some(candidate),
                 before: None,
@@ -117,6 +117,12 @@ pub(super) async fn find_active(
         }
     }
     Ok(None)
+}
+
+/// Whether transcripts show the prompt of this handoff: as it was shown, whatever the config says since.
+pub(super) fn is_spelled_out(app: &App, handoff: &Handoff) -> bool {
+    let now = app.config.handoff.transcript == Transcript::Full;
+    handoff.spelled_out.unwrap_or(now)
 }
 
 /// Why no handoff was found by a person's line.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::response::Parts;
 use http::{Response, StatusCode};
 
+use super::active::is_spelled_out;
 use super::prepare::body_hash;
 use super::whole::Asked;
 use super::{Exchange, is_json, is_model_call, shaped, stream, whole};
@@ -226,12 +227,11 @@ impl Exchange {
     /// The sentinel as it is shown.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
-        let mark = match self.app.config.handoff.transcript {
-            crate::config::Transcript::Full => {
-                let seal = self.app.seal.seal(&handoff.principal, id, &handoff.prompt);
-                sentinel::full(id, reason, &handoff.prompt, &seal)
-            }
-            crate::config::Transcript::Sentinel => sentinel::short(id, reason),
+        let mark = if is_spelled_out(&self.app, handoff) {
+            let seal = self.app.seal.seal(&handoff.principal, id, &handoff.prompt);
+            sentinel::full(id, reason, &handoff.prompt, &seal)
+        } else {
+            sentinel::short(id, reason)
         };
         self.prepared.wire.sentinel_text(&mark)
     }

@@ -5,6 +5,7 @@ use uuid::Uuid;
 use super::Exchange;
 use super::active::{Active, HANDOFF};
 use super::{heavy, now_ms};
+use crate::config::Transcript;
 use crate::course::{Answered, Behind};
 use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
 use crate::rewrite::{flattened, left_out};
@@ -38,6 +39,7 @@ impl Exchange {
             history_bytes: self.prepared.request.len() as u64,
             origin: Origin::Model,
             archived: false,
+            spelled_out: Some(self.app.config.handoff.transcript == Transcript::Full),
         };
         let point = self.cut_point(&handoff);
         self.fired.add(handoff.id);

@@ -87,6 +87,9 @@ pub struct Handoff {
     pub origin: Origin,
     /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
     pub archived: bool,
+    /// Whether its sentinel was shown with its prompt; `None` where the record does not say, being older.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spelled_out: Option<bool>,
 }
 
 /// The first line of a carry-over prompt that tells it from others, without Markdown syntax: not a heading, which all of

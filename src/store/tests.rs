@@ -26,6 +26,7 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         history_bytes: 123_456,
         origin: Origin::Model,
         archived: false,
+        spelled_out: Some(true),
     }
 }
 

@@ -137,6 +137,30 @@ async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() 
     );
 }
 
+/// The form in which a sentinel was shown goes with its handoff: another setting later says nothing of it.
+#[tokio::test]
+async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
+    let short = |c: &mut Config| c.handoff.transcript = Transcript::Sentinel;
+    let store = memory();
+    let first = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], store.clone(), short).await;
+    let message = first.turn(&history()).await;
+    let sentinel = said(&message)[1].to_owned();
+    let now_full = AnthropicFixture::with([], store, |_| {}).await;
+    for rest in ["Goal: skip", &format!("{PROMPT}\nFirst, the reader.")] {
+        let sent = sent_behind(&now_full, &sentinel, rest).await;
+        assert_eq!(sent, [&format!("u: {PROMPT}"), &format!("a: {rest}"), "u: More."]);
+    }
+    let store = memory();
+    let first = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], store.clone(), |_| {}).await;
+    let message = first.turn(&history()).await;
+    let torn = said(&message)[1].split_once("\nNext").unwrap().0.to_owned();
+    let now_short = AnthropicFixture::with([], store, short).await;
+    assert_eq!(
+        sent_behind(&now_short, &torn, "").await,
+        [&format!("u: {PROMPT}"), "u: More."]
+    );
+}
+
 /// The request goes upstream uncut, and is counted and logged.
 #[tokio::test]
 async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {

@@ -12,15 +12,15 @@ use crate::store::{HandoffFilter, foreign};
 
 /// Columns of a handoff except its head, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
-                       history_bytes, reason, prompt, origin";
+                       history_bytes, reason, prompt, origin, spelled_out";
 
 /// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
-            prompt, head)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+            prompt, head, spelled_out)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
-          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13
+          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14
         WHERE principal = ?2";
 
 /// Writes a hidden pair. One that exists keeps its last use.
@@ -67,6 +67,7 @@ pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()
         h.reason,
         h.prompt,
         h.head,
+        h.spelled_out,
     ])?;
     owned(changed, "write a handoff")
 }
@@ -81,7 +82,7 @@ pub(super) fn handoff(
     let read = |row: &Row<'_>| {
         let handoff = read_handoff(row)?;
         Ok(Handoff {
-            head: row.get(12)?,
+            head: row.get(13)?,
             ..handoff
         })
     };
@@ -341,6 +342,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         reason: row.get(9)?,
         prompt: row.get(10)?,
         origin: Origin::named(&origin).ok_or_else(strange)?,
+        spelled_out: row.get(12)?,
         head: String::new(),
     })
 }

@@ -71,6 +71,8 @@ const STEPS: &[&str] = &[
         touched_ms INTEGER NOT NULL, record TEXT NOT NULL
     ) STRICT;
     CREATE INDEX cut_points_digest ON cut_points (digest, principal);
+", "
+    ALTER TABLE handoffs ADD COLUMN spelled_out INTEGER;
 "];
 
 /// Opens the file for writing; creates it with mode 0600 or migrates it as needed.

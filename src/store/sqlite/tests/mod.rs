@@ -278,13 +278,16 @@ async fn a_file_without_cut_points_is_brought_forward() {
     let kept = put(&store, 1).await.unwrap();
     drop(store);
     let conn = Connection::open(dir.path().join(FILE)).unwrap();
-    conn.execute_batch("DROP TABLE cut_points; PRAGMA user_version = 2;")
-        .unwrap();
+    conn.execute_batch(
+        "DROP TABLE cut_points; ALTER TABLE handoffs DROP COLUMN spelled_out; PRAGMA user_version = 2;",
+    )
+    .unwrap();
     drop(conn);
     let err = SqliteStore::open_existing(dir.path()).err().unwrap();
     assert!(err.message.contains("baton serve"), "{err}");
     let store = SqliteStore::open(dir.path()).unwrap();
     let handoff = store.handoff("local", kept).await.unwrap().unwrap();
+    assert_eq!(handoff.spelled_out, None, "not known");
     assert!(store.conversation("c").await.unwrap().unwrap().cut_off.is_empty());
     store.put_cut_point(&cut_point(&handoff, "d")).await.unwrap();
     assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
