@@ -58,6 +58,9 @@ pub enum Rule {
     /// Reasoning follows the prefix that it was produced behind: system, tools, earlier items (Responses, Gemini).
     /// The real APIs drop other reasoning silently, so the request is answered all the same.
     ReasoningPrefix,
+    /// Everything that a reply was made behind stands before it when it comes back (*own*, and only where it is asked for: real
+    /// APIs take another prefix, and read it without their cache).
+    Prefix,
     /// A reasoning item is followed by the item that was produced after it (Responses).
     LoneReasoning,
     /// An item that was produced after reasoning comes back with it (Responses).
@@ -87,7 +90,7 @@ pub enum Rule {
 impl Rule {
     /// Whether a request that breaks it is refused. Violations of the other rules are only recorded.
     pub fn refuses(self) -> bool {
-        self != Rule::ReasoningPrefix
+        !matches!(self, Rule::ReasoningPrefix | Rule::Prefix)
     }
 
     /// The HTTP status of the refusal.

@@ -21,6 +21,7 @@ use super::faults::Fault;
 use super::memory::Memory;
 use super::model::Model;
 use super::options::Options;
+use super::prefix::Prefixes;
 use super::reply::Reply;
 use super::routes::route;
 use super::usage::{self, PromptCache};
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) requests: Mutex<Vec<Arc<Received>>>,
     pub(crate) complaints: Mutex<Vec<Complaint>>,
     cache: PromptCache,
+    prefixes: Prefixes,
     memory: Arc<Memory>,
     pub(crate) counts: Counts,
 }
@@ -86,6 +88,7 @@ impl Shared {
             requests: Mutex::default(),
             complaints: Mutex::default(),
             cache: PromptCache::default(),
+            prefixes: Prefixes::default(),
             memory: Arc::default(),
             counts: Counts::default(),
         }
@@ -138,6 +141,9 @@ impl Shared {
         if request.endpoint.is_checked() {
             if request.body.is_object() {
                 request.dialect.check(request, &mut findings);
+                if self.options.prefixes {
+                    self.prefixes.check(request, &mut findings);
+                }
             } else {
                 findings.add(Rule::Json, "The request body is not valid JSON");
             }
@@ -170,6 +176,9 @@ impl Shared {
 
     async fn generate(&self, request: &Received, in_flight: InFlight) -> io::Result<Response<ReplyBody>> {
         let reply = self.model.reply(request);
+        if self.options.prefixes {
+            self.prefixes.record(request, &reply);
+        }
         tokio::time::sleep(reply.delivery.head_delay).await;
         let mut response = self.respond(request, &reply, in_flight).await?;
         for (name, value) in &reply.headers {

@@ -47,6 +47,7 @@ mod openai_chat;
 mod openai_error;
 mod openai_responses;
 mod options;
+mod prefix;
 mod reply;
 mod routes;
 mod server;

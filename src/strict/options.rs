@@ -17,6 +17,7 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Rules that are neither enforced nor recorded.
     pub ignored: Vec<Rule>,
+    pub(crate) prefixes: bool,
     pub(crate) watch: Option<Watch>,
 }
 
@@ -25,6 +26,7 @@ impl Default for Options {
         Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             ignored: Vec::new(),
+            prefixes: false,
             watch: None,
         }
     }
@@ -42,6 +44,13 @@ impl Options {
     #[must_use]
     pub fn without(mut self, rule: Rule) -> Self {
         self.ignored.push(rule);
+        self
+    }
+
+    /// Records requests in which a reply stands behind another prefix than it was made for ([`Rule::Prefix`]).
+    #[must_use]
+    pub fn prefixes(mut self) -> Self {
+        self.prefixes = true;
         self
     }
 

@@ -142,6 +142,45 @@ async fn rules_that_do_not_refuse_are_only_recorded() {
     assert_eq!(rules, [Rule::ReasoningPrefix]);
 }
 
+/// Whatever is put in front of a reply, taken out or moved there is noticed when the reply comes back.
+#[tokio::test]
+async fn another_prefix_is_noticed_where_that_is_asked_for() {
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let part = |role: &str, text: &str| json!({"role": role, "parts": [{"text": text}]});
+    for path in [
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/api/chat",
+        "/v1beta/models/m:generateContent",
+    ] {
+        let gemini = path.contains("generate");
+        let says = |role: &str, text: &str| match gemini {
+            true => part(if role == "user" { role } else { "model" }, text),
+            false => message(role, text),
+        };
+        let body = |turns: &[Value]| match path {
+            "/v1/responses" => json!({"model": "m", "input": turns}),
+            _ if gemini => json!({"contents": turns}),
+            _ => json!({"model": "m", "messages": turns, "stream": false}),
+        };
+        let told = [says("user", "One."), says("user", "Notice.")];
+        let next = [&told[..], &[says("assistant", "Two."), says("user", "Three.")]].concat();
+        let moved = [&next[..1], &next[2..], &next[1..2]].concat();
+        for (later, notices) in [(&next, 0), (&next[1..].to_vec(), 1), (&moved, 1)] {
+            let script = Queue::new([Reply::text("Two."), Reply::text("Four.")]);
+            let provider = Strict::start(script, Options::default().prefixes())
+                .await
+                .unwrap();
+            for turns in [&told.to_vec(), later] {
+                let (status, _) = ask(&provider, Method::POST, path, &body(turns)).await;
+                assert_eq!(status, 200, "{path}");
+            }
+            let rules: Vec<Rule> = provider.complaints().iter().map(|c| c.rule).collect();
+            assert_eq!(rules, vec![Rule::Prefix; notices], "{path} {later:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn streams_of_every_framing_can_break() {
     for path in ["/v1/responses", SSE, ARRAY, "/api/chat"] {
