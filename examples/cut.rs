@@ -6,7 +6,7 @@
 
 use std::error::Error;
 
-use baton_proxy::mark::seal::SealKey;
+use baton_proxy::mark::seal::{SealKey, SealKeys};
 use baton_proxy::mark::sentinel;
 use baton_proxy::record::LOCAL;
 use baton_proxy::record::WireId;
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let wire = wire(WireId::Anthropic);
-    let key = SealKey::new(*b"a key for the time of an example");
+    let key = SealKeys::from(SealKey::new(*b"a key for the time of an example"));
     let id = Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0c9d_8e11);
     let prompt = "The parser is done. Next: the printer.";
     let shown = sentinel::full(id, Some("parser done"), prompt, &key.seal(LOCAL, id, prompt));
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 ///
 /// # Errors
 /// When the request cannot be parsed, or has no sentinel with a valid seal.
-fn cut(wire: &dyn Wire, key: &SealKey, body: String) -> Result<String, Box<dyn Error>> {
+fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
     let reading = Reading::new(wire, &body.into(), Call::Generate).map_err(|why| format!("{why:?}"))?;
     let candidates = reading.candidates(wire);
     let newest = candidates.first().ok_or("no sentinel in it")?;

@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::exchange;
 use crate::journal::Recorder;
-use crate::mark::seal::SealKey;
 use crate::proxy::App;
 use crate::proxy::server::Bound;
 use crate::store::SharedStore;
+use crate::store::seals::Seals;
 use crate::telemetry::{ExchangeEvent, Metrics, Traces};
 
 /// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so
@@ -61,7 +61,7 @@ impl Data {
         config: &Config,
         metrics: &Arc<Metrics>,
         store: SharedStore,
-        seal: SealKey,
+        seals: Seals,
         journal: Recorder,
         traces: Traces,
     ) -> io::Result<Self> {
@@ -87,7 +87,7 @@ impl Data {
             let _ = tell.try_send(told);
         };
         let app =
-            App::new(config.clone(), store, seal, Arc::new(tap), exchange::handle)?.with_journal(journal);
+            App::new(config.clone(), store, seals, Arc::new(tap), exchange::handle)?.with_journal(journal);
         let app = Arc::new(app);
         let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
         metrics.count_open_by(move || {

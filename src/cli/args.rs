@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
+use super::seal_key_args::SealKeyArgs;
 use super::state_args::StateArgs;
 
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
@@ -43,6 +44,8 @@ pub(super) enum Command {
     Show(ShowExchangeArgs),
     /// Look at the handoffs that were made
     Handoffs(HandoffsArgs),
+    /// Show, rotate and retire the keys that prove handoffs in transcripts
+    SealKey(SealKeyArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
 }

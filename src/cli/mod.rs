@@ -19,6 +19,8 @@ mod readiness;
 mod resume;
 mod run;
 mod running;
+mod seal_key;
+mod seal_key_args;
 mod serve;
 mod sharing;
 mod shells;
@@ -58,6 +60,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Log(args) => log::run(&args, &mut out),
         Command::Show(args) => show::run(&args, &mut out),
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
+        Command::SealKey(args) => seal_key::run(&args.command, &mut out),
         Command::Status(args) => status::run(&args, &mut out),
     };
     match done {

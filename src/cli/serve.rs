@@ -23,8 +23,9 @@ use crate::admin::{self, AdminState, Inspector};
 use crate::app::Data;
 use crate::config::{Config, Flags};
 use crate::journal::{self, Recorder};
-use crate::mark::seal::SealKey;
+use crate::mark::seal::{SealKey, SealKeys};
 use crate::proxy::{descriptors, server};
+use crate::store::seals::Seals;
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics, Traces};
 
@@ -67,7 +68,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
-    let (store, seal) = open_state(&config)?;
+    let (store, seals) = open_state(&config)?;
     let swept = Arc::clone(&store);
     let (bound, listener) = listen(&mut config, for_agents).await?;
     // The bound port; shown to browsers on the data listener.
@@ -81,7 +82,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
         &config,
         &metrics,
         Arc::clone(&store),
-        seal,
+        seals,
         journal.clone(),
         traces.clone(),
     );
@@ -200,17 +201,17 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
     None
 }
 
-/// Opens the store and the seal key concurrently: at the first start both wait for the disk.
-fn open_state(config: &Config) -> Result<(SharedStore, SealKey), Failure> {
+/// Opens the store and the seal keys concurrently: at the first start both wait for the disk.
+fn open_state(config: &Config) -> Result<(SharedStore, Seals), Failure> {
     thread::scope(|scope| {
-        let seal = scope.spawn(|| seal_key(config));
+        let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
             let message = format!("the store cannot be opened: {error}");
             Failure::new(Exit::CANNOT_CREATE, message)
                 .help("choose another folder with --state-dir or `state.dir`")
         });
-        let seal = seal.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Ok((store?, seal?))
+        let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((store?, seals?))
     })
 }
 
@@ -249,19 +250,20 @@ async fn sweep(store: SharedStore) {
     }
 }
 
-/// The seal key: the config's if replicas share one, else the machine's own.
-fn seal_key(config: &Config) -> Result<SealKey, Failure> {
-    if let Some(key) = &config.handoff.seal_key {
-        return Ok(SealKey::new(key.reveal().as_bytes()));
+/// The seal keys: the config's if replicas share them, else the state directory's own.
+fn seals(config: &Config) -> Result<Seals, Failure> {
+    let given = config.handoff.seal_keys.iter();
+    let mut given = given.map(|key| SealKey::new(key.reveal().as_bytes()));
+    if let Some(newest) = given.next() {
+        return Ok(SealKeys::new(newest, given.collect()).into());
     }
-    let key = store::seal_key::load_or_make(&config.state_dir).map_err(|error| {
+    Seals::of_dir(&config.state_dir).map_err(|error| {
         Failure::new(
             Exit::CANNOT_CREATE,
-            format!("the key of the seals cannot be had: {error}"),
+            format!("the seal keys cannot be had: {error}"),
         )
         .help("choose another folder with --state-dir or `state.dir`, or give `handoff.seal_key`")
-    })?;
-    Ok(SealKey::new(key))
+    })
 }
 
 /// Advice for a listener that cannot be opened.

@@ -42,7 +42,9 @@ pub(super) const CLIENTS: &str = "clients";
 
 /// Minimum length of a client key: short enough to be typed, too long to be guessed over a network.
 const TOKEN_CHARS: usize = 16;
-/// Minimum length of the seal key: the output size of HMAC-SHA256.
+/// Most seal keys: a prompt under an unknown seal is hashed with each of them.
+const MOST_KEYS: usize = 16;
+/// Minimum length of a seal key: the output size of HMAC-SHA256.
 const SEAL_KEY_CHARS: usize = 32;
 /// Idle connections kept for each upstream: the usual number of agents working at the same time.
 const UPSTREAM_IDLE: usize = 64;
@@ -132,8 +134,8 @@ pub(super) const SECTIONS: &[Section] = &[
             }),
             optional("seal_key", |d, v, e| {
                 put(
-                    &mut d.config.handoff.seal_key,
-                    v.secret(e, SEAL_KEY_CHARS).map(Some),
+                    &mut d.config.handoff.seal_keys,
+                    v.secrets(e, SEAL_KEY_CHARS, MOST_KEYS),
                 )
             }),
             key("keepalive_secs", |d, v, _| {
@@ -333,7 +335,7 @@ pub(super) fn blank() -> Draft {
                 preamble_tags: Vec::new(),
                 description: None,
                 max_chain: 0,
-                seal_key: None,
+                seal_keys: Vec::new(),
                 keepalive: Duration::ZERO,
                 retries: 0,
             },

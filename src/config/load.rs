@@ -102,7 +102,7 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
     });
     let clients = config.clients.iter().map(|client| &client.key);
     let all = upstreams.chain(clients).chain(&config.admin.token);
-    all.chain(&config.handoff.seal_key).cloned().collect()
+    all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 
 fn unreadable(name: String, error: &std::io::Error) -> Problem {

@@ -31,7 +31,7 @@ pub struct Config {
     pub server: Server,
     /// The admin listener.
     pub admin: Admin,
-    /// Directory of the store, the journal and the seal key.
+    /// Directory of the store, the journal and the seal keys.
     pub state_dir: PathBuf,
     /// Kind of the store.
     pub store: StoreKind,
@@ -129,8 +129,9 @@ pub struct HandoffPolicy {
     pub description: Option<String>,
     /// Maximum number of legs for one agent request.
     pub max_chain: u32,
-    /// The seal key shared by replicas; `None`: generated at first start in the state directory.
-    pub seal_key: Option<Secret>,
+    /// `seal_key`: the seal keys shared by replicas, the one that makes seals first; none: generated at first start in the
+    /// state directory.
+    pub seal_keys: Vec<Secret>,
     /// Time without output after which a keep-alive is sent.
     pub keepalive: Duration,
     /// Maximum retries of a later leg.

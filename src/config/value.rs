@@ -237,6 +237,25 @@ impl Given {
         Ok(Secret::new(text))
     }
 
+    /// One secret, or a list of at most `most`.
+    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Secret>> {
+        let given = match &self.raw {
+            Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
+            _ => self.clone(),
+        };
+        let Raw::List(items) = &given.raw else {
+            return Ok(vec![given.secret(env, min)?]);
+        };
+        match items.len() {
+            0 => wrong("the list is empty", "give a secret, or leave the key out"),
+            many if many > most => wrong(
+                format!("there are {many} secrets"),
+                format!("give at most {most}; leave out those that are no longer needed"),
+            ),
+            _ => collect(items.iter().map(|item| (&item.origin, item.secret(env, min)))),
+        }
+    }
+
     /// A secret that is a valid header value.
     pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
         header_value(self.secret(env, 1)?)

@@ -99,9 +99,11 @@ pub(super) async fn find_active(
                 text: None,
             }));
         }
-        let sealed = candidate.sentinel.sealed;
-        let open = |sealed: Sealed| sealed.opened(&reading.view.body, &app.seal, &ctx.principal, id);
-        let proven = sealed.and_then(|sealed| heavy::work(sealed.len() * SEALING, || open(sealed)));
+        let proven = candidate.sentinel.sealed.and_then(|sealed: Sealed| {
+            let keys = app.seals.now();
+            let open = || sealed.opened(&reading.view.body, &keys, &ctx.principal, id);
+            heavy::work(sealed.len() * SEALING * keys.count(), open)
+        });
         if let Some(prompt) = proven {
             let head = heavy::work(weight, || new_head(app, wire, reading, &candidate, &prompt));
             return Ok(Some(Active {

@@ -228,7 +228,7 @@ impl Exchange {
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
         let mark = if is_spelled_out(&self.app, handoff) {
-            let seal = self.app.seal.seal(&handoff.principal, id, &handoff.prompt);
+            let seal = self.app.seals.now().seal(&handoff.principal, id, &handoff.prompt);
             sentinel::full(id, reason, &handoff.prompt, &seal)
         } else {
             sentinel::short(id, reason)

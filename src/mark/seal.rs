@@ -13,6 +13,9 @@ use crate::record::LOCAL;
 /// Bytes of the HMAC that make a seal: 128 bits.
 const SEAL_BYTES: usize = 16;
 
+/// Bytes of the HMAC that make a key's id: enough to tell a handful of keys apart.
+const ID_BYTES: usize = 4;
+
 /// Characters of a seal in base64url without padding.
 pub(super) const SEAL_CHARS: usize = 22;
 
@@ -24,8 +27,8 @@ pub(super) fn is_seal(text: &[u8]) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
-/// The key of the seals.
-#[derive(Clone)]
+/// One key of the seals.
+#[derive(Clone, PartialEq, Eq)]
 pub struct SealKey(Vec<u8>);
 
 impl fmt::Debug for SealKey {
@@ -70,6 +73,60 @@ impl SealKey {
         let mac = self.mac(principal, id, prompt);
         bytes.len() == SEAL_BYTES && mac.verify_truncated_left(&bytes).is_ok()
     }
+
+    /// A name for the key, eight hexadecimal digits, from which the key cannot be computed.
+    pub fn id(&self) -> String {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        mac.update(b"the id of a seal key");
+        let mac = mac.finalize().into_bytes();
+        mac[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The key itself.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The keys in use: the newest makes seals, and all of them verify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealKeys {
+    newest: SealKey,
+    older: Vec<SealKey>,
+}
+
+impl From<SealKey> for SealKeys {
+    fn from(only: SealKey) -> Self {
+        Self::new(only, Vec::new())
+    }
+}
+
+impl SealKeys {
+    /// The key that makes seals, and those whose seals still verify.
+    pub fn new(newest: SealKey, older: Vec<SealKey>) -> Self {
+        Self { newest, older }
+    }
+
+    /// How many there are; never none.
+    pub fn count(&self) -> usize {
+        1 + self.older.len()
+    }
+
+    /// All of them, the one that makes seals first.
+    pub fn all(&self) -> impl Iterator<Item = &SealKey> {
+        std::iter::once(&self.newest).chain(&self.older)
+    }
+
+    /// The newest key's seal over an id and its prompt, for one principal.
+    pub fn seal(&self, principal: &str, id: Uuid, prompt: &str) -> String {
+        self.newest.seal(principal, id, prompt)
+    }
+
+    /// Whether `seal` is one of any of the keys over this id and prompt for this principal.
+    pub fn verifies(&self, principal: &str, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
+        self.all().any(|key| key.verifies(principal, id, prompt, seal))
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +145,29 @@ mod tests {
         assert!(!key.verifies(LOCAL, ID, "another", golden));
         assert!(!key.verifies(LOCAL, ID, PROMPT, b"VR-iunEUwURMLNGuL8sekx!"));
         assert!(!key.verifies(LOCAL, ID, PROMPT, b""));
+    }
+
+    #[test]
+    fn the_newest_key_makes_seals_and_all_of_them_verify() {
+        let key = |byte: u8| SealKey::new([byte; 32]);
+        let keys = SealKeys::new(key(3), vec![key(2), key(1)]);
+        assert_eq!(
+            (keys.seal(LOCAL, ID, PROMPT), keys.count()),
+            (key(3).seal(LOCAL, ID, PROMPT), 3)
+        );
+        for (byte, holds) in [(1, true), (2, true), (3, true), (4, false)] {
+            let seal = key(byte).seal("ann", ID, PROMPT);
+            assert_eq!(keys.verifies("ann", ID, PROMPT, seal.as_bytes()), holds, "{byte}");
+            assert!(!keys.verifies("bob", ID, PROMPT, seal.as_bytes()), "{byte}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_short_and_no_part_of_a_seal_or_the_key() {
+        let (one, other) = (SealKey::new([1; 32]), SealKey::new([2; 32]));
+        assert_eq!((one.id().len(), one.id()), (8, one.id()));
+        assert_ne!(one.id(), other.id());
+        assert!(!"01".repeat(32).contains(&one.id()));
     }
 
     #[test]

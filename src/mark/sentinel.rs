@@ -15,7 +15,7 @@
 use uuid::Uuid;
 
 use super::find::{ID_CHARS, Mark, MarkKind};
-use super::seal::{SEAL_CHARS, SealKey};
+use super::seal::{SEAL_CHARS, SealKeys};
 use super::{escape, gap};
 use crate::text::cost;
 use crate::text::{Span, json};
@@ -107,12 +107,13 @@ impl Sealed {
         self.told.is_empty()
     }
 
-    /// The prompt that the seal verifies for this principal: tried without the line for people and with it.
-    pub fn opened(&self, text: &[u8], key: &SealKey, principal: &str, id: Uuid) -> Option<String> {
+    /// The prompt that the seal verifies for this principal, under any of the keys: tried without the line for people
+    /// and with it.
+    pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
         let told = json::unescape(self.told.of(text));
         let prompts = [behind_line_for_people(&told), Some(told.trim())];
         let mut sealed = prompts.into_iter().flatten();
-        let prompt = sealed.find(|p| key.verifies(principal, id, p, self.seal.of(text)))?;
+        let prompt = sealed.find(|p| keys.verifies(principal, id, p, self.seal.of(text)))?;
         Some(prompt.to_owned())
     }
 }
@@ -214,13 +215,14 @@ mod tests {
     use super::*;
     use crate::mark::aside;
     use crate::mark::find::marks;
+    use crate::mark::seal::SealKey;
     use crate::record::LOCAL;
 
     const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
     const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
 
-    fn key() -> SealKey {
-        SealKey::new(*b"golden-test-key")
+    fn key() -> SealKeys {
+        SealKey::new(*b"golden-test-key").into()
     }
 
     /// The form that is streamed, and the older one.

@@ -69,12 +69,12 @@ use self::upstream::{Upstream, Upstreams};
 use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
 use crate::journal::{BodyCapture, Recorder, Recording};
-use crate::mark::seal::SealKey;
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::rewrite::untooled::Untooled;
 use crate::session::Sessions;
 use crate::store::SharedStore;
+use crate::store::seals::Seals;
 use crate::telemetry::Outcome;
 use crate::tools::{Answers, Tool, ToolTable};
 
@@ -98,8 +98,8 @@ pub struct App {
     pub upstreams: Upstreams,
     /// The conversations, with the store behind them.
     pub sessions: Sessions,
-    /// The key of the sentinels' seals.
-    pub seal: SealKey,
+    /// The keys of the sentinels' seals.
+    pub seals: Seals,
     /// Our tools, as the model sees them.
     pub tools: Arc<ToolTable>,
     /// What answers those that are answered with a text; nobody, where there are none.
@@ -129,7 +129,7 @@ impl App {
     pub fn new(
         config: Config,
         store: SharedStore,
-        seal: SealKey,
+        seals: impl Into<Seals>,
         events: EventHook,
         handler: Handler,
     ) -> io::Result<Self> {
@@ -152,7 +152,7 @@ impl App {
             answers: None,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
-            seal,
+            seals: seals.into(),
             events,
             journal: Recorder::off(),
             handler,

@@ -53,7 +53,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             preamble_tags: Vec::new(),
             description: None,
             max_chain: 8,
-            seal_key: None,
+            seal_keys: Vec::new(),
             keepalive: Duration::from_secs(10),
             retries: 3,
         },

@@ -206,7 +206,7 @@ const CASES: [(&str, Case); 13] = [
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     let reading = Reading::new(wire, body, Call::Generate).unwrap();
     let candidates = reading.candidates(wire);
-    let key = SealKey::new(*b"key");
+    let key = SealKey::new(*b"key").into();
     let opened = |c: &Candidate| {
         c.sentinel
             .sealed

@@ -5,6 +5,7 @@
 
 pub mod memory;
 pub mod seal_key;
+pub mod seals;
 pub mod sqlite;
 
 #[cfg(test)]

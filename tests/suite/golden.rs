@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use baton_proxy::course::{Circumstances, StreamMerge, Verdict, place_beside};
-use baton_proxy::mark::seal::SealKey;
+use baton_proxy::mark::seal::{SealKey, SealKeys};
 use baton_proxy::mark::sentinel;
 use baton_proxy::record::WireId;
 use baton_proxy::record::{Answer, HiddenPair, LOCAL};
@@ -60,8 +60,8 @@ fn prompt() -> String {
         .to_owned()
 }
 
-fn key() -> SealKey {
-    SealKey::new(*b"golden-test-key")
+fn key() -> SealKeys {
+    SealKey::new(*b"golden-test-key").into()
 }
 
 fn shown(wire: &dyn Wire) -> String {

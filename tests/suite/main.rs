@@ -22,6 +22,7 @@ mod malformed_answers;
 mod matrix;
 mod risks;
 mod sdk;
+mod seal_keys;
 mod sentinels;
 mod serve_output;
 mod smuggling;

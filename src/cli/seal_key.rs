@@ -1,0 +1,194 @@
+//! `baton seal-key`: shows, rotates and retires the keys of the seals.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::exit::{Exit, Failure};
+use super::load_state;
+use super::output::{Out, age, first_line, plural, table, visible};
+use super::seal_key_args::{RetireArgs, RotateArgs, SealKeyCommand, ShowKeysArgs};
+use super::stored::now_ms;
+use crate::config::Config;
+use crate::mark::seal::SealKey;
+use crate::store::StoreError;
+use crate::store::seal_key::{self, FILE, StoredKeys};
+
+/// What `show --json` prints; the names are API.
+#[derive(Serialize)]
+struct Shown {
+    /// `file` or `config`.
+    from: &'static str,
+    /// The file with the key that makes seals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    keys: Vec<ShownKey>,
+}
+
+#[derive(Serialize)]
+struct ShownKey {
+    id: String,
+    /// Whether new seals are made with it.
+    makes: bool,
+    /// When it was made, as far as its file tells.
+    made_ms: Option<u64>,
+}
+
+pub(super) fn run(command: &SealKeyCommand, out: &mut Out) -> Result<(), Failure> {
+    match command {
+        SealKeyCommand::Show(args) => show(args, out),
+        SealKeyCommand::Rotate(args) => rotate(args, out),
+        SealKeyCommand::Retire(args) => retire(args, out),
+    }
+}
+
+fn show(args: &ShowKeysArgs, out: &mut Out) -> Result<(), Failure> {
+    let shown = shown(&load_state(&args.state)?)?;
+    if args.json {
+        return Ok(out.json(&shown)?);
+    }
+    let place = match &shown.file {
+        Some(file) => first_line(file, None),
+        None => "the config (handoff.seal_key)".to_owned(),
+    };
+    out.line(format_args!(
+        "{} in {place}",
+        plural(shown.keys.len() as u64, "seal key")
+    ))?;
+    for line in rows(&shown.keys, now_ms()) {
+        out.line(format_args!("{line}"))?;
+    }
+    Ok(())
+}
+
+fn shown(config: &Config) -> Result<Shown, Failure> {
+    let given = &config.handoff.seal_keys;
+    if !given.is_empty() {
+        let keys = given.iter().enumerate().map(|(at, key)| ShownKey {
+            id: SealKey::new(key.reveal().as_bytes()).id(),
+            makes: at == 0,
+            made_ms: None,
+        });
+        return Ok(Shown {
+            from: "config",
+            file: None,
+            keys: keys.collect(),
+        });
+    }
+    let dir = &config.state_dir;
+    let Some(stored) = seal_key::load(dir).map_err(unreadable)? else {
+        let message = format!(
+            "there is no seal key in {} yet",
+            visible(&dir.display().to_string())
+        );
+        return Err(Failure::new(Exit::NO_INPUT, message).help("`baton serve` makes one at its first start"));
+    };
+    Ok(Shown {
+        from: "file",
+        file: Some(dir.join(FILE).display().to_string()),
+        keys: described(&stored),
+    })
+}
+
+fn described(keys: &StoredKeys) -> Vec<ShownKey> {
+    let all = keys.all().enumerate().map(|(at, stored)| ShownKey {
+        id: stored.key.id(),
+        makes: at == 0,
+        made_ms: stored.made_ms,
+    });
+    all.collect()
+}
+
+fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
+    let heading = ["ID", "AGE", "USE"].map(str::to_owned).to_vec();
+    let rows = keys.iter().map(|key| {
+        let does = if key.makes {
+            "makes new seals, and verifies"
+        } else {
+            "verifies"
+        };
+        let age = key.made_ms.map_or("-".to_owned(), |made| age(made, now_ms));
+        vec![key.id.clone(), age, does.to_owned()]
+    });
+    table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
+}
+
+fn rotate(args: &RotateArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let dir = of_files(
+        &config,
+        "put the new key in front of the list, and leave the others in it",
+    )?;
+    let keys = seal_key::rotate(dir).map_err(unwritten)?;
+    let older = keys.older.len() as u64;
+    out.line(format_args!(
+        "new seals are made with key {}",
+        keys.newest.key.id()
+    ))?;
+    out.line(format_args!(
+        "seals of {} stay valid until `baton seal-key retire`",
+        plural(older, "older key")
+    ))?;
+    Ok(())
+}
+
+fn retire(args: &RetireArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let dir = of_files(&config, "take the key out of the list")?;
+    let keys = seal_key::load_or_make(dir).map_err(unreadable)?;
+    let ids = match &args.id {
+        Some(id) => vec![older(&keys, id)?],
+        None => keys.older.iter().map(|stored| stored.key.id()).collect(),
+    };
+    if seal_key::retire(dir, &ids).map_err(unwritten)?.is_none() {
+        return Err(Failure::new(Exit::NO_INPUT, "the keys have changed meanwhile").help("try again"));
+    }
+    match ids.len() {
+        0 => out.line(format_args!("there is no older key to retire"))?,
+        _ => out.line(format_args!("retired: {}", ids.join(", ")))?,
+    }
+    Ok(())
+}
+
+/// The id of the older key that begins so.
+fn older(keys: &StoredKeys, wanted: &str) -> Result<String, Failure> {
+    let wanted = wanted.trim().to_lowercase();
+    let begins = |id: &String| !wanted.is_empty() && id.starts_with(&wanted);
+    let older = keys.older.iter().map(|stored| stored.key.id());
+    let mut matching = older.filter(begins);
+    match (matching.next(), matching.next()) {
+        (Some(id), None) => Ok(id),
+        (Some(_), Some(_)) => Err(Failure::new(
+            Exit::USAGE,
+            format!("more than one key begins with {}", visible(&wanted)),
+        )
+        .help("give more of the id")),
+        (None, _) if begins(&keys.newest.key.id()) => Err(Failure::new(
+            Exit::USAGE,
+            format!("key {} makes the new seals", keys.newest.key.id()),
+        )
+        .help("make another one first: `baton seal-key rotate`")),
+        (None, _) => Err(Failure::new(
+            Exit::NO_INPUT,
+            format!("there is no older key {}", visible(&wanted)),
+        )
+        .help("`baton seal-key show` shows the ids")),
+    }
+}
+
+/// The state directory, where the keys are its own.
+fn of_files<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, Failure> {
+    if config.handoff.seal_keys.is_empty() {
+        return Ok(&config.state_dir);
+    }
+    let message = "the seal keys are given in the config (handoff.seal_key)";
+    Err(Failure::new(Exit::USAGE, message).help(format!("{instead}, then restart each proxy in turn")))
+}
+
+fn unreadable(error: StoreError) -> Failure {
+    Failure::new(Exit::NO_INPUT, visible(&error.message))
+}
+
+fn unwritten(error: StoreError) -> Failure {
+    Failure::new(Exit::CANNOT_CREATE, visible(&error.message))
+}
