@@ -110,6 +110,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
             cut,
             tools: Some(baton_proxy::tools::ToolTable::handoff()),
             pairs: &[],
+            insertions: &[],
             more: &[],
             previous: None,
             text_only: None,

@@ -67,6 +67,7 @@ fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn 
             },
             tools: Some(baton_proxy::tools::ToolTable::handoff()),
             pairs: &[],
+            insertions: &[],
             more: &[],
             previous: None,
             text_only: None,

@@ -149,6 +149,7 @@ fn handoffs(count: usize) -> Vec<(Handoff, Conversation)> {
             tooled: Some(true),
             active: Some(handoff.id),
             pairs: Vec::new(),
+            insertions: Vec::new(),
             cut_off: Vec::new(),
             created_ms: handoff.created_ms,
             updated_ms: handoff.created_ms,

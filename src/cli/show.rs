@@ -310,6 +310,7 @@ fn why(why: crate::rewrite::Why) -> &'static str {
         Why::Tool => "tool",
         Why::AskAgain => "asked again",
         Why::Reference => "reference",
+        Why::Inserted => "inserted text",
         Why::Previous => "previous response",
         Why::Draft => "draft",
     }

@@ -11,6 +11,7 @@ mod coalesce;
 mod effects;
 mod flattened;
 mod heavy;
+mod insertions;
 mod left_out;
 mod local_answer;
 mod notes;
@@ -106,10 +107,13 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     };
     // The exchange holds it from here on, and lets go of it while the response streams.
     drop((body, prescan));
-    let exchange = Exchange::new(app, ctx, prepared);
+    let mut exchange = Exchange::new(app, ctx, prepared);
     exchange.note(beginnings);
     if let Some(why) = exchange.prepared.unresolved {
         return exchange.unresolved_handoff(why);
+    }
+    if let Some(reminder) = exchange.app.reminder.clone() {
+        Box::pin(exchange.remind(&reminder)).await;
     }
     match exchange.repeated() {
         // In a box, like all that is rare: what is awaited here is as large as its largest branch.

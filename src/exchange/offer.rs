@@ -28,7 +28,9 @@ pub(super) async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepare
         Some(false) => unfit.or(bound().then_some(Untooled::BoundHistory)),
         None if unfit.is_some() => return unfit,
         None => {
-            let bound = view.under_way() && prepared.pairs.is_empty() && bound();
+            // What of ours stands in the transcript was put there beside the tool.
+            let ours = !prepared.pairs.is_empty() || !prepared.insertions.is_empty();
+            let bound = view.under_way() && !ours && bound();
             bound.then_some(Untooled::BoundHistory)
         }
     };

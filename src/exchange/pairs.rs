@@ -64,7 +64,7 @@ fn belonging(prepared: &Prepared, live: &LiveConversation, mut pairs: Vec<Hidden
     let (wire, view) = (prepared.wire, prepared.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {
         Place::Beside { sibling, .. } => sibling.as_str(),
-        Place::Aside => "",
+        Place::Aside | Place::Behind(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key());

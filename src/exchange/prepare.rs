@@ -10,7 +10,7 @@ use super::offer::{forbidden, summary_class, untooled};
 use super::pairs::find_pairs;
 use super::prepared::Prepared;
 use super::request::Request;
-use super::{flattened, heavy, is_model_call, left_out, now_ms};
+use super::{flattened, heavy, insertions, is_model_call, left_out, now_ms};
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
@@ -104,6 +104,7 @@ pub(super) async fn prepare(
         active,
         pairs: Vec::new(),
         beside_calls: Vec::new(),
+        insertions: Vec::new(),
         tooled: false,
         untooled: None,
         forbidden: forbidden(app, ctx),
@@ -115,6 +116,9 @@ pub(super) async fn prepare(
     };
     prepared.side_call = prepared.request.view().facts.summary || summary_class(ctx);
     find_pairs(app, ctx, &mut prepared).await.map_err(store_down)?;
+    insertions::find(app, ctx, &mut prepared)
+        .await
+        .map_err(store_down)?;
     prepared.untooled = untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {

@@ -10,7 +10,7 @@ use super::request::Request;
 use crate::proxy::App;
 use crate::record::{HandoffId, HiddenPair};
 use crate::rewrite::untooled::Untooled;
-use crate::rewrite::{Cut, Rewrite, Rewritten, lost, preamble, rewrite};
+use crate::rewrite::{Cut, Placed, Rewrite, Rewritten, lost, preamble, rewrite};
 use crate::session::LiveConversation;
 use crate::wire::Wire;
 
@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) pairs: Vec<HiddenPair>,
     /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
     pub(super) beside_calls: Vec<Uuid>,
+    /// Texts of ours that have their place in it.
+    pub(super) insertions: Vec<Placed>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
     /// Why not.
@@ -99,6 +101,7 @@ impl Prepared {
             cut,
             tools: tooled.then_some(&*app.tools),
             pairs: &self.pairs,
+            insertions: &self.insertions,
             more,
             previous: self.previous.as_deref(),
             tags: &app.config.handoff.preamble_tags,

@@ -8,7 +8,7 @@ use super::{heavy, now_ms};
 use crate::config::Transcript;
 use crate::course::{Answered, Behind};
 use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
-use crate::rewrite::{flattened, left_out};
+use crate::rewrite::{flattened, positions};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
 use crate::text::splice;
@@ -71,18 +71,17 @@ impl Exchange {
     fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
         let view = self.prepared.request.view();
         let since = self.prepared.active.as_ref().and_then(Active::turn);
-        let ((turns, digest), texts) = heavy::work(self.prepared.weight, || {
+        let (position, texts) = heavy::work(self.prepared.weight, || {
             (
-                left_out::of(view),
+                positions::of(view),
                 flattened::texts(self.prepared.wire, view, since.unwrap_or_default()),
             )
         });
-        (turns > 0).then(|| CutPoint {
+        (position.turns > 0).then(|| CutPoint {
             handoff: handoff.id,
             principal: handoff.principal.clone(),
             conversation: handoff.conversation.clone(),
-            turns,
-            digest,
+            position,
             texts,
             created_ms: handoff.created_ms,
         })

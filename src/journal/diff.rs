@@ -171,7 +171,7 @@ impl Gap<'_> {
         }
         match self.cut {
             true => Some(Why::Cut),
-            false => self.one_of(&[Why::GivenBack, Why::Pair, Why::AskAgain, Why::Tool]),
+            false => self.one_of(&[Why::GivenBack, Why::Pair, Why::Inserted, Why::AskAgain, Why::Tool]),
         }
     }
 
@@ -184,7 +184,7 @@ impl Gap<'_> {
         if ours.calls > 0 || ours.answered {
             return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
         }
-        self.one_of(&[Why::Cut, Why::Pair, Why::AskAgain, Why::Draft])
+        self.one_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
     }
 
     /// What of ours stands in a message.

@@ -155,6 +155,7 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
                 "A call of session_handoff that the agent never saw was put back with its result ({added})."
             )
         }
+        Why::Inserted => format!("A text of baton's own was put behind a message ({added})."),
         Why::GivenBack => {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
         }

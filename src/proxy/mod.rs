@@ -77,6 +77,7 @@ use crate::store::SharedStore;
 use crate::store::seals::Seals;
 use crate::telemetry::Outcome;
 use crate::tools::{Answers, Tool, ToolTable};
+use crate::wire::View;
 
 /// `retry-after` in seconds where too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
@@ -89,6 +90,9 @@ pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>
 
 /// Answers a request whose transcript is read: `exchange::handle`, given by who puts the rooms together.
 pub type Handler = fn(Arc<App>, RequestContext, Collected) -> Answering;
+
+/// Says what text goes behind a request of a conversation, if any: its key, and the request.
+pub type Reminder = Arc<dyn Fn(&str, &View) -> Option<String> + Send + Sync>;
 
 /// What all exchanges share.
 pub struct App {
@@ -104,6 +108,8 @@ pub struct App {
     pub tools: Arc<ToolTable>,
     /// What answers those that are answered with a text; nobody, where there are none.
     pub answers: Option<Arc<dyn Answers>>,
+    /// What is put behind requests; nothing, where there is none.
+    pub reminder: Option<Reminder>,
     /// Gets one event for each exchange.
     pub events: EventHook,
     /// Gets a copy of what goes by.
@@ -150,6 +156,7 @@ impl App {
             bodies,
             tools: Arc::new(tools),
             answers: None,
+            reminder: None,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seals: seals.into(),
@@ -174,6 +181,14 @@ impl App {
         Self {
             tools: Arc::new(ToolTable::new(all.collect())),
             answers: Some(answers),
+            ..self
+        }
+    }
+
+    /// The same, with what is put behind requests.
+    pub fn with_reminder(self, reminder: Reminder) -> Self {
+        Self {
+            reminder: Some(reminder),
             ..self
         }
     }

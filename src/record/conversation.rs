@@ -21,6 +21,9 @@ pub struct Conversation {
     /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cut_off: Vec<HandoffId>,
+    /// Texts that were put behind turns, oldest first. No handoff takes them out: a rewind to before it needs them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub insertions: Vec<Uuid>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{HandoffId, Principal};
+use super::insertion::Position;
 
 /// The position of a handoff in the agent's transcript, for when its sentinel is missing: an agent may abort the answer
 /// that showed the sentinel, and leave all of it out of its next request.
@@ -14,10 +15,9 @@ pub struct CutPoint {
     pub principal: Principal,
     /// Key of the conversation.
     pub conversation: String,
-    /// How many elements the transcript had behind its leading system messages.
-    pub turns: usize,
-    /// Digest of those elements, in hexadecimal.
-    pub digest: String,
+    /// Behind all that the transcript held.
+    #[serde(flatten)]
+    pub position: Position,
     /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.
     #[serde(default)]
     pub texts: Vec<u32>,

@@ -1,5 +1,5 @@
-//! What the store keeps: handoffs, hidden pairs, cut points and conversations, and the ids by which they refer to each
-//! other.
+//! What the store keeps: handoffs, insertions (hidden pairs, cut points, texts) and conversations, and the ids by which they
+//! refer to each other.
 //!
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -8,6 +8,7 @@ mod conversation;
 mod cut_point;
 mod handoff;
 mod ids;
+mod insertion;
 mod packet;
 mod pair;
 
@@ -15,6 +16,7 @@ pub use conversation::Conversation;
 pub use cut_point::CutPoint;
 pub use handoff::{Handoff, Origin, telling_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
+pub use insertion::{Content, Insertion, Place, Position};
+pub(crate) use insertion::{FINGERPRINT, sibling_key};
 pub use packet::{PacketRecord, PacketStatus};
-pub use pair::{Answer, HiddenPair, Place};
-pub(crate) use pair::{FINGERPRINT, sibling_key};
+pub use pair::{Answer, HiddenPair};

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ids::{Principal, WireId};
-
-/// What every call fingerprint of this version begins with.
-pub(crate) const FINGERPRINT: &str = "~2.";
+use super::insertion::Place;
 
 /// What the model is told in the result of a hidden call. It becomes part of a prefix that must never change, and is
 /// stored whole: what a later version says instead is another answer.
@@ -131,33 +129,6 @@ impl From<StoredAnswer> for Answer {
     }
 }
 
-/// Where a hidden call stands in the agent's transcript.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts behind the sibling
-    /// (0: right behind it), `offset` < 0 that many in front of it (-1: right in front).
-    Beside {
-        /// Id of a visible call of the same turn, as the agent echoes it; where ids may be missing
-        /// (Gemini, Ollama) an anchor of that call, which only its wire can find again.
-        sibling: String,
-        /// Distance in visible parts, see above.
-        offset: i32,
-    },
-    /// At the line `[[handoff-aside:ID]]`, ID being the pair's own.
-    Aside,
-}
-
-impl Place {
-    /// What a pair here is looked up by: the sibling's id, or what of its anchor agents cannot drop.
-    pub fn key(&self) -> Option<&str> {
-        match self {
-            Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
-            Self::Aside => None,
-        }
-    }
-}
-
 /// A hidden call with its result: in the upstream view, and not in the agent's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenPair {
@@ -190,14 +161,6 @@ pub struct HiddenPair {
 /// The tool that older records do not name.
 fn handoff_tool() -> String {
     "session_handoff".to_owned()
-}
-
-/// What a pair beside this sibling is looked up by: the id, or that part of a call fingerprint which no agent drops.
-pub(crate) fn sibling_key(sibling: &str) -> &str {
-    match sibling.split_once(';') {
-        Some((key, _)) if key.starts_with(FINGERPRINT) => key,
-        _ => sibling,
-    }
 }
 
 #[cfg(test)]

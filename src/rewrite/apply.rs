@@ -2,7 +2,7 @@
 
 use super::plan::{Change, Cut, Rewrite, Rewritten, Why};
 use super::reading::Reading;
-use super::{count, cut, give_back, pairs};
+use super::{count, cut, give_back, insertions, pairs};
 use crate::text::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::View;
@@ -37,7 +37,8 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
 
 /// The request with its lone string made a list, where elements are to go into it.
 fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
-    if matches!(what.cut, Cut::None | Cut::Text { .. }) && what.more.is_empty() {
+    let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
+    if uncut && what.more.is_empty() && what.insertions.is_empty() {
         return None;
     }
     let edits = wire.listed(&reading.view);
@@ -52,8 +53,10 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let cut = cut::cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
     let mut changes: Vec<Change> = Change::of(Why::Cut, &cut).into_iter().collect();
+    let inserted = insertions::edits(wire, &reading.view, what);
+    changes.extend(Change::of(Why::Inserted, &inserted));
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
-        .then(|| pairs::put_asides(wire, reading, &cut, what, &mut placed, &mut changes))
+        .then(|| pairs::put_asides(wire, reading, (&cut, &inserted), what, &mut placed, &mut changes))
         .flatten();
     // Behind these edits the transcript is another one, and places in it are others.
     let settled = with_asides
@@ -69,7 +72,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let mut edits = if with_asides.is_some() {
         Vec::new()
     } else {
-        cut.clone()
+        [&cut[..], &inserted].concat()
     };
     let mut add = |why: Why, some: Vec<Edit>| {
         changes.extend(Change::of(why, &some));

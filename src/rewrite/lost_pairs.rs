@@ -35,7 +35,7 @@ pub fn lost(
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing
         .filter_map(|pair| match &pair.place {
             Place::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
-            Place::Aside => None,
+            Place::Aside | Place::Behind(_) => None,
         })
         .unzip();
     let anywhere = wire.find_calls(&reading.view, &siblings, 0);

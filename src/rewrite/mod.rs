@@ -9,6 +9,7 @@ mod count;
 mod cut;
 pub mod flattened;
 mod give_back;
+pub mod insertions;
 pub mod left_out;
 #[cfg(test)]
 mod linear_tests;
@@ -16,6 +17,7 @@ mod lost_pairs;
 mod orphans;
 mod pairs;
 mod plan;
+pub mod positions;
 pub mod preamble;
 mod reading;
 mod texts;
@@ -23,5 +25,5 @@ pub mod untooled;
 
 pub use apply::rewrite;
 pub use lost_pairs::lost;
-pub use plan::{Change, Cut, Rewrite, Rewritten, Why};
+pub use plan::{Change, Cut, Placed, Rewrite, Rewritten, Why};
 pub use reading::{Candidate, Reading};

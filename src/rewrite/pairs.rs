@@ -40,11 +40,11 @@ fn beside<'a>(
 /// only an agent which joins answers comes near; what is beyond stays a line of text.
 const ASIDE_ROUNDS: usize = 16;
 
-/// Applies the cut, then puts the asides' pairs back; `None` where the cut need not come first.
+/// Applies the cut and puts texts in, then puts the asides' pairs back; `None` where the cut need not come first.
 pub(super) fn put_asides(
     wire: &dyn Wire,
     reading: &Reading,
-    cut: &[Edit],
+    (cut, inserted): (&[Edit], &[Edit]),
     what: &Rewrite<'_>,
     placed: &mut Vec<uuid::Uuid>,
     changes: &mut Vec<Change>,
@@ -60,7 +60,7 @@ pub(super) fn put_asides(
     if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
         return None;
     }
-    let mut body = splice::flat(splice::splice(&reading.view.body, cut.to_vec()));
+    let mut body = splice::flat(splice::splice(&reading.view.body, [cut, inserted].concat()));
     for _ in 0..ASIDE_ROUNDS {
         let now = reading.again(wire, &body)?;
         let edits = aside_round(wire, &now, &mut known, placed);

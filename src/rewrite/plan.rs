@@ -51,6 +51,17 @@ pub enum Cut<'a> {
     },
 }
 
+/// An insertion that has its place in a transcript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Its id.
+    pub id: uuid::Uuid,
+    /// The turn that its text goes behind: the user's, or a tool's.
+    pub turn: usize,
+    /// The text.
+    pub text: String,
+}
+
 /// What to do to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Rewrite<'a> {
@@ -60,6 +71,8 @@ pub struct Rewrite<'a> {
     pub tools: Option<&'a ToolTable>,
     /// Hidden pairs that may have their place in the transcript.
     pub pairs: &'a [HiddenPair],
+    /// Texts of ours that have their place in the transcript.
+    pub insertions: &'a [Placed],
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
     /// Upstream's id of the response that the request goes on from, where the agent knows another. A cut drops
@@ -79,6 +92,8 @@ pub enum Why {
     Cut,
     /// A hidden pair was put back, or what stands in for one that is lost.
     Pair,
+    /// A text of ours was put behind a turn.
+    Inserted,
     /// A model's own text, broken up on its way down, was given back whole.
     GivenBack,
     /// The tool was added, with what it needs.

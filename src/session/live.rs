@@ -7,8 +7,9 @@ use uuid::Uuid;
 
 use super::checkpoints::{Checkpoints, Transcript, Unknown};
 use super::cut_off::{self, CutOff};
+use super::insertions::{self, Insertions};
 use super::repeats::{AnswerId, Repeats};
-use crate::record::{Conversation, CutPoint, HandoffId, HiddenPair, Place};
+use crate::record::{Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place};
 
 /// A conversation in use. The record here is never behind the store's.
 pub struct LiveConversation {
@@ -27,6 +28,8 @@ pub(super) struct State {
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs that the record lists as cut off.
     pub(super) cut_off: CutOff,
+    /// The texts of ours behind its turns.
+    pub(super) insertions: Insertions,
     /// Changed since it was written, and may wait.
     pub(super) unsaved: bool,
     /// A background write is on its way and will take the record as it then is.
@@ -43,6 +46,8 @@ pub(super) enum Change {
     /// A handoff of another conversation, of which this one is a copy.
     CutOff(Arc<CutPoint>),
     Paired(Vec<Arc<HiddenPair>>),
+    /// Made here, or in a conversation of which this one is a copy.
+    Inserted(Vec<Arc<Insertion>>),
 }
 
 impl Change {
@@ -57,6 +62,7 @@ impl Change {
                 }
             }
             Self::CutOff(point) => cut_off::list(record, point.handoff),
+            Self::Inserted(new) => insertions::list(record, new),
             Self::Paired(pairs) => {
                 let new = pairs.iter().map(|pair| pair.id);
                 let new: Vec<Uuid> = new.filter(|id| !record.pairs.contains(id)).collect();
@@ -71,6 +77,7 @@ impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
         let cut_off = CutOff::of(&record);
+        let insertions = Insertions::of(&record);
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
@@ -78,6 +85,7 @@ impl LiveConversation {
                 record,
                 pairs,
                 cut_off,
+                insertions,
                 unsaved: false,
                 saving: false,
                 repeats: Repeats::default(),
@@ -159,6 +167,23 @@ impl LiveConversation {
         self.state().cut_off.rely_on(handoff);
     }
 
+    /// Whether any text of ours stands behind its turns.
+    pub fn has_insertions(&self) -> bool {
+        !self.state().record.insertions.is_empty()
+    }
+
+    /// Whether it may be a copy of another conversation, of which it should have the insertions: asked once, of one that is
+    /// new here.
+    pub fn may_be_copy(&self) -> bool {
+        let mut state = self.state();
+        state.insertions.check_copy() && state.record.tooled.is_none()
+    }
+
+    /// How many of the insertions that found no place had one in the request before, or were never told to be lost.
+    pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
+        self.state().insertions.newly_lost(lost)
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,6 +202,7 @@ impl LiveConversation {
         match change {
             Change::Tooled(_) => {}
             Change::CutOff(point) => state.cut_off.add(Some(point), now_ms),
+            Change::Inserted(new) => state.insertions.add(new, now_ms),
             Change::Fired(_, point) => {
                 state.pairs = Some(Vec::new());
                 state.cut_off.add(point.as_ref(), now_ms);

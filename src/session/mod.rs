@@ -5,6 +5,7 @@
 
 mod checkpoints;
 mod cut_off;
+mod insertions;
 pub mod key;
 mod live;
 mod repeats;
@@ -12,6 +13,7 @@ mod repeats;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use uuid::Uuid;
 
 pub use self::checkpoints::{Transcript, Unknown};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{Change, State};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
 use crate::store::{SharedStore, StoreError};
 
 /// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
@@ -331,6 +334,83 @@ impl Sessions {
             Ok(true)
         })
         .await
+    }
+
+    /// Writes an insertion. Durable: when this has returned, it may be sent.
+    ///
+    /// # Errors
+    /// The store cannot be written: the insertion must not be sent.
+    pub async fn insert(
+        &self,
+        live: &Arc<LiveConversation>,
+        insertion: Insertion,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let insertion = Arc::new(insertion);
+            let change = Change::Inserted(vec![Arc::clone(&insertion)]);
+            let _turn = live.turn.lock().await;
+            store
+                .put_insertion(&insertion, &live.draft(&change, now_ms))
+                .await?;
+            live.settle(&change, now_ms);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes over insertions of the conversation that this one was copied from, where they have their place. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn take_over_insertions(
+        &self,
+        live: &Arc<LiveConversation>,
+        found: Vec<Insertion>,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let change = Change::Inserted(found.into_iter().map(Arc::new).collect());
+            let _turn = live.turn.lock().await;
+            store.put_conversation(&live.draft(&change, now_ms)).await?;
+            live.settle(&change, now_ms);
+            Ok(())
+        })
+        .await
+    }
+
+    /// The conversation's insertions, oldest first, and the ids of those that its record lists and the store has lost. Asks
+    /// the store once a day at most, and not at all where there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn insertions_of(
+        &self,
+        live: &LiveConversation,
+        now_ms: u64,
+    ) -> Result<(Vec<Arc<Insertion>>, Vec<Uuid>), StoreError> {
+        let missing = |ids: &[Uuid], found: &[Arc<Insertion>]| -> Vec<Uuid> {
+            let known: HashSet<Uuid> = found.iter().map(|insertion| insertion.id).collect();
+            ids.iter().filter(|id| !known.contains(id)).copied().collect()
+        };
+        let ids = {
+            let state = live.state();
+            let ids = &state.record.insertions;
+            if let Some(all) = state.insertions.known(now_ms) {
+                return Ok((all.to_vec(), missing(ids, all)));
+            }
+            ids.clone()
+        };
+        let found = self.store.insertions(live.principal(), &ids).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        if state.record.insertions == ids {
+            state.insertions.read(found.clone(), now_ms);
+        }
+        let missing = missing(&ids, &found);
+        Ok((found, missing))
     }
 
     /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written behind. Call

@@ -452,7 +452,10 @@ async fn cut_points_are_read_anew_once_a_day() {
     sessions.store().put_cut_point(&again).await.unwrap();
     let known = async |now_ms| {
         let points = sessions.cut_off(&copy, now_ms).await.unwrap();
-        points.iter().map(|p| p.digest.clone()).collect::<Vec<_>>()
+        points
+            .iter()
+            .map(|p| p.position.digest.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(known(taken + TOUCH_AFTER_MS).await, ["d1"]);
     assert_eq!(known(taken + TOUCH_AFTER_MS + 1).await, ["d2"]);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
 
 /// All records in maps behind one lock, which is never held across an await.
 #[derive(Debug, Default)]
@@ -22,6 +22,7 @@ struct Inner {
     /// By principal, then sibling, so that a look-up allocates no key.
     beside: HashMap<String, HashMap<String, Vec<Uuid>>>,
     cut_points: HashMap<HandoffId, Touched<CutPoint>>,
+    insertions: HashMap<Uuid, Touched<Insertion>>,
     conversations: HashMap<String, Conversation>,
     response_ids: HashMap<(String, String), Touched<String>>,
 }
@@ -93,6 +94,26 @@ impl Store for MemoryStore {
 
     fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
         done(Ok(self.inner().cut_points_at(principal, digests)))
+    }
+
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        conversation: &'a Conversation,
+    ) -> Answer<'a, ()> {
+        done(self.inner().put_insertion(insertion, conversation))
+    }
+
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+        done(Ok(self.inner().take_insertions(principal, ids)))
+    }
+
+    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+        done(Ok(self.inner().insertions_at(principal, places)))
+    }
+
+    fn may_have_insertions(&self) -> bool {
+        !self.inner().insertions.is_empty()
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
@@ -277,11 +298,58 @@ impl Inner {
         let wanted: HashSet<Compared<'_>> = digests.iter().map(|digest| Compared(digest)).collect();
         let known = self.cut_points.values().map(|point| &point.value);
         let mut ids: Vec<HandoffId> = known
-            .filter(|point| point.principal == principal && wanted.contains(&Compared(&point.digest)))
+            .filter(|point| {
+                point.principal == principal && wanted.contains(&Compared(&point.position.digest))
+            })
             .map(|point| point.handoff)
             .collect();
         ids.sort_unstable();
         self.take_cut_points(principal, &ids)
+    }
+
+    fn put_insertion(
+        &mut self,
+        insertion: &Insertion,
+        conversation: &Conversation,
+    ) -> Result<(), StoreError> {
+        self.check_conversation(conversation)?;
+        let old = self.insertions.get(&insertion.id);
+        if old.is_some_and(|old| old.value.principal != insertion.principal) {
+            return Err(foreign("write an insertion"));
+        }
+        let touched = Touched {
+            value: insertion.clone(),
+            at_ms: old.map_or(0, |old| old.at_ms).max(insertion.created_ms),
+        };
+        self.insertions.insert(insertion.id, touched);
+        self.put_conversation(conversation);
+        Ok(())
+    }
+
+    /// In the order of `ids`; touches them like pairs.
+    fn take_insertions(&mut self, principal: &str, ids: &[Uuid]) -> Vec<Insertion> {
+        let now = now_ms();
+        let mut found = Vec::new();
+        for id in ids {
+            if let Some(insertion) = self.insertions.get_mut(id)
+                && insertion.value.principal == principal
+            {
+                insertion.at_ms = now;
+                found.push(insertion.value.clone());
+            }
+        }
+        found
+    }
+
+    fn insertions_at(&mut self, principal: &str, places: &[String]) -> Vec<Insertion> {
+        let wanted: HashSet<&str> = places.iter().map(String::as_str).collect();
+        let known = self.insertions.values().map(|known| &known.value);
+        let here = known.filter(|known| {
+            known.principal == principal && known.place.key().is_some_and(|key| wanted.contains(key))
+        });
+        let mut ids: Vec<Uuid> = here.map(|known| known.id).collect();
+        ids.sort_unstable();
+        self.take_insertions(principal, &ids)
     }
 
     /// Removes a pair and its entry beside its sibling.
@@ -301,7 +369,11 @@ impl Inner {
 
     fn sweep(&mut self, before_ms: u64) -> u64 {
         let count = |inner: &Self| {
-            inner.conversations.len() + inner.pairs.len() + inner.cut_points.len() + inner.response_ids.len()
+            inner.conversations.len()
+                + inner.pairs.len()
+                + inner.cut_points.len()
+                + inner.insertions.len()
+                + inner.response_ids.len()
         };
         let before = count(self);
         self.conversations.retain(|_, c| c.updated_ms >= before_ms);
@@ -309,6 +381,8 @@ impl Inner {
         let conversations = &self.conversations;
         self.cut_points
             .retain(|_, p| p.at_ms >= before_ms || conversations.contains_key(&p.value.conversation));
+        self.insertions
+            .retain(|_, i| i.at_ms >= before_ms || conversations.contains_key(&i.value.conversation));
         let stale = |pair: &Touched<HiddenPair>| {
             pair.at_ms < before_ms && !self.conversations.contains_key(&pair.value.conversation)
         };
@@ -342,6 +416,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::record::Position;
 
     thread_local! {
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
@@ -356,8 +431,10 @@ mod tests {
                     handoff: Uuid::from_u128(i as u128),
                     principal: "local".to_owned(),
                     conversation: "c".to_owned(),
-                    turns: 1,
-                    digest: i.to_string(),
+                    position: Position {
+                        turns: 1,
+                        digest: i.to_string(),
+                    },
                     texts: Vec::new(),
                     created_ms: 1,
                 };

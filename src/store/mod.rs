@@ -1,4 +1,4 @@
-//! Storage of handoffs, hidden pairs, cut points and conversations.
+//! Storage of handoffs, hidden pairs, cut points, other insertions and conversations.
 //!
 //! Deals with records and durability; knows nothing of wires, requests or streams. A write that returned `Ok` survives a
 //! crash of the process.
@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::config::StoreKind;
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -102,6 +102,24 @@ pub trait Store: Send + Sync + 'static {
     /// Cut points with any of these digests, oldest first.
     fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>>;
 
+    /// Writes an insertion and its conversation atomically.
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        conversation: &'a Conversation,
+    ) -> Answer<'a, ()>;
+
+    /// Insertions by id, without unknown ids.
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>>;
+
+    /// Insertions that are looked up by any of these ([`Place::key`](crate::record::Place::key)), oldest first.
+    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>>;
+
+    /// Whether there may be any insertion at all; `false` saves its caller the work of a look-up.
+    fn may_have_insertions(&self) -> bool {
+        true
+    }
+
     /// A conversation by key.
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>>;
 
@@ -115,7 +133,7 @@ pub trait Store: Send + Sync + 'static {
     fn put_response_id<'a>(&'a self, principal: &'a str, shown: &'a str, upstream: &'a str)
     -> Answer<'a, ()>;
 
-    /// Deletes pairs, cut points, conversations and response ids last used before `before_ms` (milliseconds since the Unix
+    /// Deletes pairs, cut points, insertions, conversations and response ids last used before `before_ms` (milliseconds since the Unix
     /// epoch); handoffs stay. Returns the number of deleted records.
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64>;
 

@@ -8,7 +8,7 @@ use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
 use crate::record::WireId;
-use crate::record::{self, CutPoint, Origin, Place};
+use crate::record::{self, Content, CutPoint, Insertion, Origin, Place, Position};
 
 /// A handoff with every field filled.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
@@ -198,13 +198,31 @@ async fn pairs_are_kept(store: &dyn Store) {
     assert_eq!(store.conversation("q").await.unwrap(), before);
 }
 
+fn position(digest: &str) -> Position {
+    Position {
+        turns: 3,
+        digest: digest.into(),
+    }
+}
+
+pub(crate) fn insertion(principal: &str, conversation: &str, digest: &str) -> Insertion {
+    Insertion {
+        id: Uuid::now_v7(),
+        principal: principal.into(),
+        conversation: conversation.into(),
+        wire: WireId::Gemini,
+        place: Place::Behind(position(digest)),
+        content: Content::Text("Mind the \"window\".\n".into()),
+        created_ms: 7,
+    }
+}
+
 pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
     CutPoint {
         handoff: handoff.id,
         principal: handoff.principal.clone(),
         conversation: handoff.conversation.clone(),
-        turns: 3,
-        digest: digest.into(),
+        position: position(digest),
         texts: vec![0, u32::MAX],
         created_ms: handoff.created_ms,
     }
@@ -242,7 +260,7 @@ async fn cut_points_are_kept(store: &dyn Store) {
     assert!(store.cut_points_at("a", &digests[..1]).await.unwrap().is_empty());
 
     let mut again = one.clone();
-    again.digest = "d2".into();
+    again.position.digest = "d2".into();
     store.put_cut_point(&again).await.unwrap();
     assert_eq!(store.cut_points_at("a", &digests).await.unwrap().len(), 1);
     assert_eq!(
@@ -258,6 +276,53 @@ async fn cut_points_are_kept(store: &dyn Store) {
     listed.cut_off = vec![one.handoff];
     store.put_conversation(&listed).await.unwrap();
     assert_eq!(store.conversation("cut").await.unwrap(), Some(listed));
+}
+
+async fn insertions_are_kept(store: &dyn Store) {
+    let all = [
+        insertion("a", "i", "i1"),
+        insertion("a", "i", "i2"),
+        insertion("a", "j", "i1"),
+        insertion("b", "k", "i1"),
+    ];
+    for insertion in all.iter().rev() {
+        let mut after = conversation(&insertion.principal, &insertion.conversation, 20);
+        after.insertions = vec![insertion.id];
+        store.put_insertion(insertion, &after).await.unwrap();
+        assert_eq!(
+            store.conversation(&insertion.conversation).await.unwrap(),
+            Some(after)
+        );
+    }
+    assert!(store.may_have_insertions());
+    let [one, two, copied, other] = all;
+    let ids = [two.id, Uuid::now_v7(), other.id, one.id];
+    let found = store.insertions("a", &ids).await.unwrap();
+    assert_eq!(
+        found,
+        [two, one.clone()],
+        "in the order asked, without the unknown"
+    );
+    assert!(store.insertions("a", &[]).await.unwrap().is_empty());
+    let places = ["i0", "i1", "i1"].map(String::from);
+    assert_eq!(
+        store.insertions_at("a", &places).await.unwrap(),
+        [one.clone(), copied]
+    );
+    assert_eq!(store.insertions_at("b", &places).await.unwrap(), [other]);
+    assert!(store.insertions_at("c", &places).await.unwrap().is_empty());
+    assert!(store.insertions_at("a", &places[..1]).await.unwrap().is_empty());
+
+    // Both or neither.
+    let stolen = Insertion {
+        principal: "b".into(),
+        ..one.clone()
+    };
+    let before = store.conversation("k").await.unwrap();
+    let seized = store.put_insertion(&stolen, &conversation("b", "k", 21)).await;
+    assert!(seized.is_err());
+    assert_eq!(store.conversation("k").await.unwrap(), before);
+    assert_eq!(store.insertions("a", &[one.id]).await.unwrap(), [one]);
 }
 
 async fn small_records_are_kept(store: &dyn Store) {
@@ -329,8 +394,26 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     assert_eq!(store.cut_points("w", &[points[1].id]).await.unwrap().len(), 1);
     store.put_cut_point(&cut_point(&points[1], "d")).await.unwrap();
 
+    let texts = ["old", "old", "used"].map(|key| insertion("w", key, "w"));
+    for text in &texts {
+        let at = if text.conversation == "old" { 100 } else { 9000 };
+        let after = conversation("w", &text.conversation, at);
+        store.put_insertion(text, &after).await.unwrap();
+    }
+    assert_eq!(store.insertions("w", &[texts[1].id]).await.unwrap().len(), 1);
+    let after = conversation("w", "old", 100);
+    store.put_insertion(&texts[1], &after).await.unwrap();
+
     let gone_now = store.sweep(5000).await.unwrap();
-    assert_eq!(gone_now, 3, "a conversation, a pair and a cut point");
+    assert_eq!(
+        gone_now, 4,
+        "a conversation, a pair, a cut point and an insertion"
+    );
+    let left = store
+        .insertions("w", &texts.each_ref().map(|t| t.id))
+        .await
+        .unwrap();
+    assert_eq!(left, texts[1..]);
     let left = store
         .cut_points("w", &points.each_ref().map(|h| h.id))
         .await
@@ -360,6 +443,7 @@ async fn conforms(new: impl Fn() -> SharedStore) {
     handoffs_are_listed(&*new()).await;
     pairs_are_kept(&*new()).await;
     cut_points_are_kept(&*new()).await;
+    insertions_are_kept(&*new()).await;
     small_records_are_kept(&*new()).await;
     long_prompts_are_kept(&*new()).await;
     sweeping_keeps_what_is_used(&*new()).await;

@@ -59,6 +59,9 @@ impl ExchangeEvent {
         if self.lost_pairs > 0 {
             said.push(format!("{} hidden calls lost", self.lost_pairs));
         }
+        if self.lost_insertions > 0 {
+            said.push(format!("{} inserted texts lost", self.lost_insertions));
+        }
         if let Some(id) = &self.pinned {
             said.push(format!("pinned {}", brief(id)));
         }

@@ -105,6 +105,8 @@ pub struct ExchangeEvent {
     pub refused_calls: u32,
     /// Hidden pairs whose position in the transcript was not found any more.
     pub lost_pairs: u32,
+    /// Texts of ours whose position in the transcript was not found any more.
+    pub lost_insertions: u32,
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
     /// Whether the tool was offered.
@@ -155,6 +157,7 @@ impl ExchangeEvent {
             unpinned: false,
             refused_calls: 0,
             lost_pairs: 0,
+            lost_insertions: 0,
             broken_up: 0,
             tooled: false,
             untooled: None,
@@ -227,6 +230,7 @@ impl ExchangeEvent {
             baton.retries = self.retries,
             baton.refused_calls = self.refused_calls,
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
+            baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
             baton.broken_up = self.broken_up,
             // OpenTelemetry includes cached tokens in the input.
             gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
@@ -322,6 +326,7 @@ mod tests {
             fired: vec!["f".into(), "g".into()],
             unpinned: true,
             lost_pairs: 1,
+            lost_insertions: 1,
             untooled: Some(Untooled::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),
@@ -332,7 +337,7 @@ mod tests {
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
             baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
-            baton.lost_pairs baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            baton.lost_pairs baton.lost_insertions baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
         let expected: Vec<_> = expected.split_whitespace().collect();

@@ -35,6 +35,7 @@ pub(super) struct WireSeries {
     pub(super) unpinned: Counter,
     pub(super) refused_calls: Counter,
     pub(super) lost_pairs: Counter,
+    pub(super) lost_insertions: Counter,
     pub(super) broken_up: Counter,
     pub(super) received_bytes: Counter,
     pub(super) sent_bytes: Counter,

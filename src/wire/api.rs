@@ -23,6 +23,7 @@ use crate::tools::{Names, ToolTable};
 pub trait Wire:
     Requests
     + Turns
+    + Texts
     + Pairs
     + Streams
     + Replies
@@ -123,6 +124,13 @@ pub trait Turns {
     fn own_items(&self, _view: &View) -> Vec<OwnItem> {
         Vec::new()
     }
+}
+
+/// Texts of ours in the model's view.
+pub trait Texts: Turns {
+    /// The edits that put a text of ours behind what the user or a tool says in this turn: as the last text of the user's
+    /// message, or as a message of the user's own. None for another's turn.
+    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit>;
 }
 
 /// Hidden pairs: how their siblings are named and found, and how they are put back.

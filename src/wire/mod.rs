@@ -1,5 +1,5 @@
 //! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (what a message
-//! is made of), `pairs` (hidden pairs put back), `stream` (what upstream streams), `reply` (what it answers in one piece),
+//! is made of), `texts` (texts of ours put in), `pairs` (hidden pairs put back), `stream` (what upstream streams), `reply` (what it answers in one piece),
 //! `ask_again` (what the model said, told back to it), `compose` (an answer of our own), `error`, `usage`. Each implements
 //! one of the traits of `api`; what a wire needs besides stands in files of its own.
 //!
@@ -25,6 +25,7 @@ pub mod ollama;
 mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
+mod own_text;
 mod sibling_calls;
 pub mod sse;
 #[cfg(test)]
@@ -33,7 +34,8 @@ pub mod view;
 mod walk;
 
 pub use api::{
-    AskAgain, Compose, LoneText, Pairs, Replies, Requests, Streams, TextOnly, TextRequests, Turns, Wire,
+    AskAgain, Compose, LoneText, Pairs, Replies, Requests, Streams, TextOnly, TextRequests, Texts, Turns,
+    Wire,
 };
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;

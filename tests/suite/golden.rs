@@ -74,6 +74,7 @@ fn plain<'a>() -> Rewrite<'a> {
         cut: Cut::None,
         tools: Some(baton_proxy::tools::ToolTable::handoff()),
         pairs: &[],
+        insertions: &[],
         more: &[],
         previous: None,
         text_only: None,

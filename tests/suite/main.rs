@@ -13,6 +13,7 @@ mod drafts;
 mod failures;
 mod golden;
 mod harness;
+mod insertions;
 mod inspector;
 mod instruction_counts;
 mod joined_texts;

@@ -4,13 +4,13 @@
 //! loss. After a failed flush, and while the file is deleted or replaced, every write fails (`writer`). Writes that can be
 //! derived again from transcripts and settings (a conversation on its own, a touch, a sweep) are answered first and
 //! flushed right after. Reads have a connection and a worker thread of their own. Whole records are cached in `session`,
-//! in front of any store; `siblings` is an index in memory that answers the common question (no hidden pair beside these
+//! in front of any store; `places` is an index in memory that answers the common question (no hidden pair beside these
 //! calls) without SQL.
 
 mod job;
+mod places;
 mod rows;
 mod schema;
-mod siblings;
 mod wal;
 mod worker;
 mod writer;
@@ -26,12 +26,12 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use self::job::Durability;
-use self::rows::{TouchedPair, TouchedPoint};
-use self::siblings::Siblings;
+use self::places::Places;
+use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
 use self::worker::DbWorker;
 use self::writer::{Flush, Writer, to_disk};
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";
@@ -44,7 +44,8 @@ const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 pub struct SqliteStore {
     writer: DbWorker,
     reader: DbWorker,
-    siblings: Siblings,
+    siblings: Places,
+    places: Places,
     commits: Arc<AtomicU64>,
 }
 
@@ -78,13 +79,16 @@ impl SqliteStore {
 
     fn start(writer: Connection, file: PathBuf, flush: Flush) -> Result<Self, StoreError> {
         let reader = schema::open_reader(&file)?;
-        let siblings = Siblings::load(&reader).map_err(|err| schema::explain(&file, &err))?;
+        let explained = |err| schema::explain(&file, &err);
+        let siblings = Places::of_pairs(&reader).map_err(explained)?;
+        let places = Places::of_insertions(&reader).map_err(explained)?;
         let commits = Arc::new(AtomicU64::new(0));
         let writer = Writer::new(writer, &file, Arc::clone(&commits), flush);
         Ok(Self {
             writer: DbWorker::writer(writer, &file)?,
             reader: DbWorker::reader(reader, &file)?,
             siblings,
+            places,
             commits,
         })
     }
@@ -119,6 +123,21 @@ impl SqliteStore {
             }));
         }
         found.into_iter().map(|(point, _)| point).collect()
+    }
+
+    /// The same for insertions.
+    fn touched_insertions(&self, found: Vec<TouchedInsertion>) -> Vec<Insertion> {
+        let now = now_ms();
+        let stale = |(insertion, at): &TouchedInsertion| {
+            (now.saturating_sub(*at) > TOUCH_AFTER_MS).then_some(insertion.id)
+        };
+        let ids: Vec<Uuid> = found.iter().filter_map(stale).collect();
+        if !ids.is_empty() {
+            drop(self.writer.submit("touch insertions", move |conn| {
+                rows::touch_insertions(conn, &ids, now)
+            }));
+        }
+        found.into_iter().map(|(insertion, _)| insertion).collect()
     }
 }
 
@@ -213,7 +232,10 @@ impl Store for SqliteStore {
 
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
         // Before the write: a superfluous entry costs a look-up, a missing one would hide a pair.
-        self.siblings.add(pairs);
+        let siblings = pairs
+            .iter()
+            .filter_map(|p| Some((p.principal.as_str(), p.place.key()?)));
+        self.siblings.add(siblings);
         let (pairs, conversation) = (pairs.to_vec(), conversation.clone());
         Box::pin(self.writer.call("write hidden pairs", move |conn| {
             for pair in &pairs {
@@ -245,6 +267,50 @@ impl Store for SqliteStore {
             let found = self.reader.call("read cut points", read).await?;
             Ok(self.touched_points(found))
         })
+    }
+
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        conversation: &'a Conversation,
+    ) -> Answer<'a, ()> {
+        // Before the write, like siblings.
+        let place = insertion
+            .place
+            .key()
+            .map(|key| (insertion.principal.as_str(), key));
+        self.places.add(place.into_iter());
+        let (insertion, conversation) = (insertion.clone(), conversation.clone());
+        Box::pin(self.writer.call("write an insertion", move |conn| {
+            rows::put_insertion(conn, &insertion)?;
+            rows::put_conversation(conn, &conversation)
+        }))
+    }
+
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+        let (principal, ids) = (principal.to_owned(), ids.to_owned());
+        Box::pin(async move {
+            let read = move |conn: &Connection| rows::insertions(conn, &principal, &ids);
+            let found = self.reader.call("read insertions", read).await?;
+            Ok(self.touched_insertions(found))
+        })
+    }
+
+    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+        let hits = self.places.hits(principal, places);
+        if hits.is_empty() {
+            return Box::pin(async { Ok(Vec::new()) });
+        }
+        let principal = principal.to_owned();
+        Box::pin(async move {
+            let read = move |conn: &Connection| rows::insertions_at(conn, &principal, &hits);
+            let found = self.reader.call("read insertions", read).await?;
+            Ok(self.touched_insertions(found))
+        })
+    }
+
+    fn may_have_insertions(&self) -> bool {
+        !self.places.is_empty()
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::record::WireId;
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Origin};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin};
 use crate::store::{HandoffFilter, foreign};
 
 /// Columns of a handoff except its head, in the order `read_handoff` expects.
@@ -37,6 +37,13 @@ const PUT_CUT_POINT: &str =
           touched_ms = max(touched_ms, ?5)
         WHERE principal = ?2";
 
+/// Writes an insertion. One that exists keeps its last use.
+const PUT_INSERTION: &str =
+    "INSERT INTO insertions (id, principal, conversation, place, touched_ms, record)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE SET conversation = ?3, place = ?4, touched_ms = max(touched_ms, ?5), record = ?6
+        WHERE principal = ?2";
+
 /// Writes a conversation.
 const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
@@ -51,6 +58,9 @@ pub(super) type TouchedPair = (HiddenPair, u64);
 
 /// A cut point with its last use, in milliseconds since the Unix epoch.
 pub(super) type TouchedPoint = (CutPoint, u64);
+
+/// An insertion with its last use, in milliseconds since the Unix epoch.
+pub(super) type TouchedInsertion = (Insertion, u64);
 
 pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()> {
     let changed = conn.prepare_cached(PUT_HANDOFF)?.execute(params![
@@ -200,7 +210,7 @@ pub(super) fn put_cut_point(conn: &Connection, point: &CutPoint) -> rusqlite::Re
         point.handoff.as_bytes(),
         point.principal,
         point.conversation,
-        point.digest,
+        point.position.digest,
         int(point.created_ms),
         to_json(point)?,
     ])?;
@@ -245,6 +255,72 @@ pub(super) fn touch_cut_points(conn: &Connection, ids: &[HandoffId], now_ms: u64
     let mut statement = conn.prepare_cached("UPDATE cut_points SET touched_ms = ?2 WHERE handoff = ?1")?;
     for id in ids {
         statement.execute(params![id.as_bytes(), int(now_ms)])?;
+    }
+    Ok(())
+}
+
+pub(super) fn put_insertion(conn: &Connection, insertion: &Insertion) -> rusqlite::Result<()> {
+    let changed = conn.prepare_cached(PUT_INSERTION)?.execute(params![
+        insertion.id.as_bytes(),
+        insertion.principal,
+        insertion.conversation,
+        insertion.place.key(),
+        int(insertion.created_ms),
+        to_json(insertion)?,
+    ])?;
+    owned(changed, "write an insertion")
+}
+
+/// In the order of `ids`.
+pub(super) fn insertions(
+    conn: &Connection,
+    principal: &str,
+    ids: &[Uuid],
+) -> rusqlite::Result<Vec<TouchedInsertion>> {
+    let sql = "SELECT record, touched_ms FROM insertions WHERE id = ?1 AND principal = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found = Vec::new();
+    for id in ids {
+        let insertion = statement.query_row(params![id.as_bytes(), principal], read_touched);
+        found.extend(insertion.optional()?);
+    }
+    Ok(found)
+}
+
+/// Oldest first, each once.
+pub(super) fn insertions_at(
+    conn: &Connection,
+    principal: &str,
+    places: &[String],
+) -> rusqlite::Result<Vec<TouchedInsertion>> {
+    let sql = "SELECT record, touched_ms FROM insertions WHERE place = ?1 AND principal = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut found: Vec<TouchedInsertion> = Vec::new();
+    for place in places {
+        for insertion in statement.query_map(params![place, principal], read_touched)? {
+            found.push(insertion?);
+        }
+    }
+    found.sort_by_key(|(insertion, _)| insertion.id);
+    found.dedup_by_key(|(insertion, _)| insertion.id);
+    Ok(found)
+}
+
+pub(super) fn touch_insertions(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare_cached("UPDATE insertions SET touched_ms = ?2 WHERE id = ?1")?;
+    for id in ids {
+        statement.execute(params![id.as_bytes(), int(now_ms)])?;
+    }
+    Ok(())
+}
+
+/// Calls `each` with the principal and the place of every insertion.
+pub(super) fn places(conn: &Connection, mut each: impl FnMut(String, String)) -> rusqlite::Result<()> {
+    let sql = "SELECT principal, place FROM insertions WHERE place IS NOT NULL";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        each(row.get(0)?, row.get(1)?);
     }
     Ok(())
 }
@@ -297,6 +373,7 @@ pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
         PUT_HANDOFF,
         PUT_PAIR,
         PUT_CUT_POINT,
+        PUT_INSERTION,
         PUT_CONVERSATION,
         PUT_RESPONSE_ID,
     ] {
@@ -314,6 +391,7 @@ pub(super) fn sweep(conn: &Connection, before_ms: u64) -> rusqlite::Result<u64> 
         "DELETE FROM conversations WHERE updated_ms < ?1",
         "DELETE FROM pairs WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
         "DELETE FROM cut_points WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
+        "DELETE FROM insertions WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
         "DELETE FROM response_ids WHERE touched_ms < ?1",
     ];
     let mut gone = 0;

@@ -73,6 +73,12 @@ const STEPS: &[&str] = &[
     CREATE INDEX cut_points_digest ON cut_points (digest, principal);
 ", "
     ALTER TABLE handoffs ADD COLUMN spelled_out INTEGER;
+", "
+    CREATE TABLE insertions (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX insertions_place ON insertions (place, principal) WHERE place IS NOT NULL;
 "];
 
 /// Opens the file for writing; creates it with mode 0600 or migrates it as needed.

@@ -70,6 +70,7 @@ fn the_names_are_api() {
         "baton_unpinned counter",
         "baton_refused_calls counter",
         "baton_lost_pairs counter",
+        "baton_lost_insertions counter",
         "baton_broken_up counter",
         "baton_received_bytes counter",
         "baton_sent_bytes counter",

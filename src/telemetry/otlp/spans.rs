@@ -174,6 +174,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.retries", event.retries.into());
     a.count("baton.refused_calls", event.refused_calls.into());
     a.count("baton.lost_pairs", event.lost_pairs.into());
+    a.count("baton.lost_insertions", event.lost_insertions.into());
     a.count("baton.broken_up", event.broken_up.into());
     if event.has_tokens() {
         a.tokens(event.spent());

@@ -8,6 +8,7 @@ mod reply;
 mod request;
 mod stream;
 mod text_only;
+mod texts;
 mod turns;
 mod usage;
 

@@ -14,6 +14,7 @@ mod reply;
 mod request;
 mod stream;
 mod streamed_call;
+mod texts;
 mod turns;
 mod usage;
 

@@ -8,6 +8,7 @@ mod pairs;
 mod reply;
 mod request;
 mod stream;
+mod texts;
 mod turns;
 mod usage;
 

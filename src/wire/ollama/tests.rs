@@ -44,6 +44,7 @@ fn rewritten(body: &str, pair: HiddenPair) -> Value {
         cut: Cut::None,
         tools: None,
         pairs: &[pair],
+        insertions: &[],
         more: &[],
         tags: &[],
         text_only: None,

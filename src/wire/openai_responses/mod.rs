@@ -14,6 +14,7 @@ mod reply;
 mod request;
 mod response_object;
 mod stream;
+mod texts;
 mod turns;
 mod usage;
 

@@ -70,7 +70,7 @@ impl Pairs for OpenaiResponses {
     ) -> Vec<Option<(usize, Vec<Edit>)>> {
         let siblings = pairs.iter().map(|pair| match &pair.place {
             Place::Beside { sibling, .. } => sibling.as_str(),
-            Place::Aside => "",
+            Place::Aside | Place::Behind(_) => "",
         });
         let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
         if found.iter().all(Option::is_none) {

@@ -1,10 +1,10 @@
 //! The proxy in front of a scripted provider, for an agent on Anthropic Messages; and a store that fails on demand.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
-use baton_proxy::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair};
+use baton_proxy::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
 use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
@@ -140,6 +140,7 @@ pub struct FlakyStore {
     pub no_reads: AtomicBool,
     pub no_writes: AtomicBool,
     held: Mutex<Option<Held>>,
+    insertion_reads: AtomicUsize,
 }
 
 /// Sent when a lookup has read; received before it answers.
@@ -152,12 +153,18 @@ impl FlakyStore {
             no_reads: AtomicBool::new(false),
             no_writes: AtomicBool::new(false),
             held: Mutex::new(None),
+            insertion_reads: AtomicUsize::new(0),
         })
     }
 
     /// The next lookup of pairs beside calls sends on `reached` when it has read, and answers after `go_on`.
     pub fn hold_look_up(&self, reached: oneshot::Sender<()>, go_on: oneshot::Receiver<()>) {
         *self.held.lock().unwrap() = Some((reached, go_on));
+    }
+
+    /// How often insertions were asked for.
+    pub fn insertion_reads(&self) -> usize {
+        self.insertion_reads.load(Ordering::SeqCst)
     }
 
     fn read<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
@@ -228,6 +235,24 @@ impl Store for FlakyStore {
     }
     fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
         self.read(self.inner.cut_points_at(principal, digests))
+    }
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        conversation: &'a Conversation,
+    ) -> Answer<'a, ()> {
+        self.write(self.inner.put_insertion(insertion, conversation))
+    }
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+        self.insertion_reads.fetch_add(1, Ordering::SeqCst);
+        self.read(self.inner.insertions(principal, ids))
+    }
+    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+        self.insertion_reads.fetch_add(1, Ordering::SeqCst);
+        self.read(self.inner.insertions_at(principal, places))
+    }
+    fn may_have_insertions(&self) -> bool {
+        self.inner.may_have_insertions()
     }
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
         self.read(self.inner.conversation(key))

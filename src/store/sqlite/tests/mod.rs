@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::store::tests::{conversation, cut_point, handoff, pair};
+use crate::store::tests::{conversation, cut_point, handoff, insertion, pair};
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
@@ -279,7 +279,8 @@ async fn a_file_without_cut_points_is_brought_forward() {
     drop(store);
     let conn = Connection::open(dir.path().join(FILE)).unwrap();
     conn.execute_batch(
-        "DROP TABLE cut_points; ALTER TABLE handoffs DROP COLUMN spelled_out; PRAGMA user_version = 2;",
+        "DROP TABLE cut_points; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN spelled_out;
+        PRAGMA user_version = 2;",
     )
     .unwrap();
     drop(conn);
@@ -291,6 +292,54 @@ async fn a_file_without_cut_points_is_brought_forward() {
     assert!(store.conversation("c").await.unwrap().unwrap().cut_off.is_empty());
     store.put_cut_point(&cut_point(&handoff, "d")).await.unwrap();
     assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
+}
+
+/// A file of the version before insertions, with a pair and a cut point as that version wrote them.
+#[tokio::test]
+async fn a_file_without_insertions_is_brought_forward() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    put(&store, 1).await.unwrap();
+    drop(store);
+    let conn = Connection::open(dir.path().join(FILE)).unwrap();
+    let id = Uuid::now_v7();
+    let pair = format!(
+        r#"{{"id":"{id}","principal":"local","conversation":"c","wire":"anthropic","call_id":"h","call":"{{}}","answer":"queued","place":{{"beside":{{"sibling":"t","offset":0}}}},"pending":null,"created_ms":7}}"#
+    );
+    let point = format!(
+        r#"{{"handoff":"{id}","principal":"local","conversation":"c","turns":3,"digest":"d","texts":[],"created_ms":1}}"#
+    );
+    conn.execute(
+        "INSERT INTO pairs VALUES (?1, 'local', 'c', 't', 7, ?2)",
+        rusqlite::params![id.as_bytes(), pair],
+    )
+    .unwrap();
+    conn.execute(
+        "INSERT INTO cut_points VALUES (?1, 'local', 'c', 'd', 7, ?2)",
+        rusqlite::params![id.as_bytes(), point],
+    )
+    .unwrap();
+    conn.execute_batch("DROP TABLE insertions; PRAGMA user_version = 4;")
+        .unwrap();
+    drop(conn);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let pairs = store.pairs_beside("local", &["t".to_owned()]).await.unwrap();
+    assert_eq!((pairs.len(), pairs[0].id), (1, id));
+    let points = store.cut_points_at("local", &["d".to_owned()]).await.unwrap();
+    assert_eq!((points.len(), points[0].position.turns), (1, 3));
+    assert!(!store.may_have_insertions());
+    let text = insertion("local", "c", "d");
+    store
+        .put_insertion(&text, &conversation("local", "c", 9))
+        .await
+        .unwrap();
+    drop(store);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    assert!(store.may_have_insertions());
+    assert_eq!(
+        store.insertions_at("local", &["d".to_owned()]).await.unwrap(),
+        [text]
+    );
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten
             cut: Cut::None,
             tools: tool.then(|| crate::tools::ToolTable::described("d")),
             pairs,
+            insertions: &[],
             more: &[],
             tags: &[],
             text_only: None,

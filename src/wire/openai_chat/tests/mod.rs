@@ -63,6 +63,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
         cut: Cut::None,
         tools: None,
         pairs,
+        insertions: &[],
         more: &[],
         previous: None,
         tags: &[],

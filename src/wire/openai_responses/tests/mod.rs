@@ -33,6 +33,7 @@ fn plain<'a>() -> Rewrite<'a> {
         cut: Cut::None,
         tools: None,
         pairs: &[],
+        insertions: &[],
         more: &[],
         previous: None,
         tags: &[],

@@ -1,0 +1,308 @@
+//! Puts texts of ours into the model's view, behind turns of the agent's transcript.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::positions::digests;
+use super::{Cut, Placed, Rewrite, cut};
+use crate::record::{Content, Insertion, Place, Position};
+use crate::text::splice::Edit;
+use crate::wire::Wire;
+use crate::wire::view::{Role, View};
+
+/// The turn that a text goes behind at the end of a transcript; `None` where it has no place, since the last word is the
+/// model's.
+pub fn last(view: &View) -> Option<usize> {
+    before(view, view.turns.len())
+}
+
+/// The same behind the first `end` turns. What the system says behind the user stays where it is.
+fn before(view: &View, end: usize) -> Option<usize> {
+    let turns = view.turns.get(..end)?;
+    let turn = turns
+        .iter()
+        .rposition(|t| !matches!(t.role, Role::System | Role::Tools))?;
+    matches!(turns[turn].role, Role::User | Role::Tool).then_some(turn)
+}
+
+/// The insertions that have their place in a transcript, and the ids of those that had it in a transcript of at least so
+/// many turns: it is another one now, or was edited.
+pub fn find<'a>(
+    view: &View,
+    insertions: impl IntoIterator<Item = &'a Insertion>,
+) -> (Vec<Placed>, Vec<Uuid>) {
+    let leading = view.leading();
+    let behind = insertions
+        .into_iter()
+        .filter_map(|insertion| match &insertion.place {
+            Place::Behind(position) if leading + position.turns <= view.turns.len() => {
+                Some((position, insertion))
+            }
+            _ => None,
+        });
+    let mut all: Vec<(&Position, &Insertion)> = behind.collect();
+    all.sort_by(|(a, one), (b, other)| match a.turns.cmp(&b.turns) {
+        Ordering::Equal => one.id.cmp(&other.id),
+        order => order,
+    });
+    let counts: Vec<usize> = all.iter().map(|(position, _)| position.turns).collect();
+    let (mut placed, mut lost) = (Vec::new(), Vec::new());
+    let mut taken = HashSet::new();
+    for ((position, insertion), digest) in all.iter().zip(digests(view, &counts)) {
+        let turn = (digest == position.digest).then(|| before(view, leading + position.turns));
+        let Some(turn) = turn.flatten() else {
+            lost.push(insertion.id);
+            continue;
+        };
+        // Two branches that were joined may each have one here: the older one was there first.
+        if taken.insert(turn) {
+            let Content::Text(text) = &insertion.content;
+            placed.push(Placed {
+                id: insertion.id,
+                turn,
+                text: text.clone(),
+            });
+        }
+    }
+    (placed, lost)
+}
+
+/// Digests of the positions at which a request may have ended that the model answered, the first answer left out: what an
+/// insertion of the conversation that this one was copied from is found by.
+pub fn positions(view: &View) -> Vec<String> {
+    let leading = view.leading();
+    let Some(first) = view.turns.iter().position(|t| t.role == Role::Assistant) else {
+        return Vec::new();
+    };
+    let ends = |at: &usize| {
+        let answered = view.turns.get(*at).is_none_or(|t| t.role == Role::Assistant);
+        answered && before(view, *at).is_some()
+    };
+    let counts = (first + 1..=view.turns.len()).filter(ends);
+    let counts: Vec<usize> = counts.map(|at| at - leading).collect();
+    digests(view, &counts)
+}
+
+/// The edits that put the texts in, those behind the cut.
+pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
+        return Vec::new();
+    }
+    let from = cut::kept_from(view, what.cut);
+    let kept = |placed: &&Placed| view.turns.get(placed.turn).is_some_and(|t| t.span.start >= from);
+    let placed = what.insertions.iter().filter(kept);
+    placed
+        .flat_map(|placed| wire.put_text(view, placed.turn, &placed.text))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::record::WireId;
+    use crate::rewrite::{Reading, positions, rewrite};
+    use crate::wire::{Call, wire};
+
+    fn body(wire: WireId, turns: &[Value]) -> Bytes {
+        let key = match wire {
+            WireId::OpenaiResponses => "input",
+            WireId::Gemini => "contents",
+            _ => "messages",
+        };
+        json!({"model": "m", key: turns}).to_string().into()
+    }
+
+    fn reading(id: WireId, turns: &[Value]) -> Reading {
+        Reading::new(wire(id), &body(id, turns), Call::Generate).unwrap()
+    }
+
+    fn insertion(view: &View, text: &str) -> Insertion {
+        Insertion {
+            id: Uuid::now_v7(),
+            principal: "local".to_owned(),
+            conversation: "c".to_owned(),
+            wire: WireId::Anthropic,
+            place: Place::Behind(positions::of(view)),
+            content: Content::Text(text.to_owned()),
+            created_ms: 1,
+        }
+    }
+
+    fn sent(id: WireId, turns: &[Value], insertions: &[Placed]) -> Value {
+        let reading = reading(id, turns);
+        let what = Rewrite {
+            cut: Cut::None,
+            tools: None,
+            pairs: &[],
+            insertions,
+            text_only: None,
+            more: &[],
+            previous: None,
+            tags: &[],
+        };
+        serde_json::from_slice(&rewrite(wire(id), &reading, &what).rope.concat()).unwrap()
+    }
+
+    /// Behind a user's text, and behind results of tools: what comes before it, and the turn as it is then.
+    fn ends(id: WireId) -> Vec<(Vec<Value>, Value)> {
+        let block = |kind: &str| json!({"type": kind, "text": "N \"1\""});
+        let own = json!({"role": "user", "content": "N \"1\""});
+        match id {
+            WireId::Anthropic => {
+                let result = json!({"type": "tool_result", "tool_use_id": "t", "content": "x"});
+                vec![
+                    (
+                        vec![json!({"role": "user", "content": "Hi"})],
+                        json!([{"role": "user", "content": [{"type": "text", "text": "Hi"}, block("text")]}]),
+                    ),
+                    (
+                        vec![json!({"role": "user", "content": [result]})],
+                        json!([{"role": "user", "content": [result, block("text")]}]),
+                    ),
+                    (
+                        vec![
+                            json!({"role": "user", "content": [result]}),
+                            json!({"role": "system", "content": "s"}),
+                        ],
+                        json!([{"role": "user", "content": [result, block("text")]}, {"role": "system", "content": "s"}]),
+                    ),
+                ]
+            }
+            WireId::OpenaiChat => vec![
+                (
+                    vec![json!({"role": "user", "content": "Hi\n"})],
+                    json!([{"role": "user", "content": "Hi\n\n\nN \"1\""}]),
+                ),
+                (
+                    vec![json!({"role": "user", "content": [{"type": "text", "text": "Hi"}]})],
+                    json!([{"role": "user", "content": [{"type": "text", "text": "Hi"}, block("text")]}]),
+                ),
+                (
+                    vec![json!({"role": "tool", "tool_call_id": "t", "content": "x"})],
+                    json!([{"role": "tool", "tool_call_id": "t", "content": "x"}, own]),
+                ),
+            ],
+            WireId::Ollama => vec![
+                (
+                    vec![json!({"role": "user", "content": "Hi"})],
+                    json!([{"role": "user", "content": "Hi\n\nN \"1\""}]),
+                ),
+                (
+                    vec![json!({"role": "tool", "content": "x"})],
+                    json!([{"role": "tool", "content": "x"}, own]),
+                ),
+            ],
+            WireId::OpenaiResponses => {
+                let own = json!({"type": "message", "role": "user", "content": [block("input_text")]});
+                let output = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
+                vec![
+                    (
+                        vec![json!({"role": "user", "content": "Hi"})],
+                        json!([{"role": "user", "content": "Hi"}, own]),
+                    ),
+                    (vec![output.clone()], json!([output, own])),
+                ]
+            }
+            WireId::Gemini => {
+                let text = json!({"text": "N \"1\""});
+                let response = json!({"functionResponse": {"name": "f", "response": {}}});
+                vec![
+                    (
+                        vec![json!({"role": "user", "parts": [{"text": "Hi"}]})],
+                        json!([{"role": "user", "parts": [{"text": "Hi"}, text]}]),
+                    ),
+                    (
+                        vec![json!({"parts": response})],
+                        json!([{"parts": [response, text]}]),
+                    ),
+                    (
+                        vec![json!({"role": "function", "parts": [response]})],
+                        json!([{"role": "function", "parts": [response]}, {"role": "user", "parts": [text]}]),
+                    ),
+                ]
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_stands_behind_the_user_or_the_results_and_again_on_later_requests() {
+        for id in WireId::ALL {
+            let said = |text: &str| match id {
+                WireId::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
+                _ => json!({"role": "assistant", "content": text}),
+            };
+            for (turns, then) in ends(id) {
+                let first = reading(id, &turns);
+                let known = insertion(&first.view, "N \"1\"");
+                let (placed, lost) = find(&first.view, [&known]);
+                assert_eq!((placed.len(), lost.len()), (1, 0), "{id:?} {turns:?}");
+                assert_eq!(last(&first.view), Some(placed[0].turn));
+                let list = |sent: &Value| {
+                    let keys = ["messages", "input", "contents"];
+                    keys.iter().find_map(|k| sent.get(k)).unwrap().clone()
+                };
+                assert_eq!(list(&sent(id, &turns, &placed)), then, "{id:?}");
+                // The next request has more behind it; a third one another transcript before it.
+                let next = [&turns[..], &[said("Yes.")], &turns].concat();
+                let (placed, lost) = find(&reading(id, &next).view, [&known]);
+                assert_eq!((placed.len(), lost.len()), (1, 0));
+                let mut all = then.as_array().unwrap().clone();
+                all.push(said("Yes."));
+                all.extend(turns.clone());
+                assert_eq!(list(&sent(id, &next, &placed)), json!(all), "{id:?}");
+                let other = [&[said("No.")][..], &turns].concat();
+                assert_eq!(
+                    find(&reading(id, &other).view, [&known]),
+                    (vec![], vec![known.id])
+                );
+            }
+        }
+    }
+
+    /// A lone string is the user's message on the Responses wire.
+    #[test]
+    fn a_lone_string_becomes_a_list() {
+        let wire = wire(WireId::OpenaiResponses);
+        let body = Bytes::from_static(br#"{"input":"Hi"}"#);
+        let reading = Reading::new(wire, &body, Call::Generate).unwrap();
+        let (placed, _) = find(&reading.view, [&insertion(&reading.view, "N")]);
+        let what = Rewrite {
+            cut: Cut::None,
+            tools: None,
+            pairs: &[],
+            insertions: &placed,
+            text_only: None,
+            more: &[],
+            previous: None,
+            tags: &[],
+        };
+        let sent: Value = serde_json::from_slice(&rewrite(wire, &reading, &what).rope.concat()).unwrap();
+        let input = sent["input"].as_array().unwrap();
+        assert_eq!((input.len(), &input[1]["content"][0]["text"]), (2, &json!("N")));
+    }
+
+    #[test]
+    fn no_text_goes_behind_the_models_last_word() {
+        let turns = [
+            json!({"role": "user", "content": "Hi"}),
+            json!({"role": "assistant", "content": "So"}),
+        ];
+        assert_eq!(last(&reading(WireId::Anthropic, &turns).view), None);
+    }
+
+    #[test]
+    fn a_copy_finds_where_texts_may_stand_behind_the_first_answer() {
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let said = |text: &str| json!({"role": "assistant", "content": text});
+        let turns = [user("a"), said("b"), user("c"), user("d"), said("e"), user("f")];
+        let at = |n: usize| positions::of(&reading(WireId::OpenaiChat, &turns[..n]).view).digest;
+        let view = reading(WireId::OpenaiChat, &turns).view;
+        assert_eq!(super::positions(&view), [at(4), at(6)]);
+        assert!(super::positions(&reading(WireId::OpenaiChat, &turns[..1]).view).is_empty());
+    }
+}

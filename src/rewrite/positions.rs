@@ -1,0 +1,115 @@
+//! Positions in a transcript: how many elements stand before one, and the digest by which they are known again.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+use sha2::{Digest, Sha256};
+
+use crate::record::Position;
+use crate::text::json;
+use crate::wire::view::View;
+
+/// Hexadecimal digits of a digest: 128 bits.
+const DIGITS: usize = 32;
+
+/// The position behind all that a transcript holds.
+pub fn of(view: &View) -> Position {
+    let turns = view.turns.len() - view.leading();
+    Position {
+        turns,
+        digest: digests(view, &[turns]).pop().unwrap_or_default(),
+    }
+}
+
+/// Digests of the first so many elements behind the leading system messages, for each of `counts`, which ascend.
+pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let mut hash = Sha256::new();
+    let previous = view.facts.previous.as_ref().map_or("", |p| p.id.as_str());
+    add(&mut hash, previous.as_bytes());
+    let mut turns = view.turns[view.leading()..].iter();
+    let mut done = 0;
+    let mut out = Vec::new();
+    for &count in counts {
+        for turn in turns.by_ref().take(count - done) {
+            add(&mut hash, &without_breakpoints(view.text(turn.span)));
+        }
+        done = count;
+        out.push(hexadecimal(&hash.clone().finalize()));
+    }
+    out
+}
+
+fn add(hash: &mut Sha256, part: &[u8]) {
+    // With its length in front, no part can pass for two.
+    hash.update((part.len() as u64).to_be_bytes());
+    hash.update(part);
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
+    let bytes = digest.iter().take(DIGITS / 2);
+    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
+}
+
+/// JSON without its members `cache_control`: agents move those to the newest message.
+fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
+    const KEY: &[u8] = b"\"cache_control\"";
+    let mut kept: Vec<u8> = Vec::new();
+    let mut done = 0;
+    for at in memmem::find_iter(raw, KEY) {
+        let colon = json::blank(raw, at + KEY.len());
+        // Inside a string the closing quote would be escaped; a string that is this word has no colon behind it.
+        if at < done || raw.get(colon) != Some(&b':') {
+            continue;
+        }
+        let Ok(end) = json::value_end(raw, json::blank(raw, colon + 1)) else {
+            continue;
+        };
+        let before = raw[done..at].trim_ascii_end();
+        match before.strip_suffix(b",") {
+            Some(before) => {
+                kept.extend_from_slice(before);
+                done = end;
+            }
+            None => {
+                kept.extend_from_slice(before);
+                let next = json::blank(raw, end);
+                done = if raw.get(next) == Some(&b',') {
+                    next + 1
+                } else {
+                    end
+                };
+            }
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(raw);
+    }
+    kept.extend_from_slice(&raw[done..]);
+    Cow::Owned(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breakpoints_are_taken_out_wherever_they_stand() {
+        for (with, without) in [
+            (r#"{"a":1,"cache_control":{"x":[","]}}"#, r#"{"a":1}"#),
+            (r#"{"cache_control":null,"a":1}"#, r#"{"a":1}"#),
+            (r#"{"cache_control" : {"t":1} }"#, r#"{ }"#),
+            (
+                r#"[{"a":1, "cache_control":{}},{"b":2,"cache_control":{}}]"#,
+                r#"[{"a":1},{"b":2}]"#,
+            ),
+            (r#"{"a":"\"cache_control\":1"}"#, r#"{"a":"\"cache_control\":1"}"#),
+            (r#"{"a":"cache_control"}"#, r#"{"a":"cache_control"}"#),
+        ] {
+            assert_eq!(without_breakpoints(with.as_bytes()), without.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Texts of ours in a chat transcript.
+
+use super::OpenaiChat;
+use crate::text::splice::Edit;
+use crate::wire::view::{Role, View};
+use crate::wire::{Requests, Texts, Turns, own_text};
+
+impl Texts for OpenaiChat {
+    /// The last part of the user's content, or the end of its string: servers with a template of their own refuse two
+    /// messages of the user in a row. Behind results, a message.
+    fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
+        let Some(whole) = view.turns.get(turn) else {
+            return Vec::new();
+        };
+        let message = || own_text::message(whole, self.user_text(text));
+        match whole.role {
+            Role::User => {
+                let anatomy = self.anatomy(view, turn);
+                own_text::among_blocks(&anatomy, &own_text::block(text))
+                    .or_else(|| own_text::in_string(&anatomy, text))
+                    .unwrap_or_else(message)
+            }
+            Role::Tool => message(),
+            _ => Vec::new(),
+        }
+    }
+}
