@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
+use super::export_args::ExportArgs as ExportConversationArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::StateArgs;
 
@@ -44,6 +45,8 @@ pub(super) enum Command {
     Show(ShowExchangeArgs),
     /// Look at the handoffs that were made
     Handoffs(HandoffsArgs),
+    /// Print a conversation as a document to go on with, without baton
+    Export(ExportConversationArgs),
     /// Show, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
     /// Say in short what state the proxy's files are in

@@ -11,30 +11,22 @@ use super::exit::{Exit, Failure};
 
 use super::load_state;
 use super::log::{full_key, open, unread};
+use super::newest::Newest;
 use super::output::{Out, size, visible};
 use super::stored::{now_ms, resume_line, unanswered};
 use crate::config::{Config, Preamble as Keep, Secret, StoreKind};
 use crate::draft::{self, Index, Preset, Prompts, Request, Settings, TooSmall};
-use crate::journal::{Filter, Query, Redactor, Row, Side};
+use crate::journal::{Filter, Query, Redactor};
 use crate::mark::sentinel;
-use crate::record::{Handoff, LOCAL, Origin, WireId};
+use crate::record::{Handoff, LOCAL, Origin};
 use crate::repository;
 use crate::rewrite::preamble::{self, Preamble};
 use crate::store::{self, SharedStore};
 use crate::transcript::{Answered, Transcript};
-use crate::wire::{self, Call, Role, View};
+use crate::wire;
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
-
-/// The newest request of a conversation.
-struct Newest {
-    row: Row,
-    wire: WireId,
-    view: View,
-    /// The answer to it, as far as the journal has it.
-    answer: Option<Vec<u8>>,
-}
 
 /// What `--json` prints; the names are API.
 #[derive(Serialize)]
@@ -114,53 +106,22 @@ fn told(handoff: &Handoff, document: &str, json: bool, out: &mut Out) -> Result<
     Ok(())
 }
 
-/// The newest request that an agent's loop sent, as it went on to the provider; else the newest that can be read.
+/// The newest request of a conversation.
 fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
     let filter = Filter {
         conversation: Some(key.to_owned()),
         before: None,
         limit: NEWEST,
     };
-    let mut other = None;
-    for row in query.list(&filter).map_err(unread)? {
-        let Some(found) = read(query, row)? else { continue };
-        let of_loop = found.view.tools.is_some_and(|tools| tools.count > 0)
-            || found.view.turns.iter().any(|turn| turn.role == Role::Tools);
-        if of_loop {
-            return Ok(found);
-        }
-        other = other.or(Some(found));
-    }
-    other.ok_or_else(|| {
+    let rows = query.list(&filter).map_err(unread)?;
+    super::newest::newest(query, rows)?.ok_or_else(|| {
         let message = format!(
             "the journal has no request of conversation {} that can be read",
             visible(key)
         );
         Failure::new(Exit::NO_INPUT, message)
-            .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age)")
+            .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)")
     })
-}
-
-fn read(query: &Query, row: Row) -> Result<Option<Newest>, Failure> {
-    let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
-        return Ok(None);
-    };
-    let leg = u32::try_from(row.statuses.len().saturating_sub(1)).unwrap_or_default();
-    let sent = query.body(&row.id, Side::Sent(leg)).map_err(unread)?;
-    let body = match sent {
-        Some(body) => Some(body),
-        None => query.body(&row.id, Side::Received).map_err(unread)?,
-    };
-    let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Call::Generate).ok()) else {
-        return Ok(None);
-    };
-    let answer = query.body(&row.id, Side::Response(leg)).map_err(unread)?;
-    Ok(Some(Newest {
-        row,
-        wire,
-        view,
-        answer,
-    }))
 }
 
 fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index {

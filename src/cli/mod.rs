@@ -11,9 +11,12 @@ mod demo;
 mod draft;
 mod env;
 mod exit;
+mod export;
+mod export_args;
 mod foreground;
 mod handoffs;
 mod log;
+mod newest;
 mod output;
 mod readiness;
 mod resume;
@@ -60,6 +63,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Log(args) => log::run(&args, &mut out),
         Command::Show(args) => show::run(&args, &mut out),
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
+        Command::Export(args) => export::run(&args, &mut out),
         Command::SealKey(args) => seal_key::run(&args.command, &mut out),
         Command::Status(args) => status::run(&args, &mut out),
     };

@@ -10,6 +10,7 @@ mod dashboard;
 mod descriptors;
 mod docs;
 mod drafts;
+mod export;
 mod failures;
 mod golden;
 mod harness;

@@ -40,6 +40,16 @@ impl Fixture {
         replies: impl IntoIterator<Item = Reply>,
         start: impl FnOnce(&mut Config) -> Recorder,
     ) -> Self {
+        Self::journaled_over(variant, replies, memory(), start).await
+    }
+
+    /// With a journal and this store.
+    pub async fn journaled_over(
+        variant: Variant,
+        replies: impl IntoIterator<Item = Reply>,
+        store: SharedStore,
+        start: impl FnOnce(&mut Config) -> Recorder,
+    ) -> Self {
         let script = Queue::new(replies.into_iter().map(variant.style));
         let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
         let mut config = config(&variant, &provider.url());
@@ -47,7 +57,7 @@ impl Fixture {
         Self {
             variant,
             script,
-            baton: Baton::journaled(config, memory(), crate::harness::KEY, recorder),
+            baton: Baton::journaled(config, store, crate::harness::KEY, recorder),
             provider,
         }
     }

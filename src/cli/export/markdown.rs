@@ -1,0 +1,121 @@
+//! An export as Markdown.
+
+use serde_json::Value;
+
+use super::work::{Spoken, Turn};
+use super::{Document, Head};
+use crate::journal::date_time;
+
+/// The whole document.
+pub(super) fn document(document: &Document) -> String {
+    let mut out = head(&document.head);
+    if document.work.is_empty() {
+        return out;
+    }
+    out.push_str(match document.head.handoff {
+        Some(_) => "\n## Work since\n",
+        None => "\n## The conversation\n",
+    });
+    for turn in &document.work {
+        self::turn(turn, &mut out);
+    }
+    out
+}
+
+fn head(head: &Head) -> String {
+    let name = head.title.as_deref().filter(|title| !title.is_empty());
+    let mut out = format!("# {}\n\n", name.unwrap_or("A conversation"));
+    let mut about = vec![format!("conversation `{}`", head.conversation)];
+    about.extend(head.model.as_ref().map(|model| format!("model `{model}`")));
+    about.extend(head.wire.as_ref().map(|wire| format!("API `{wire}`")));
+    about.extend(head.at_ms.map(|at| format!("last request {}", date_time(at))));
+    out.push_str(&format!("{}\n", about.join(", ")));
+    for note in &head.notes {
+        out.push_str(&format!("\n> {note}\n"));
+    }
+    let Some(handoff) = &head.handoff else { return out };
+    out.push_str(&format!("\n## Carry-over prompt\n\nhandoff `{}`", handoff.id));
+    out.extend(handoff.created_ms.map(|at| format!(", made {}", date_time(at))));
+    out.extend(
+        handoff
+            .reason
+            .as_ref()
+            .map(|reason| format!(", because: {reason}")),
+    );
+    out.push_str(&format!("\n\n{}\n", handoff.prompt.trim()));
+    out
+}
+
+fn turn(turn: &Turn, out: &mut String) {
+    let speaker = match turn.role {
+        "user" => "User",
+        "tool" => "Tools",
+        _ => "Assistant",
+    };
+    // A turn of results alone is told by their headings.
+    let results = |part: &Spoken| matches!(part, Spoken::Result { .. });
+    if !turn.parts.iter().all(results) {
+        out.push_str(&format!("\n### {speaker}\n"));
+    }
+    for part in &turn.parts {
+        self::part(part, out);
+    }
+}
+
+fn part(part: &Spoken, out: &mut String) {
+    match part {
+        Spoken::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
+        // What it thought is told by what it did.
+        Spoken::Thinking { .. } => {}
+        Spoken::Call { tool, arguments } => {
+            let (kind, text) = match arguments {
+                Value::String(text) => ("", text.clone()),
+                other => ("json", other.to_string()),
+            };
+            out.push_str(&format!("\nCalls `{tool}`:\n\n{}", fenced(kind, &text)));
+        }
+        Spoken::Result {
+            tool,
+            text,
+            failed,
+            exit,
+        } => {
+            let of = tool
+                .as_ref()
+                .map_or(String::new(), |tool| format!(" of `{tool}`"));
+            let how = match (exit, failed) {
+                (Some(code), _) => format!(" (exit code {code})"),
+                (None, Some(true)) => " (failed)".to_owned(),
+                _ => String::new(),
+            };
+            out.push_str(&format!("\n#### Result{of}{how}\n\n{}", fenced("", text)));
+        }
+        Spoken::Image => out.push_str("\n(an image)\n"),
+        Spoken::Error { text } => out.push_str(&format!(
+            "\nThe provider answered with an error:\n\n{}",
+            fenced("", text)
+        )),
+    }
+}
+
+/// A block that nothing in the text ends.
+fn fenced(kind: &str, text: &str) -> String {
+    let (mut longest, mut run) = (2, 0);
+    for c in text.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    format!("{fence}{kind}\n{}\n{fence}\n", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_ends_its_block() {
+        assert_eq!(fenced("json", "{}"), "```json\n{}\n```\n");
+        assert_eq!(fenced("", "a\n````\nb\n"), "`````\na\n````\nb\n`````\n");
+    }
+}

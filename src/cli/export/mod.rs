@@ -1,0 +1,360 @@
+//! `baton export`: a conversation as a document to go on with, without baton: the active carry-over prompt, and the work
+//! since, from the newest request in the journal.
+
+mod markdown;
+mod work;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use self::work::Turn;
+use super::exit::{Exit, Failure};
+use super::export_args::{ExportArgs, ExportFormat};
+use super::handoffs;
+use super::load_state;
+use super::log::{open, unread};
+use super::newest::{Newest, newest};
+use super::output::{Out, visible};
+use super::stored::unanswered;
+use crate::config::{Config, StoreKind};
+use crate::journal::{Filter, Query, Row};
+use crate::mark::sentinel;
+use crate::record::Handoff;
+use crate::store::{HandoffFilter, SharedStore};
+
+/// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
+const NEWEST: usize = 50;
+
+/// An export. The names of its parts are API.
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    head: Head,
+    work: Vec<Turn>,
+}
+
+/// All but the work: the first line of JSON Lines.
+#[derive(Default, Serialize)]
+struct Head {
+    conversation: String,
+    title: Option<String>,
+    wire: Option<String>,
+    model: Option<String>,
+    /// The exchange that the work is taken from.
+    exchange: Option<String>,
+    /// When it began.
+    at_ms: Option<u64>,
+    handoff: Option<ShownHandoff>,
+    /// What is missing, and why.
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ShownHandoff {
+    id: String,
+    resume: String,
+    reason: Option<String>,
+    created_ms: Option<u64>,
+    prompt: String,
+}
+
+/// What is exported.
+enum Wanted {
+    Conversation(String),
+    /// A handoff, with the newest work that was done with it.
+    Handoff(Handoff),
+}
+
+pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let document = runtime.block_on(document(args))?;
+    match args.format {
+        ExportFormat::Md => out.body(markdown::document(&document).as_bytes())?,
+        ExportFormat::Json => out.json(&document)?,
+        ExportFormat::Jsonl => {
+            out.json_line(&document.head)?;
+            for turn in &document.work {
+                out.json_line(turn)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn document(args: &ExportArgs) -> Result<Document, Failure> {
+    let sources = Sources::open(load_state(&args.state)?).await?;
+    match sources.wanted(&args.conversation)? {
+        Wanted::Conversation(key) => sources.conversation(key).await,
+        Wanted::Handoff(handoff) => sources.handoff(handoff).await,
+    }
+}
+
+/// What an export is made from.
+struct Sources {
+    config: Config,
+    /// None where the handoffs live in a running proxy's memory alone.
+    store: Option<SharedStore>,
+    /// All handoffs, newest first.
+    handoffs: Vec<Handoff>,
+    journal: Option<Query>,
+}
+
+impl Sources {
+    async fn open(config: Config) -> Result<Self, Failure> {
+        let store = match config.store {
+            StoreKind::Memory => None,
+            _ => Some(handoffs::open(&config)?),
+        };
+        let all = HandoffFilter {
+            archived: true,
+            ..HandoffFilter::default()
+        };
+        let handoffs = match &store {
+            Some(store) => store.handoffs(&all).await.map_err(unanswered)?,
+            None => Vec::new(),
+        };
+        let journal = open(&config.state_dir)?;
+        Ok(Self {
+            config,
+            store,
+            handoffs,
+            journal,
+        })
+    }
+
+    /// The conversation or the handoff with this key or id, or the only one that begins so.
+    fn wanted(&self, text: &str) -> Result<Wanted, Failure> {
+        let text = text.trim();
+        let text = text.strip_prefix("[[handoff-resume:").unwrap_or(text);
+        let text = text.strip_suffix("]]").unwrap_or(text).to_lowercase();
+        let mut keys: BTreeSet<String> = self.handoffs.iter().map(|h| h.conversation.clone()).collect();
+        if let Some(journal) = &self.journal {
+            let known = journal.conversations(None, 0).map_err(unread)?;
+            keys.extend(known.into_iter().map(|conversation| conversation.key));
+        }
+        if let Some(key) = keys.take(&text) {
+            return Ok(Wanted::Conversation(key));
+        }
+        let begins = |whole: &str| !text.is_empty() && whole.starts_with(&text);
+        let handoffs = self
+            .handoffs
+            .iter()
+            .filter(|handoff| begins(&handoff.id.to_string()));
+        let handoffs = handoffs.map(|handoff| Wanted::Handoff(handoff.clone()));
+        let keys = keys.iter().filter(|key| begins(key));
+        let mut matching = handoffs.chain(keys.map(|key| Wanted::Conversation(key.clone())));
+        match (matching.next(), matching.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(Failure::new(
+                Exit::NO_INPUT,
+                format!("there is no conversation and no handoff {}", visible(&text)),
+            )
+            .help("`baton handoffs list` shows handoffs, and the inspector conversations")),
+            (Some(_), Some(_)) => Err(Failure::new(
+                Exit::USAGE,
+                format!(
+                    "more than one conversation or handoff begins with {}",
+                    visible(&text)
+                ),
+            )
+            .help("give more of it")),
+        }
+    }
+
+    async fn conversation(&self, key: String) -> Result<Document, Failure> {
+        let rows = self.rows(Some(&key), NEWEST)?;
+        let found = self.newest(rows)?;
+        let active = match &found {
+            Some(found) => active(&found.row),
+            None => self.last_active(&key).await?,
+        };
+        let handoff = match active {
+            Some(id) => self.whole(id).await?,
+            None => None,
+        };
+        self.compose(key, found, active, handoff)
+    }
+
+    async fn handoff(&self, handoff: Handoff) -> Result<Document, Failure> {
+        // A resumed handoff is active in other conversations, too.
+        let mut rows = self.rows(None, 0)?;
+        rows.retain(|row| active(row) == Some(handoff.id));
+        let found = self.newest(rows)?;
+        let of_row = found.as_ref().and_then(|found| found.row.conversation.clone());
+        let key = of_row.unwrap_or_else(|| handoff.conversation.clone());
+        let id = handoff.id;
+        let whole = self.whole(id).await?;
+        self.compose(key, found, Some(id), whole.or(Some(handoff)))
+    }
+
+    fn rows(&self, conversation: Option<&str>, limit: usize) -> Result<Vec<Row>, Failure> {
+        let Some(journal) = &self.journal else {
+            return Ok(Vec::new());
+        };
+        let filter = Filter {
+            conversation: conversation.map(str::to_owned),
+            before: None,
+            limit,
+        };
+        journal.list(&filter).map_err(unread)
+    }
+
+    fn newest(&self, rows: Vec<Row>) -> Result<Option<Newest>, Failure> {
+        match &self.journal {
+            Some(journal) => newest(journal, rows),
+            None => Ok(None),
+        }
+    }
+
+    /// The handoff that the store has as the active one of a conversation, or the newest that was made in it.
+    async fn last_active(&self, key: &str) -> Result<Option<Uuid>, Failure> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let conversation = store.conversation(key).await.map_err(unanswered)?;
+        let active = conversation.and_then(|conversation| conversation.active);
+        let made = || self.handoffs.iter().find(|handoff| handoff.conversation == key);
+        Ok(active.or_else(|| made().map(|handoff| handoff.id)))
+    }
+
+    /// A handoff with all of its prompt.
+    async fn whole(&self, id: Uuid) -> Result<Option<Handoff>, Failure> {
+        let known = self.handoffs.iter().find(|handoff| handoff.id == id);
+        match (&self.store, known) {
+            (Some(store), Some(known)) => store.handoff(&known.principal, id).await.map_err(unanswered),
+            _ => Ok(None),
+        }
+    }
+
+    fn compose(
+        &self,
+        key: String,
+        found: Option<Newest>,
+        active: Option<Uuid>,
+        handoff: Option<Handoff>,
+    ) -> Result<Document, Failure> {
+        let mut head = Head {
+            conversation: key,
+            ..Head::default()
+        };
+        let (mut work, mut prompt) = (Vec::new(), None);
+        match &found {
+            Some(found) => {
+                self.describe(&mut head, found)?;
+                let taken = self.work(found, active, handoff.as_ref());
+                (work, prompt) = (taken.turns, taken.prompt);
+                head.notes.extend(taken.notes);
+            }
+            None => head.notes.push(self.no_work()),
+        }
+        head.handoff = match (active, handoff) {
+            (_, Some(handoff)) => Some(of_store(&handoff)),
+            (Some(id), None) => {
+                head.notes.push(
+                    "The store does not know this handoff; the prompt is the journal's copy.".to_owned(),
+                );
+                prompt.map(|prompt| of_journal(id, prompt))
+            }
+            (None, None) => None,
+        };
+        if head.handoff.is_none() && work.is_empty() {
+            let message = format!("nothing is left of conversation {}", visible(&head.conversation));
+            return Err(Failure::new(Exit::NO_INPUT, message).help(
+                "the journal keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
+            ));
+        }
+        Ok(Document { head, work })
+    }
+
+    fn describe(&self, head: &mut Head, found: &Newest) -> Result<(), Failure> {
+        if let Some(journal) = &self.journal {
+            let told = journal
+                .conversations(Some(&head.conversation), 1)
+                .map_err(unread)?;
+            head.title = told.into_iter().next().map(|conversation| conversation.title);
+        }
+        head.wire = Some(found.wire.name().to_owned());
+        head.model.clone_from(&found.row.model);
+        head.exchange = Some(found.row.id.clone());
+        head.at_ms = Some(found.row.at_ms);
+        Ok(())
+    }
+
+    fn no_work(&self) -> String {
+        let why = match (self.config.journal.enabled, &self.journal) {
+            (false, _) => "no journal is kept (journal.enabled)",
+            (true, None) => "there is no journal",
+            (true, Some(_)) => "the journal has no request of it any more",
+        };
+        format!("The work since is missing: {why}. What the agent still shows has it.")
+    }
+
+    fn work(&self, found: &Newest, active: Option<Uuid>, handoff: Option<&Handoff>) -> Taken {
+        let tags = &self.config.handoff.preamble_tags;
+        let mut taken = Taken::default();
+        let is_cut = found.row.changes.iter().any(|change| {
+            Some(change.leg) == found.leg && change.handoff.is_some() && change.handoff == active
+        });
+        let from = match (active, found.leg) {
+            (None, _) => Some(0),
+            (Some(_), Some(_)) if is_cut => {
+                let at = work::carry_over_turn(&found.view, found.wire, handoff, tags);
+                taken.prompt = at.and_then(|at| work::last_text(&found.view, at));
+                at.map(|at| at + 1)
+            }
+            // The handoff was made in this exchange, and no request has been sent with it.
+            (Some(_), Some(_)) => return taken,
+            (Some(_), None) => {
+                taken.notes.push(
+                    "The journal has the agent's own request alone: what follows begins with the turn in \
+                    which the handoff was made."
+                        .to_owned(),
+                );
+                handoff.and_then(|handoff| work::sentinel_turn(&found.view, handoff))
+            }
+        };
+        taken.turns = work::turns(&found.view, from.unwrap_or(0));
+        match &found.answer {
+            Some(body) => taken.turns.extend(work::answer(body)),
+            None => taken
+                .notes
+                .push("The journal has no answer to the last request.".to_owned()),
+        }
+        taken
+    }
+}
+
+/// What was taken from the journal.
+#[derive(Default)]
+struct Taken {
+    turns: Vec<Turn>,
+    prompt: Option<String>,
+    notes: Vec<String>,
+}
+
+/// The handoff that is active behind an exchange.
+fn active(row: &Row) -> Option<Uuid> {
+    let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
+    Uuid::parse_str(id).ok()
+}
+
+fn of_store(handoff: &Handoff) -> ShownHandoff {
+    ShownHandoff {
+        id: handoff.id.to_string(),
+        resume: sentinel::opening(handoff.id),
+        reason: handoff.reason.clone(),
+        created_ms: Some(handoff.created_ms),
+        prompt: handoff.prompt.clone(),
+    }
+}
+
+fn of_journal(id: Uuid, prompt: String) -> ShownHandoff {
+    ShownHandoff {
+        id: id.to_string(),
+        resume: sentinel::opening(id),
+        reason: None,
+        created_ms: None,
+        prompt,
+    }
+}

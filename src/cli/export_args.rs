@@ -1,0 +1,35 @@
+//! Raw arguments of `baton export`.
+
+use clap::Args as ClapArgs;
+
+use super::state_args::StateArgs;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The work comes from the newest request in the journal, redacted as the journal has it; without a journal there is the
+prompt alone. Begin a new session of any agent with the document.
+
+Examples:
+  baton export 3f9c > session.md
+  baton export 0199a3c2-7d1e --format json | jq -r .handoff.prompt
+  baton export 3f9c --format jsonl | tail -n +2 | jq -c .parts")]
+pub(super) struct ExportArgs {
+    /// The conversation's key, or the id of a handoff, or a beginning that only it has
+    pub(super) conversation: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// How it is written
+    #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
+    pub(super) format: ExportFormat,
+}
+
+/// How a conversation is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ExportFormat {
+    /// Markdown
+    Md,
+    /// JSON
+    Json,
+    /// JSON Lines: all but the work, then a line for each turn
+    Jsonl,
+}

@@ -1,0 +1,58 @@
+//! The newest request of a conversation, from the journal: its transcript as it went on to the provider, and the answer.
+
+use super::exit::Failure;
+use super::log::unread;
+use crate::journal::{Query, Row, Side};
+use crate::record::WireId;
+use crate::wire::{self, Call, Role, View};
+
+/// A request in the journal.
+pub(super) struct Newest {
+    /// Its exchange.
+    pub(super) row: Row,
+    pub(super) wire: WireId,
+    /// The transcript.
+    pub(super) view: View,
+    /// The leg whose request this is; none where the journal has the agent's request alone.
+    pub(super) leg: Option<u32>,
+    /// The answer to it, as far as the journal has it.
+    pub(super) answer: Option<Vec<u8>>,
+}
+
+/// The first of these exchanges, newest first, that an agent's loop sent; else the first that can be read.
+pub(super) fn newest(query: &Query, rows: impl IntoIterator<Item = Row>) -> Result<Option<Newest>, Failure> {
+    let mut other = None;
+    for row in rows {
+        let Some(found) = read(query, row)? else { continue };
+        let of_loop = found.view.tools.is_some_and(|tools| tools.count > 0)
+            || found.view.turns.iter().any(|turn| turn.role == Role::Tools);
+        if of_loop {
+            return Ok(Some(found));
+        }
+        other = other.or(Some(found));
+    }
+    Ok(other)
+}
+
+fn read(query: &Query, row: Row) -> Result<Option<Newest>, Failure> {
+    let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
+        return Ok(None);
+    };
+    let last = u32::try_from(row.statuses.len().saturating_sub(1)).unwrap_or_default();
+    let sent = query.body(&row.id, Side::Sent(last)).map_err(unread)?;
+    let (body, leg) = match sent {
+        Some(body) => (Some(body), Some(last)),
+        None => (query.body(&row.id, Side::Received).map_err(unread)?, None),
+    };
+    let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Call::Generate).ok()) else {
+        return Ok(None);
+    };
+    let answer = query.body(&row.id, Side::Response(last)).map_err(unread)?;
+    Ok(Some(Newest {
+        row,
+        wire,
+        view,
+        leg,
+        answer,
+    }))
+}
