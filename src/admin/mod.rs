@@ -10,6 +10,7 @@ mod api_handoffs;
 mod guard;
 mod page;
 mod question;
+pub mod readiness;
 mod routes;
 mod server;
 #[cfg(test)]
@@ -20,26 +21,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::future::BoxFuture;
-
+use self::readiness::Ready;
 use crate::config::Secret;
 use crate::journal::Recorder;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
 pub use server::serve;
-
-/// Checks whether requests can be served now.
-pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Result<(), NotReady>> + Send + Sync>;
-
-/// Why requests cannot be served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotReady {
-    /// The failing dependency, safe to show to anybody: `store_read`, `store_write`; or `stopping`.
-    pub what: &'static str,
-    /// The error, for the log only: it may contain paths.
-    pub why: String,
-}
 
 /// State of the admin listener.
 pub struct AdminState {

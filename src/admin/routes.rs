@@ -9,9 +9,10 @@ use http::header::{
 use http::{HeaderValue, Method, Request, StatusCode};
 use tokio::sync::watch;
 
-use super::answers::{Answer, AnyAnswer, TEXT, boxed, error, respond};
+use super::answers::{Answer, AnyAnswer, JSON, TEXT, boxed, error, respond};
 use super::guard::{Denied, admit};
-use super::{AdminState, NotReady, api, api_events, page};
+use super::readiness::Report;
+use super::{AdminState, api, api_events, page};
 
 /// A page that is not part of the inspector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +73,8 @@ async fn found<B>(
     }
     if let Some((_, page, _)) = route {
         let accept = request.headers().get_all(ACCEPT);
-        let open_metrics = asks_for_open_metrics(accept.iter().filter_map(|value| value.to_str().ok()));
-        return boxed(show(state, *page, open_metrics).await);
+        let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
+        return boxed(show(state, *page, &accept).await);
     }
     match (path.strip_prefix("/api/"), &state.inspector) {
         (Some("events"), Some(inspector)) => api_events::answer(inspector, closing),
@@ -104,13 +105,9 @@ fn only_read() -> Answer {
 
 /// Whether a scraper prefers OpenMetrics to the text format, by the weights of `Accept` (RFC 9110, section 12.5.1).
 /// OpenMetrics wins a tie: a scraper that lists it can read it.
-fn asks_for_open_metrics<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
+fn asks_for_open_metrics(accept: &[&str]) -> bool {
     let (mut open, mut plain) = (0.0, 0.0);
-    for range in accept.flat_map(|value| value.split(',')) {
-        let mut parts = range.split(';').map(str::trim);
-        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse::<f32>().ok());
-        let weight = weight.unwrap_or(1.0);
+    for (kind, weight) in ranges(accept) {
         match kind.as_str() {
             "application/openmetrics-text" => open = weight.max(open),
             "text/plain" | "text/*" => plain = weight.max(plain),
@@ -120,20 +117,45 @@ fn asks_for_open_metrics<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     open > 0.0 && open >= plain
 }
 
-async fn show(state: &AdminState, page: Page, open_metrics: bool) -> Answer {
+/// Whether a probe asks for JSON: only where it says so.
+fn asks_for_json(accept: &[&str]) -> bool {
+    ranges(accept).any(|(kind, weight)| kind == "application/json" && weight > 0.0)
+}
+
+/// The kinds in `Accept`, in lower case, each with its weight.
+fn ranges(accept: &[&str]) -> impl Iterator<Item = (String, f32)> {
+    accept.iter().flat_map(|value| value.split(',')).map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse().ok());
+        (kind, weight.unwrap_or(1.0))
+    })
+}
+
+fn readiness(report: &Report, json: bool) -> Answer {
+    let failure = report.failure();
+    let status = match failure {
+        None => StatusCode::OK,
+        // The error goes only to the log: this page is open to everybody, and errors contain paths and addresses.
+        Some((what, why)) => {
+            tracing::warn!(target: "baton", what, why, "not ready");
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    };
+    if json {
+        let body = serde_json::to_string(report).unwrap_or_default();
+        return respond(status, JSON, format!("{body}\n"));
+    }
+    let said = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
+    respond(status, TEXT, said)
+}
+
+async fn show(state: &AdminState, page: Page, accept: &[&str]) -> Answer {
     match page {
         Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
-        Page::Ready => match (state.ready)().await {
-            Ok(()) => respond(StatusCode::OK, TEXT, "ready\n"),
-            // The error goes only to the log: this page is open to everybody, and errors contain paths and addresses.
-            Err(NotReady { what, why }) => {
-                tracing::warn!(target: "baton", what, why, "not ready");
-                let said = format!("not ready: {what}\n");
-                respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, said)
-            }
-        },
+        Page::Ready => readiness(&(state.ready)().await, asks_for_json(accept)),
         Page::Metrics => match state.metrics.text() {
-            Ok(text) if open_metrics => respond(StatusCode::OK, OPEN_METRICS, text),
+            Ok(text) if asks_for_open_metrics(accept) => respond(StatusCode::OK, OPEN_METRICS, text),
             Ok(text) => respond(
                 StatusCode::OK,
                 PROMETHEUS,

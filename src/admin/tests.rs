@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
+use super::readiness::{Check, Report, State};
 use super::*;
 
 struct Running {
@@ -19,12 +20,19 @@ async fn start(token: Option<&str>) -> Running {
     let up = Arc::new(AtomicBool::new(true));
     let asked = Arc::clone(&up);
     let ready: Ready = Arc::new(move || {
-        let up = asked.load(Ordering::SeqCst);
-        let missing = NotReady {
-            what: "store_write",
-            why: "/home/x/baton.db is gone".into(),
+        let ready = asked.load(Ordering::SeqCst);
+        let write = Check {
+            name: "store_write",
+            state: if ready { State::Ok } else { State::Failed },
+            required: true,
+            why: Some("/home/x/baton.db is gone".into()),
         };
-        Box::pin(async move { if up { Ok(()) } else { Err(missing) } })
+        let report = Report {
+            ready,
+            stopping: false,
+            checks: vec![write],
+        };
+        Box::pin(async move { report })
     });
     let state = AdminState {
         metrics: Arc::new(Metrics::new()),
@@ -96,6 +104,21 @@ async fn pages_answer_and_the_rest_is_json() {
         missing.ends_with("not ready: store_write\n"),
         "which, and no path: {missing}"
     );
+    for accept in ["application/json", "text/plain, application/json;q=0.5"] {
+        let told = running
+            .ask("GET /readyz", &format!("{LOCAL}accept: {accept}\r\n"))
+            .await;
+        assert!(
+            told.starts_with("HTTP/1.1 503") && told.contains("content-type: application/json"),
+            "{told}"
+        );
+        let expected = r#"{"ready":false,"stopping":false,"checks":[{"name":"store_write","state":"failed","required":true}]}"#;
+        assert_eq!(
+            told.trim_end().lines().last(),
+            Some(expected),
+            "which, and no path"
+        );
+    }
     assert_eq!(running.status("GET /healthz", LOCAL).await, "200");
 }
 

@@ -18,7 +18,6 @@ mod handoffs;
 mod log;
 mod newest;
 mod output;
-mod readiness;
 mod resume;
 mod run;
 mod running;

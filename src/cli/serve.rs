@@ -16,9 +16,9 @@ use super::args::ServeArgs;
 use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
-use super::readiness;
 use super::running::{self, Claim, Found, Process, reachable};
 use super::sharing;
+use crate::admin::readiness::{self, JournalPlace};
 use crate::admin::{self, AdminState, Inspector};
 use crate::app::Data;
 use crate::config::{Config, Flags};
@@ -89,9 +89,14 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
 
     let draining = Arc::new(AtomicBool::new(false));
+    let journal_place = JournalPlace {
+        enabled: config.journal.enabled,
+        recorder: journal.clone(),
+        dir: config.state_dir.clone(),
+    };
     let state = Arc::new(AdminState {
         metrics,
-        ready: readiness::of(store, Arc::clone(&draining)),
+        ready: readiness::of(store, journal_place, Arc::clone(&draining)),
         token: config.admin.token.clone(),
         inspector: Some(Inspector {
             journal: journal.clone(),

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton_proxy::admin::readiness::Report;
 use baton_proxy::admin::{self, AdminState, Inspector};
 use baton_proxy::config::{Config, Secret};
 use baton_proxy::journal::{self, Filter, Query, Recorder, Row, Side, State};
@@ -237,7 +238,7 @@ impl Listener {
         let address = listener.local_addr().unwrap();
         let state = AdminState {
             metrics: Arc::new(Metrics::new()),
-            ready: Arc::new(|| Box::pin(async { Ok(()) })),
+            ready: Arc::new(|| Box::pin(async { Report::default() })),
             token: token.map(Secret::new),
             inspector: Some(Inspector {
                 journal: run.recorder.clone(),

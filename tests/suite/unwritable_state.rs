@@ -46,6 +46,27 @@ async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() 
     assert!(!response.text().contains("handoff-resume"), "{}", response.text());
     assert_eq!(script.left(), 1, "no leg behind a handoff that is none");
     assert_eq!(becomes(&program, 503).await, "not ready: store_write\n");
+    let told = program.admin_json("/readyz").await;
+    assert_eq!(told.status, 503);
+    let states: Vec<String> = told.json()["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| {
+            format!(
+                "{} {}",
+                check["name"].as_str().unwrap(),
+                check["state"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(states[..2], ["store_read ok", "store_write failed"]);
+    assert_eq!(states[3], "upstreams not_checked");
+    assert!(
+        !told.text().contains(state.to_str().unwrap()),
+        "no path: {}",
+        told.text()
+    );
     assert_eq!(program.admin("/healthz").await.status, 200);
     assert_eq!(provider.complaints(), []);
 }

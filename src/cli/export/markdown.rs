@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::document::{Document, Head};
 use super::work::{Spoken, Turn};
-use super::{Document, Head};
 use crate::journal::date_time;
 
 /// The whole document.

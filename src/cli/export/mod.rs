@@ -1,14 +1,15 @@
 //! `baton export`: a conversation as a document to go on with, without baton: the active carry-over prompt, and the work
 //! since, from the newest request in the journal.
 
+mod document;
 mod markdown;
 mod work;
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
 use uuid::Uuid;
 
+use self::document::{Document, Head, ShownHandoff};
 use self::work::Turn;
 use super::exit::{Exit, Failure};
 use super::export_args::{ExportArgs, ExportFormat};
@@ -20,45 +21,11 @@ use super::output::{Out, visible};
 use super::stored::unanswered;
 use crate::config::{Config, StoreKind};
 use crate::journal::{Filter, Query, Row};
-use crate::mark::sentinel;
 use crate::record::Handoff;
 use crate::store::{HandoffFilter, SharedStore};
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
-
-/// An export. The names of its parts are API.
-#[derive(Serialize)]
-struct Document {
-    #[serde(flatten)]
-    head: Head,
-    work: Vec<Turn>,
-}
-
-/// All but the work: the first line of JSON Lines.
-#[derive(Default, Serialize)]
-struct Head {
-    conversation: String,
-    title: Option<String>,
-    wire: Option<String>,
-    model: Option<String>,
-    /// The exchange that the work is taken from.
-    exchange: Option<String>,
-    /// When it began.
-    at_ms: Option<u64>,
-    handoff: Option<ShownHandoff>,
-    /// What is missing, and why.
-    notes: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct ShownHandoff {
-    id: String,
-    resume: String,
-    reason: Option<String>,
-    created_ms: Option<u64>,
-    prompt: String,
-}
 
 /// What is exported.
 enum Wanted {
@@ -249,12 +216,12 @@ impl Sources {
             None => head.notes.push(self.no_work()),
         }
         head.handoff = match (active, handoff) {
-            (_, Some(handoff)) => Some(of_store(&handoff)),
+            (_, Some(handoff)) => Some(ShownHandoff::of_store(&handoff)),
             (Some(id), None) => {
                 head.notes.push(
                     "The store does not know this handoff; the prompt is the journal's copy.".to_owned(),
                 );
-                prompt.map(|prompt| of_journal(id, prompt))
+                prompt.map(|prompt| ShownHandoff::of_journal(id, prompt))
             }
             (None, None) => None,
         };
@@ -337,24 +304,4 @@ struct Taken {
 fn active(row: &Row) -> Option<Uuid> {
     let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
     Uuid::parse_str(id).ok()
-}
-
-fn of_store(handoff: &Handoff) -> ShownHandoff {
-    ShownHandoff {
-        id: handoff.id.to_string(),
-        resume: sentinel::opening(handoff.id),
-        reason: handoff.reason.clone(),
-        created_ms: Some(handoff.created_ms),
-        prompt: handoff.prompt.clone(),
-    }
-}
-
-fn of_journal(id: Uuid, prompt: String) -> ShownHandoff {
-    ShownHandoff {
-        id: id.to_string(),
-        resume: sentinel::opening(id),
-        reason: None,
-        created_ms: None,
-        prompt,
-    }
 }

@@ -68,6 +68,16 @@ impl Program {
     }
 }
 
+impl Program {
+    /// The same, for JSON.
+    pub async fn admin_json(&self, path: &str) -> RawResponse {
+        let request =
+            http::Request::get(format!("{}{path}", self.admin)).header("accept", "application/json");
+        let request = request.body(http_body_util::Full::default()).unwrap();
+        read(super::client().request(request).await.unwrap()).await
+    }
+}
+
 fn with_config<'a>(command: &'a mut Command, config: &Path, state: &Path, level: &str) -> &'a mut Command {
     command
         .args(["serve", "--log-level", level, "--config"])

@@ -1,0 +1,65 @@
+//! An export as values.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::work::Turn;
+use crate::mark::sentinel;
+use crate::record::Handoff;
+
+/// An export. The names of its parts are API.
+#[derive(Serialize)]
+pub(super) struct Document {
+    #[serde(flatten)]
+    pub(super) head: Head,
+    pub(super) work: Vec<Turn>,
+}
+
+/// All but the work: the first line of JSON Lines.
+#[derive(Default, Serialize)]
+pub(super) struct Head {
+    pub(super) conversation: String,
+    pub(super) title: Option<String>,
+    pub(super) wire: Option<String>,
+    pub(super) model: Option<String>,
+    /// The exchange that the work is taken from.
+    pub(super) exchange: Option<String>,
+    /// When it began.
+    pub(super) at_ms: Option<u64>,
+    pub(super) handoff: Option<ShownHandoff>,
+    /// What is missing, and why.
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ShownHandoff {
+    pub(super) id: String,
+    pub(super) resume: String,
+    pub(super) reason: Option<String>,
+    pub(super) created_ms: Option<u64>,
+    pub(super) prompt: String,
+}
+
+impl ShownHandoff {
+    /// With the prompt as the store has it.
+    pub(super) fn of_store(handoff: &Handoff) -> Self {
+        Self {
+            id: handoff.id.to_string(),
+            resume: sentinel::opening(handoff.id),
+            reason: handoff.reason.clone(),
+            created_ms: Some(handoff.created_ms),
+            prompt: handoff.prompt.clone(),
+        }
+    }
+
+    /// With the journal's copy of the prompt.
+    pub(super) fn of_journal(id: Uuid, prompt: String) -> Self {
+        Self {
+            id: id.to_string(),
+            resume: sentinel::opening(id),
+            reason: None,
+            created_ms: None,
+            prompt,
+        }
+    }
+}
