@@ -20,6 +20,7 @@ fn handoff(prompt: &str) -> Handoff {
         history_bytes: 4096,
         origin: Origin::Model,
         archived: false,
+        spelled_out: None,
     }
 }
 
