@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baton_proxy::record::WireId;
-use baton_proxy::record::{Conversation, Handoff, Origin};
+use baton_proxy::record::{Conversation, Handoff, Origin, Update};
 use baton_proxy::store::Store;
 use baton_proxy::store::sqlite::SqliteStore;
 use bytes::Bytes;
@@ -111,7 +111,7 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
     for some in all.chunks(256) {
         let writes = some
             .iter()
-            .map(|(handoff, conversation)| store.put_handoff(handoff, conversation));
+            .map(|(handoff, update)| store.put_handoff(handoff, None, update));
         join_all(writes)
             .await
             .into_iter()
@@ -123,7 +123,7 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
     (state, ids)
 }
 
-fn handoffs(count: usize) -> Vec<(Handoff, Conversation)> {
+fn handoffs(count: usize) -> Vec<(Handoff, Update)> {
     let mut random = Seeded::new(9);
     let one = |n: usize| {
         let prompt = history::text(&mut random, PROMPT).replace(['\\', '"'], " ");
@@ -148,13 +148,15 @@ fn handoffs(count: usize) -> Vec<(Handoff, Conversation)> {
             principal: "local".to_owned(),
             tooled: Some(true),
             active: Some(handoff.id),
-            pairs: Vec::new(),
-            insertions: Vec::new(),
-            cut_off: Vec::new(),
             created_ms: handoff.created_ms,
-            updated_ms: handoff.created_ms,
+            ..Conversation::default()
         };
-        (handoff, conversation)
+        let update = Update {
+            known: conversation,
+            changes: Vec::new(),
+            now_ms: handoff.created_ms,
+        };
+        (handoff, update)
     };
     (0..count).map(one).collect()
 }

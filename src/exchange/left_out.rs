@@ -37,7 +37,7 @@ pub(super) async fn find(
     let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {
         return Ok(None);
     };
-    live.rely_on(handoff.id);
+    app.sessions.rely_on(live, handoff.id);
     let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
     Ok(Some(Active {
         id: handoff.id,

@@ -70,6 +70,10 @@ impl Fired {
             .push(handoff);
     }
 
+    fn all(&self) -> Vec<HandoffId> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn take(&self) -> Vec<HandoffId> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

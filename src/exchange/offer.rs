@@ -34,17 +34,22 @@ pub(super) async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepare
             bound.then_some(Untooled::BoundHistory)
         }
     };
-    if is_model_call(ctx.endpoint)
-        && let Err(error) = app
-            .sessions
-            .decide_tooled(live, decision.is_none(), now_ms())
-            .await
-    {
-        // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
-        tracing::error!(%error, "no tool, since that it was given cannot be written down");
-        return prepared.active.is_none().then_some(Untooled::StoreDown);
+    if !is_model_call(ctx.endpoint) {
+        return decision;
     }
-    decision
+    let tooled = decision.is_none();
+    match app.sessions.decide_tooled(live, tooled, now_ms()).await {
+        // Another process has decided otherwise meanwhile; a sentinel proves that the conversation has the tool.
+        Ok(stands) if stands != tooled && prepared.active.is_none() => {
+            (!stands).then_some(Untooled::BoundHistory)
+        }
+        Ok(_) => decision,
+        Err(error) => {
+            // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
+            tracing::error!(%error, "no tool, since that it was given cannot be written down");
+            prepared.active.is_none().then_some(Untooled::StoreDown)
+        }
+    }
 }
 
 /// Why nobody may be offered the tool, or not in this request.

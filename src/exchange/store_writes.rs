@@ -7,7 +7,7 @@ use super::active::{Active, HANDOFF};
 use super::{heavy, now_ms};
 use crate::config::Transcript;
 use crate::course::{Answered, Behind};
-use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place};
+use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place, Repeat};
 use crate::rewrite::{flattened, positions};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
@@ -42,9 +42,19 @@ impl Exchange {
             spelled_out: Some(self.app.config.handoff.transcript == Transcript::Full),
         };
         let point = self.cut_point(&handoff);
+        let hash = self.hash();
+        let repeat = Repeat {
+            body_hash: hash,
+            handoff: handoff.id,
+            replaces: self.fired.all(),
+            at_ms: now,
+        };
         self.fired.add(handoff.id);
-        self.app.sessions.fire(live, handoff.clone(), point, now).await?;
-        live.remember_repeat(self.hash(), handoff.id, &self.answer, now);
+        let sessions = &self.app.sessions;
+        sessions
+            .fire(live, handoff.clone(), point, Some(repeat), now)
+            .await?;
+        live.remember_repeat(hash, handoff.id, &self.answer, now);
         self.tell(&handoff);
         Ok(handoff)
     }

@@ -24,8 +24,31 @@ pub struct Conversation {
     /// Texts that were put behind turns, oldest first. No handoff takes them out: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
+    /// Those of them by whose cut point a request was cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relied_on: Vec<HandoffId>,
+    /// Answers that may have broken off behind their sentinel, oldest first. Only in stores that several processes share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<Repeat>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
     pub updated_ms: u64,
+    /// Grows with every write; 0: never written.
+    #[serde(default)]
+    pub version: u64,
+}
+
+/// An answer that showed a handoff and whose end was not handed over: the same request again goes on behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// Hash of the request's body.
+    pub body_hash: u64,
+    /// The last handoff that the answer showed.
+    pub handoff: HandoffId,
+    /// Those that it showed before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<HandoffId>,
+    /// Milliseconds since the Unix epoch, by the clock of the process that wrote it.
+    pub at_ms: u64,
 }

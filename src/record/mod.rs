@@ -4,6 +4,7 @@
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod change;
 mod conversation;
 mod cut_point;
 mod handoff;
@@ -12,7 +13,9 @@ mod insertion;
 mod packet;
 mod pair;
 
-pub use conversation::Conversation;
+pub(crate) use change::{CUT_OFF_KEPT, INSERTIONS_KEPT};
+pub use change::{Change, Update, Written};
+pub use conversation::{Conversation, Repeat};
 pub use cut_point::CutPoint;
 pub use handoff::{Handoff, Origin, telling_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::TOUCH_AFTER_MS;
-use crate::record::{Conversation, CutPoint, HandoffId};
-
-/// So many are listed for one key; the oldest goes first. Each takes a person who stops an answer behind its handoff.
-const KEPT: usize = 32;
+use crate::record::{CUT_OFF_KEPT, Conversation, CutPoint};
 
 /// The cut points that a conversation's record lists.
 pub(super) struct CutOff {
@@ -14,8 +11,6 @@ pub(super) struct CutOff {
     points: Option<Vec<Arc<CutPoint>>>,
     /// When the oldest of them was read from the store or written to it.
     read_ms: u64,
-    /// Those by which a request was cut: they stay, whatever becomes of the answer that showed the sentinel.
-    relied_on: Vec<HandoffId>,
 }
 
 impl CutOff {
@@ -23,7 +18,6 @@ impl CutOff {
         Self {
             points: record.cut_off.is_empty().then(Vec::new),
             read_ms: 0,
-            relied_on: Vec::new(),
         }
     }
 
@@ -47,37 +41,17 @@ impl CutOff {
                 self.read_ms = now_ms;
             }
             points.retain(|p| p.handoff != point.handoff);
-            if points.len() == KEPT {
+            if points.len() == CUT_OFF_KEPT {
                 points.remove(0);
             }
             points.push(Arc::clone(point));
         }
     }
 
-    /// A request was cut by this one.
-    pub(super) fn rely_on(&mut self, handoff: HandoffId) {
-        if !self.relied_on.contains(&handoff) {
-            self.relied_on.push(handoff);
-        }
-    }
-
-    /// The answer that showed these handoffs went out whole: the agent has their sentinels. Whether the record changed.
-    pub(super) fn shown(&mut self, record: &mut Conversation, handoffs: &[HandoffId]) -> bool {
-        let goes = |id: &HandoffId| handoffs.contains(id) && !self.relied_on.contains(id);
-        let before = record.cut_off.len();
-        record.cut_off.retain(|id| !goes(id));
+    /// Those that the record lists no more are not looked at again.
+    pub(super) fn keep_listed(&mut self, record: &Conversation) {
         if let Some(points) = &mut self.points {
-            points.retain(|p| !goes(&p.handoff));
+            points.retain(|point| record.cut_off.contains(&point.handoff));
         }
-        record.cut_off.len() != before
     }
-}
-
-/// Lists a handoff in the record.
-pub(super) fn list(record: &mut Conversation, handoff: HandoffId) {
-    record.cut_off.retain(|id| *id != handoff);
-    if record.cut_off.len() == KEPT {
-        record.cut_off.remove(0);
-    }
-    record.cut_off.push(handoff);
 }

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::TOUCH_AFTER_MS;
-use crate::record::{Conversation, Insertion};
-
-/// So many are listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.
-const KEPT: usize = 256;
+use crate::record::{Conversation, INSERTIONS_KEPT, Insertion};
 
 /// The insertions that a conversation's record lists.
 pub(super) struct Insertions {
@@ -32,6 +29,11 @@ impl Insertions {
         }
     }
 
+    /// Another process changed the record: what it lists is read again.
+    pub(super) fn follow(&mut self, record: &Conversation) {
+        self.all = record.insertions.is_empty().then(Vec::new);
+    }
+
     /// All of them, where they are known. What was read long ago is read anew, which marks it as used.
     pub(super) fn known(&self, now_ms: u64) -> Option<&[Arc<Insertion>]> {
         let fresh = now_ms.saturating_sub(self.read_ms) <= TOUCH_AFTER_MS;
@@ -52,7 +54,7 @@ impl Insertions {
         }
         all.retain(|old| new.iter().all(|insertion| insertion.id != old.id));
         all.extend(new.iter().cloned());
-        all.drain(..all.len().saturating_sub(KEPT));
+        all.drain(..all.len().saturating_sub(INSERTIONS_KEPT));
     }
 
     /// How many of these were not told to be lost before; the others have their place again.
@@ -68,14 +70,4 @@ impl Insertions {
     pub(super) fn check_copy(&mut self) -> bool {
         !std::mem::replace(&mut self.copy_checked, true)
     }
-}
-
-/// Lists insertions in the record.
-pub(super) fn list(record: &mut Conversation, new: &[Arc<Insertion>]) {
-    record
-        .insertions
-        .retain(|id| new.iter().all(|insertion| insertion.id != *id));
-    record.insertions.extend(new.iter().map(|insertion| insertion.id));
-    let more = record.insertions.len().saturating_sub(KEPT);
-    record.insertions.drain(..more);
 }

@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use uuid::Uuid;
-
 use super::checkpoints::{Checkpoints, Transcript, Unknown};
-use super::cut_off::{self, CutOff};
-use super::insertions::{self, Insertions};
-use super::repeats::{AnswerId, Repeats};
-use crate::record::{Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place};
+use super::cut_off::CutOff;
+use super::insertions::Insertions;
+use super::repeats::{AnswerId, Repeats, in_time};
+use crate::record::{
+    Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Update, Written,
+};
 
-/// A conversation in use. The record here is never behind the store's.
+/// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
+/// checked when a request opens the conversation.
 pub struct LiveConversation {
     /// Its key and its owner, which never change: asked without the lock.
     key: String,
@@ -23,26 +24,27 @@ pub struct LiveConversation {
 }
 
 pub(super) struct State {
+    /// As stored, with the changes that are not written yet.
     pub(super) record: Conversation,
+    /// Changes that may wait: made in `record`, not in the store.
+    pub(super) unwritten: Vec<Change>,
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs that the record lists as cut off.
     pub(super) cut_off: CutOff,
     /// The texts of ours behind its turns.
     pub(super) insertions: Insertions,
-    /// Changed since it was written, and may wait.
-    pub(super) unsaved: bool,
-    /// A background write is on its way and will take the record as it then is.
+    /// A background write is on its way and will take the changes that there then are.
     pub(super) saving: bool,
     repeats: Repeats,
     checkpoints: Checkpoints,
 }
 
-/// What a durable write changes.
-pub(super) enum Change {
-    Tooled(bool),
-    /// With its place, where that is known.
-    Fired(HandoffId, Option<Arc<CutPoint>>),
+/// What a durable write makes known beside the record.
+pub(super) enum Cached {
+    Nothing,
+    /// A handoff fired, with its place, where that is known.
+    Fired(Option<Arc<CutPoint>>),
     /// A handoff of another conversation, of which this one is a copy.
     CutOff(Arc<CutPoint>),
     Paired(Vec<Arc<HiddenPair>>),
@@ -50,26 +52,37 @@ pub(super) enum Change {
     Inserted(Vec<Arc<Insertion>>),
 }
 
-impl Change {
-    fn apply(&self, record: &mut Conversation, now_ms: u64) {
-        match self {
-            Self::Tooled(tooled) => record.tooled = Some(*tooled),
-            Self::Fired(id, point) => {
-                record.active = Some(*id);
-                record.pairs.clear();
-                if let Some(point) = point {
-                    cut_off::list(record, point.handoff);
-                }
+impl State {
+    /// Makes a change that may be written later.
+    pub(super) fn change_behind(&mut self, change: Change) {
+        change.apply(&mut self.record);
+        // Only where the newest transcript is matters, and the writer that it takes over from.
+        let change = match (self.unwritten.last(), change) {
+            (Some(Change::Followed { from, .. }), Change::Followed { to, .. }) => {
+                let from = *from;
+                self.unwritten.pop();
+                Change::Followed { from, to }
             }
-            Self::CutOff(point) => cut_off::list(record, point.handoff),
-            Self::Inserted(new) => insertions::list(record, new),
-            Self::Paired(pairs) => {
-                let new = pairs.iter().map(|pair| pair.id);
-                let new: Vec<Uuid> = new.filter(|id| !record.pairs.contains(id)).collect();
-                record.pairs.extend(new);
-            }
+            (_, change) => change,
+        };
+        self.unwritten.push(change);
+    }
+
+    /// Takes a newer record than the one known; what was read for that one is read again.
+    fn take_over(&mut self, record: Conversation) {
+        self.pairs = record.pairs.is_empty().then(Vec::new);
+        self.cut_off = CutOff::of(&record);
+        self.insertions.follow(&record);
+        self.checkpoints.clear();
+        self.set(record);
+    }
+
+    /// The record as stored, with the changes that wait.
+    fn set(&mut self, record: Conversation) {
+        self.record = record;
+        for change in &self.unwritten {
+            change.apply(&mut self.record);
         }
-        record.updated_ms = now_ms;
     }
 }
 
@@ -78,15 +91,16 @@ impl LiveConversation {
         let pairs = record.pairs.is_empty().then(Vec::new);
         let cut_off = CutOff::of(&record);
         let insertions = Insertions::of(&record);
+        let unwritten = Vec::new();
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
             state: Mutex::new(State {
                 record,
+                unwritten,
                 pairs,
                 cut_off,
                 insertions,
-                unsaved: false,
                 saving: false,
                 repeats: Repeats::default(),
                 checkpoints: Checkpoints::default(),
@@ -127,16 +141,25 @@ impl LiveConversation {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
 
-    /// Whether there is such a note at all.
+    /// Whether there is such a note at all, of this process or of another one.
     pub fn may_repeat(&self) -> bool {
-        !self.state().repeats.is_empty()
+        let state = self.state();
+        !state.repeats.is_empty() || !state.record.repeats.is_empty()
     }
 
     /// The handoff behind which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
     /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
     /// before they try again.
     pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
-        self.state().repeats.take(body_hash, answer, now_ms)
+        let mut state = self.state();
+        if let Some(handoff) = state.repeats.take(body_hash, answer, now_ms) {
+            return Some(handoff);
+        }
+        let mut noted = state.record.repeats.iter().rev();
+        let noted = noted.find(|note| note.body_hash == body_hash && in_time(note.at_ms, now_ms))?;
+        let handoff = noted.handoff;
+        state.repeats.remember(body_hash, handoff, answer, now_ms);
+        Some(handoff)
     }
 
     /// The end of `answer` was handed over.
@@ -162,11 +185,6 @@ impl LiveConversation {
         self.state().checkpoints.set(unknown, found);
     }
 
-    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out.
-    pub fn rely_on(&self, handoff: HandoffId) {
-        self.state().cut_off.rely_on(handoff);
-    }
-
     /// Whether any text of ours stands behind its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()
@@ -188,34 +206,75 @@ impl LiveConversation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record as it will be, for the store to write first.
-    pub(super) fn draft(&self, change: &Change, now_ms: u64) -> Conversation {
-        let mut record = self.record();
-        change.apply(&mut record, now_ms);
-        record
+    /// What a write takes to the store: the changes that wait, and `change`.
+    pub(super) fn update(&self, change: impl IntoIterator<Item = Change>, now_ms: u64) -> Update {
+        let mut state = self.state();
+        let mut changes = std::mem::take(&mut state.unwritten);
+        changes.extend(change);
+        let now_ms = now_ms.max(state.record.updated_ms);
+        Update {
+            known: state.record.clone(),
+            changes,
+            now_ms,
+        }
     }
 
-    /// Makes the change that the store has written.
-    pub(super) fn settle(&self, change: &Change, now_ms: u64) {
+    /// The write failed: the first `waiting` changes wait on.
+    pub(super) fn not_written(&self, mut update: Update, waiting: usize) {
+        update.changes.truncate(waiting);
         let mut state = self.state();
-        change.apply(&mut state.record, now_ms);
-        match change {
-            Change::Tooled(_) => {}
-            Change::CutOff(point) => state.cut_off.add(Some(point), now_ms),
-            Change::Inserted(new) => state.insertions.add(new, now_ms),
-            Change::Fired(_, point) => {
-                state.pairs = Some(Vec::new());
+        for change in std::mem::take(&mut state.unwritten) {
+            update.changes.push(change);
+        }
+        state.unwritten = update.changes;
+    }
+
+    /// Takes the record that the store has written, and what is known with it.
+    pub(super) fn settle(&self, written: Written, cached: Cached, now_ms: u64) {
+        let mut state = self.state();
+        if written.overtaken || state.record.version > written.record.version {
+            // Another process wrote before this one, or has been read since.
+            let newest = match state.record.version > written.record.version {
+                true => state.record.clone(),
+                false => written.record,
+            };
+            state.take_over(newest);
+            return;
+        }
+        state.set(written.record);
+        match cached {
+            Cached::Nothing => {}
+            Cached::CutOff(point) => state.cut_off.add(Some(&point), now_ms),
+            Cached::Inserted(new) => state.insertions.add(&new, now_ms),
+            Cached::Fired(point) => {
+                state.pairs = state.record.pairs.is_empty().then(Vec::new);
                 state.cut_off.add(point.as_ref(), now_ms);
             }
-            Change::Paired(new) => {
+            Cached::Paired(new) => {
                 if new.iter().any(|pair| pair.place != Place::Aside) {
                     state.checkpoints.clear();
                 }
                 if let Some(pairs) = &mut state.pairs {
                     pairs.retain(|old| new.iter().all(|pair| pair.id != old.id));
-                    pairs.extend(new.iter().cloned());
+                    pairs.extend(new);
                 }
             }
+        }
+    }
+
+    /// The version of the record that is known.
+    pub(super) fn version(&self) -> u64 {
+        self.state().record.version
+    }
+
+    /// Takes what the store has, where another process has written it. `known`: the version that was known when the store
+    /// was asked; what was written here since then is newer than its answer.
+    pub(super) fn refresh(&self, stored: Option<Conversation>, known: u64) {
+        let Some(stored) = stored else { return };
+        let mut state = self.state();
+        let version = state.record.version;
+        if stored.version != version && (stored.version > version || version == known) {
+            state.take_over(stored);
         }
     }
 

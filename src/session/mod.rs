@@ -11,6 +11,8 @@ mod live;
 mod repeats;
 
 #[cfg(test)]
+mod shared_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
@@ -26,9 +28,11 @@ use uuid::Uuid;
 pub use self::checkpoints::{Transcript, Unknown};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
-use self::live::{Change, State};
+use self::live::{Cached, State};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
+use crate::record::{
+    Change, Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Repeat, Update, Written,
+};
 use crate::store::{SharedStore, StoreError};
 
 /// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
@@ -45,6 +49,8 @@ const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 /// The conversations in use.
 pub struct Sessions {
     store: SharedStore,
+    /// Whether other processes write to the store: then a conversation in memory is checked before it is used.
+    shared: bool,
     live: DashMap<String, Arc<LiveConversation>>,
     capacity: usize,
     /// Counts uses: the order of eviction needs no clock.
@@ -65,6 +71,7 @@ impl Sessions {
     /// At most about `capacity` idle conversations stay in memory; the store has them all.
     pub fn new(store: SharedStore, capacity: usize) -> Self {
         Self {
+            shared: store.shared(),
             store,
             live: DashMap::new(),
             capacity: capacity.max(1),
@@ -101,6 +108,11 @@ impl Sessions {
     ) -> Result<Arc<LiveConversation>, StoreError> {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         let live = match hit {
+            Some(live) if self.shared => {
+                let known = live.version();
+                live.refresh(self.store.conversation(key).await?, known);
+                live
+            }
             Some(live) => live,
             None => self.load(key, principal, now_ms).await?,
         };
@@ -144,7 +156,8 @@ impl Sessions {
         if self.live.len() < self.capacity {
             return;
         }
-        let idle = |live: &Arc<LiveConversation>| Arc::strong_count(live) == 1 && !live.state().unsaved;
+        let idle =
+            |live: &Arc<LiveConversation>| Arc::strong_count(live) == 1 && live.state().unwritten.is_empty();
         let entries = self.live.iter().filter(|entry| idle(entry.value()));
         let mut oldest: Vec<(u64, String)> = entries.map(|e| (e.used(), e.key().clone())).collect();
         oldest.sort_unstable();
@@ -153,7 +166,8 @@ impl Sessions {
         }
     }
 
-    /// Decides whether the conversation's requests carry the tool. Durable; written only on change.
+    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the decision
+    /// that stands: another process may have made one at the same time.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -162,46 +176,86 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         tooled: bool,
         now_ms: u64,
-    ) -> Result<(), StoreError> {
-        if live.tooled() == Some(tooled) {
-            return Ok(());
+    ) -> Result<bool, StoreError> {
+        let from = live.tooled();
+        if from == Some(tooled) {
+            return Ok(tooled);
         }
-        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
-        to_the_end(async move {
-            let change = Change::Tooled(tooled);
-            let _turn = live.turn.lock().await;
-            store.put_conversation(&live.draft(&change, now_ms)).await?;
-            live.settle(&change, now_ms);
-            Ok(())
-        })
-        .await
+        let change = Change::Tooled { from, to: tooled };
+        let written = self
+            .write(live, change, Cached::Nothing, now_ms, put_record)
+            .await?;
+        Ok(written.tooled.unwrap_or(tooled))
     }
 
     /// Notes which handoff the newest transcript is pinned to. Written behind, since the transcript says it
     /// again with each request. Call it within the runtime.
     pub fn follow(&self, live: &Arc<LiveConversation>, active: Option<HandoffId>, now_ms: u64) {
         let mut state = live.state();
-        let record = &mut state.record;
-        let changed = record.active != active;
+        let record = &state.record;
+        let from = record.active;
         let decided = record.tooled.is_some() || active.is_some();
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
-        if changed || (decided && dated) {
-            record.active = active;
-            record.updated_ms = now_ms;
-            state.unsaved = true;
+        if from != active || (decided && dated) {
+            state.change_behind(Change::Followed { from, to: active });
+            state.record.updated_ms = now_ms;
+        }
+        self.save_behind(live, &mut state);
+    }
+
+    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written behind.
+    pub fn rely_on(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
+        let mut state = live.state();
+        if !state.record.relied_on.contains(&handoff) {
+            state.change_behind(Change::ReliedOn(handoff));
         }
         self.save_behind(live, &mut state);
     }
 
     fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut State) {
-        if state.unsaved && !state.saving {
+        if !state.unwritten.is_empty() && !state.saving {
             state.saving = true;
             tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
         }
     }
 
+    /// Makes a change durable: by `put`, in the order in which changes are made. Then memory has it, too.
+    async fn write<Put, Done>(
+        &self,
+        live: &Arc<LiveConversation>,
+        change: Change,
+        cached: Cached,
+        now_ms: u64,
+        put: Put,
+    ) -> Result<Conversation, StoreError>
+    where
+        Put: FnOnce(SharedStore, Update) -> Done + Send + 'static,
+        Done: Future<Output = (Update, Result<Written, StoreError>)> + Send,
+    {
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let _turn = live.turn.lock().await;
+            let update = live.update([change], now_ms);
+            let waiting = update.changes.len() - 1;
+            let (update, done) = put(store, update).await;
+            match done {
+                Ok(written) => {
+                    let record = written.record.clone();
+                    live.settle(written, cached, now_ms);
+                    Ok(record)
+                }
+                Err(error) => {
+                    live.not_written(update, waiting);
+                    Err(error)
+                }
+            }
+        })
+        .await
+    }
+
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
-    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript.
+    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript. `repeat`: notes its request
+    /// for other processes; without effect where there are none.
     ///
     /// # Errors
     /// The store cannot be written: the handoff must not be shown.
@@ -210,29 +264,24 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         handoff: Handoff,
         point: Option<CutPoint>,
+        repeat: Option<Repeat>,
         now_ms: u64,
     ) -> Result<Arc<Handoff>, StoreError> {
         let handoff = Arc::new(handoff);
-        let (live, store, written) = (Arc::clone(live), Arc::clone(&self.store), Arc::clone(&handoff));
-        to_the_end(async move {
-            let point = point.map(Arc::new);
-            let change = Change::Fired(written.id, point.clone());
-            let _turn = live.turn.lock().await;
-            let after = live.draft(&change, now_ms);
-            let put_point = async {
-                match &point {
-                    Some(point) => store.put_cut_point(point).await,
-                    None => Ok(()),
-                }
-            };
-            // Together, so that one commit takes both. A cut point without its handoff means nothing to anybody.
-            let (placed, put) =
-                futures_util::future::join(put_point, store.put_handoff(&written, &after)).await;
-            placed.and(put)?;
-            live.settle(&change, now_ms);
-            Ok(())
-        })
-        .await?;
+        let point = point.map(Arc::new);
+        let change = Change::Fired {
+            handoff: handoff.id,
+            placed: point.is_some(),
+            pairs: live.state().record.pairs.clone(),
+            repeat: repeat.filter(|_| self.shared),
+        };
+        let (written, placed) = (Arc::clone(&handoff), point.clone());
+        let put = async move |store: SharedStore, update: Update| {
+            let done = store.put_handoff(&written, placed.as_deref(), &update).await;
+            (update, done)
+        };
+        self.write(live, change, Cached::Fired(point), now_ms, put)
+            .await?;
         self.handoffs.insert(handoff.id, Arc::clone(&handoff));
         Ok(handoff)
     }
@@ -250,16 +299,13 @@ impl Sessions {
         if pairs.is_empty() {
             return Ok(());
         }
-        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
-        to_the_end(async move {
-            let change = Change::Paired(pairs.iter().cloned().map(Arc::new).collect());
-            let _turn = live.turn.lock().await;
-            let after = live.draft(&change, now_ms);
-            store.put_pairs(&pairs, &after).await?;
-            live.settle(&change, now_ms);
-            Ok(())
-        })
-        .await
+        let change = Change::Paired(pairs.iter().map(|pair| pair.id).collect());
+        let cached = Cached::Paired(pairs.iter().cloned().map(Arc::new).collect());
+        let put = async move |store: SharedStore, update: Update| {
+            let done = store.put_pairs(&pairs, &update).await;
+            (update, done)
+        };
+        self.write(live, change, cached, now_ms, put).await.map(drop)
     }
 
     /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
@@ -324,16 +370,10 @@ impl Sessions {
         if !origin.is_some_and(|c| c.cut_off.contains(&point.handoff)) {
             return Ok(false);
         }
-        let point = Arc::new(point.clone());
-        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
-        to_the_end(async move {
-            let change = Change::CutOff(point);
-            let _turn = live.turn.lock().await;
-            store.put_conversation(&live.draft(&change, now_ms)).await?;
-            live.settle(&change, now_ms);
-            Ok(true)
-        })
-        .await
+        let change = Change::CutOff(point.handoff);
+        let cached = Cached::CutOff(Arc::new(point.clone()));
+        self.write(live, change, cached, now_ms, put_record).await?;
+        Ok(true)
     }
 
     /// Writes an insertion. Durable: when this has returned, it may be sent.
@@ -346,18 +386,13 @@ impl Sessions {
         insertion: Insertion,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
-        to_the_end(async move {
-            let insertion = Arc::new(insertion);
-            let change = Change::Inserted(vec![Arc::clone(&insertion)]);
-            let _turn = live.turn.lock().await;
-            store
-                .put_insertion(&insertion, &live.draft(&change, now_ms))
-                .await?;
-            live.settle(&change, now_ms);
-            Ok(())
-        })
-        .await
+        let change = Change::Inserted(vec![insertion.id]);
+        let cached = Cached::Inserted(vec![Arc::new(insertion.clone())]);
+        let put = async move |store: SharedStore, update: Update| {
+            let done = store.put_insertion(&insertion, &update).await;
+            (update, done)
+        };
+        self.write(live, change, cached, now_ms, put).await.map(drop)
     }
 
     /// Takes over insertions of the conversation that this one was copied from, where they have their place. Durable.
@@ -370,15 +405,9 @@ impl Sessions {
         found: Vec<Insertion>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
-        to_the_end(async move {
-            let change = Change::Inserted(found.into_iter().map(Arc::new).collect());
-            let _turn = live.turn.lock().await;
-            store.put_conversation(&live.draft(&change, now_ms)).await?;
-            live.settle(&change, now_ms);
-            Ok(())
-        })
-        .await
+        let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
+        let cached = Cached::Inserted(found.into_iter().map(Arc::new).collect());
+        self.write(live, change, cached, now_ms, put_record).await.map(drop)
     }
 
     /// The conversation's insertions, oldest first, and the ids of those that its record lists and the store has lost. Asks
@@ -417,9 +446,12 @@ impl Sessions {
     /// it within the runtime.
     pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
         let mut state = live.state();
-        let State { cut_off, record, .. } = &mut *state;
-        if cut_off.shown(record, handoffs) {
-            state.unsaved = true;
+        let listed = |id: &HandoffId| handoffs.contains(id);
+        let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
+        if noted || state.record.cut_off.iter().any(listed) {
+            state.change_behind(Change::Shown(handoffs.to_vec()));
+            let State { cut_off, record, .. } = &mut *state;
+            cut_off.keep_listed(record);
         }
         self.save_behind(live, &mut state);
     }
@@ -440,20 +472,30 @@ impl Sessions {
     }
 }
 
-/// Writes the record as it is when the turn comes.
+/// Writes the changes that there are when the turn comes.
 async fn save(live: Arc<LiveConversation>, store: SharedStore) {
     let _turn = live.turn.lock().await;
-    let record = {
-        let mut state = live.state();
-        state.saving = false;
-        state.unsaved = false;
-        state.record.clone()
-    };
-    if let Err(err) = store.put_conversation(&record).await {
-        // The next request of the conversation tries again.
-        live.state().unsaved = true;
-        tracing::warn!(error = %err, conversation = %record.key, "conversation not written");
+    live.state().saving = false;
+    let update = live.update([], 0);
+    let waiting = update.changes.len();
+    if waiting == 0 {
+        // A durable write took them along.
+        return;
     }
+    match store.change(&update).await {
+        Ok(written) => live.settle(written, Cached::Nothing, 0),
+        Err(error) => {
+            // The next request of the conversation tries again.
+            tracing::warn!(%error, conversation = live.key(), "conversation not written");
+            live.not_written(update, waiting);
+        }
+    }
+}
+
+/// Writes the record alone.
+async fn put_record(store: SharedStore, update: Update) -> (Update, Result<Written, StoreError>) {
+    let done = store.change(&update).await;
+    (update, done)
 }
 
 /// Runs a write and what follows from it, also when the caller goes away meanwhile: the store would have

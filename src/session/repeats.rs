@@ -29,6 +29,11 @@ struct Repeat {
     answer: Weak<()>,
 }
 
+/// Whether a note from `at_ms` still holds. Another process may have written it, by a clock that is ahead of this one.
+pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(at_ms) <= REPEAT_WITHIN_MS
+}
+
 impl Repeat {
     fn is_of(&self, answer: &AnswerId) -> bool {
         std::ptr::eq(self.answer.as_ptr(), Arc::as_ptr(&answer.0))
@@ -46,8 +51,7 @@ impl Repeats {
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`: its last one.
     pub(super) fn remember(&mut self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
-        self.0
-            .retain(|r| !r.is_of(answer) && now_ms.saturating_sub(r.at_ms) <= REPEAT_WITHIN_MS);
+        self.0.retain(|r| !r.is_of(answer) && in_time(r.at_ms, now_ms));
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
@@ -63,8 +67,7 @@ impl Repeats {
     /// that broke off is asked for again by one request at a time. One that is under way, as far as we know,
     /// keeps its note: its agent may have lost patience, and may be another one.
     pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
-        let fits =
-            |r: &&Repeat| r.body_hash == body_hash && now_ms.saturating_sub(r.at_ms) <= REPEAT_WITHIN_MS;
+        let fits = |r: &&Repeat| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
         let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
         let handoff = match broken {
             Some(at) => self.0.remove(at).map(|r| r.handoff),

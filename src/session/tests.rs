@@ -50,7 +50,7 @@ async fn a_restart_loses_nothing() {
     sessions.add_pairs(&live, vec![two.clone()], 3).await.unwrap();
     let pairs = sessions.pairs_of(&live).await.unwrap();
     assert_eq!(pairs.iter().map(|p| p.id).collect::<Vec<_>>(), [one.id, two.id]);
-    sessions.fire(&live, first.clone(), None, 4).await.unwrap();
+    sessions.fire(&live, first.clone(), None, None, 4).await.unwrap();
     assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "cut");
     drop((live, sessions));
 
@@ -86,8 +86,8 @@ async fn the_active_handoff_follows_the_transcript() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let (one, two) = (handoff("local", "k", 1), handoff("local", "k", 2));
-    sessions.fire(&live, one.clone(), None, 1).await.unwrap();
-    sessions.fire(&live, two, None, 2).await.unwrap();
+    sessions.fire(&live, one.clone(), None, None, 1).await.unwrap();
+    sessions.fire(&live, two, None, None, 2).await.unwrap();
     sessions.follow(&live, Some(one.id), 3);
     assert_eq!(live.active(), Some(one.id), "a rewind");
     until_stored(&**sessions.store(), "k", Some(one.id)).await;
@@ -116,7 +116,7 @@ async fn writes_behind_never_overtake() {
     for at in 0..50 {
         sessions.follow(&live, Some(Uuid::now_v7()), at);
         let new = handoff("local", "k", at);
-        sessions.fire(&live, new.clone(), None, at).await.unwrap();
+        sessions.fire(&live, new.clone(), None, None, at).await.unwrap();
         let _turn = live.turn.lock().await;
         let stored = sessions.store().conversation("k").await.unwrap().unwrap();
         assert_eq!(stored, live.record());
@@ -131,7 +131,7 @@ async fn a_caller_that_leaves_does_not_split_store_and_memory() {
     let live = sessions.open("k", "local", 1).await.unwrap();
     let new = handoff("local", "k", 1);
     {
-        let mut fire = Box::pin(sessions.fire(&live, new.clone(), None, 1));
+        let mut fire = Box::pin(sessions.fire(&live, new.clone(), None, None, 1));
         let waker = futures_util::task::noop_waker();
         let first = fire.as_mut().poll(&mut std::task::Context::from_waker(&waker));
         assert!(first.is_pending());
@@ -148,7 +148,7 @@ async fn eviction_takes_the_idle_and_loses_nothing() {
     let old = sessions.open("old", "local", 1).await.unwrap();
     let new = handoff("local", "old", 1);
     sessions.decide_tooled(&old, true, 1).await.unwrap();
-    sessions.fire(&old, new.clone(), None, 1).await.unwrap();
+    sessions.fire(&old, new.clone(), None, None, 1).await.unwrap();
     drop(old);
     for n in 0..1000 {
         sessions.open(&format!("k{n}"), "local", 1).await.unwrap();
@@ -286,7 +286,7 @@ fn unknown(
 }
 
 /// What a request does: how many calls it looked at, how many it asks the store for, and the pairs that it knows then.
-async fn asks(
+pub(super) async fn asks(
     sessions: &Sessions,
     live: &LiveConversation,
     cut: Option<HandoffId>,
@@ -368,7 +368,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
     assert!(known(None, &["a"], 1).await.is_empty());
     // A handoff of another branch takes the pair off the list.
     let new = handoff("local", "k", 2);
-    sessions.fire(&live, new.clone(), None, 2).await.unwrap();
+    sessions.fire(&live, new.clone(), None, None, 2).await.unwrap();
     assert!(known(None, &["a"], 3).await.is_empty());
     assert_eq!(known(None, &["a", "b", "c"], 3).await, [one.id]);
     assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "behind the cut");
@@ -396,7 +396,7 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
         .await
         .unwrap();
     sessions
-        .fire(&live, handoff("local", "k", 2), None, 2)
+        .fire(&live, handoff("local", "k", 2), None, None, 2)
         .await
         .unwrap();
     live.looked_up(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
@@ -439,7 +439,7 @@ async fn cut_points_are_read_anew_once_a_day() {
     let fired = handoff("local", "origin", 1);
     let point = cut_point(&fired, "d1");
     sessions
-        .fire(&origin, fired.clone(), Some(point.clone()), 1)
+        .fire(&origin, fired.clone(), Some(point.clone()), None, 1)
         .await
         .unwrap();
     let copy = sessions.open("copy", "local", 1).await.unwrap();

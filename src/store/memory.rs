@@ -7,12 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
 
 /// All records in maps behind one lock, which is never held across an await.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     inner: Mutex<Inner>,
+    shared: bool,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +35,14 @@ struct Touched<T> {
 }
 
 impl MemoryStore {
+    /// A store that several proxies of this process use at the same time.
+    pub fn shared() -> Self {
+        Self {
+            shared: true,
+            ..Self::default()
+        }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,14 +57,23 @@ impl Store for MemoryStore {
         "memory"
     }
 
+    fn shared(&self) -> bool {
+        self.shared
+    }
+
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
         let inner = self.inner();
         let found = inner.handoffs.get(&id).filter(|h| h.principal == principal);
         done(Ok(found.cloned()))
     }
 
-    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()> {
-        done(self.inner().put_handoff(handoff, conversation))
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> Answer<'a, Written> {
+        done(self.inner().put_handoff(handoff, point, update))
     }
 
     fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
@@ -80,8 +98,8 @@ impl Store for MemoryStore {
         done(Ok(self.inner().pairs_beside(principal, siblings)))
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
-        done(self.inner().put_pairs(pairs, conversation))
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
+        done(self.inner().put_pairs(pairs, update))
     }
 
     fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
@@ -96,12 +114,8 @@ impl Store for MemoryStore {
         done(Ok(self.inner().cut_points_at(principal, digests)))
     }
 
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        conversation: &'a Conversation,
-    ) -> Answer<'a, ()> {
-        done(self.inner().put_insertion(insertion, conversation))
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
+        done(self.inner().put_insertion(insertion, update))
     }
 
     fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
@@ -120,10 +134,10 @@ impl Store for MemoryStore {
         done(Ok(self.inner().conversations.get(key).cloned()))
     }
 
-    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
+    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
         let mut inner = self.inner();
-        let checked = inner.check_conversation(conversation);
-        done(checked.map(|()| inner.put_conversation(conversation)))
+        let changed = inner.changed(update);
+        done(changed.inspect(|written| inner.put_conversation(written)))
     }
 
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
@@ -157,11 +171,22 @@ impl Store for MemoryStore {
 }
 
 impl Inner {
-    fn put_handoff(&mut self, handoff: &Handoff, conversation: &Conversation) -> Result<(), StoreError> {
-        self.check_conversation(conversation)?;
+    fn put_handoff(
+        &mut self,
+        handoff: &Handoff,
+        point: Option<&CutPoint>,
+        update: &Update,
+    ) -> Result<Written, StoreError> {
+        let written = self.changed(update)?;
+        if let Some(point) = point {
+            self.check_cut_point(point)?;
+        }
         self.insert(handoff)?;
-        self.put_conversation(conversation);
-        Ok(())
+        if let Some(point) = point {
+            self.put_cut_point(point)?;
+        }
+        self.put_conversation(&written);
+        Ok(written)
     }
 
     fn insert(&mut self, handoff: &Handoff) -> Result<(), StoreError> {
@@ -176,16 +201,17 @@ impl Inner {
         Ok(())
     }
 
-    fn check_conversation(&self, conversation: &Conversation) -> Result<(), StoreError> {
-        match self.conversations.get(&conversation.key) {
-            Some(old) if old.principal != conversation.principal => Err(foreign("write a conversation")),
-            _ => Ok(()),
-        }
+    /// The record that an update makes, not written yet.
+    fn changed(&self, update: &Update) -> Result<Written, StoreError> {
+        let stored = self.conversations.get(&update.known.key).cloned();
+        update
+            .on(stored, 1)
+            .ok_or_else(|| foreign("write a conversation"))
     }
 
-    fn put_conversation(&mut self, conversation: &Conversation) {
-        self.conversations
-            .insert(conversation.key.clone(), conversation.clone());
+    fn put_conversation(&mut self, written: &Written) {
+        let record = written.record.clone();
+        self.conversations.insert(record.key.clone(), record);
     }
 
     fn handoffs(&self, filter: &HandoffFilter) -> Vec<Handoff> {
@@ -236,8 +262,8 @@ impl Inner {
         found
     }
 
-    fn put_pairs(&mut self, pairs: &[HiddenPair], conversation: &Conversation) -> Result<(), StoreError> {
-        self.check_conversation(conversation)?;
+    fn put_pairs(&mut self, pairs: &[HiddenPair], update: &Update) -> Result<Written, StoreError> {
+        let written = self.changed(update)?;
         let foreign_id = |pair: &HiddenPair| {
             let old = self.pairs.get(&pair.id);
             old.is_some_and(|old| old.value.principal != pair.principal)
@@ -248,8 +274,8 @@ impl Inner {
         for pair in pairs {
             self.put_pair(pair);
         }
-        self.put_conversation(conversation);
-        Ok(())
+        self.put_conversation(&written);
+        Ok(written)
     }
 
     /// Writes a pair. A pair that exists keeps its last use.
@@ -266,11 +292,17 @@ impl Inner {
         self.pairs.insert(pair.id, touched);
     }
 
-    fn put_cut_point(&mut self, point: &CutPoint) -> Result<(), StoreError> {
+    fn check_cut_point(&self, point: &CutPoint) -> Result<(), StoreError> {
         let old = self.cut_points.get(&point.handoff);
-        if old.is_some_and(|old| old.value.principal != point.principal) {
-            return Err(foreign("write a cut point"));
+        match old.is_some_and(|old| old.value.principal != point.principal) {
+            true => Err(foreign("write a cut point")),
+            false => Ok(()),
         }
+    }
+
+    fn put_cut_point(&mut self, point: &CutPoint) -> Result<(), StoreError> {
+        self.check_cut_point(point)?;
+        let old = self.cut_points.get(&point.handoff);
         let touched = Touched {
             value: point.clone(),
             at_ms: old.map_or(0, |old| old.at_ms).max(point.created_ms),
@@ -307,12 +339,8 @@ impl Inner {
         self.take_cut_points(principal, &ids)
     }
 
-    fn put_insertion(
-        &mut self,
-        insertion: &Insertion,
-        conversation: &Conversation,
-    ) -> Result<(), StoreError> {
-        self.check_conversation(conversation)?;
+    fn put_insertion(&mut self, insertion: &Insertion, update: &Update) -> Result<Written, StoreError> {
+        let written = self.changed(update)?;
         let old = self.insertions.get(&insertion.id);
         if old.is_some_and(|old| old.value.principal != insertion.principal) {
             return Err(foreign("write an insertion"));
@@ -322,8 +350,8 @@ impl Inner {
             at_ms: old.map_or(0, |old| old.at_ms).max(insertion.created_ms),
         };
         self.insertions.insert(insertion.id, touched);
-        self.put_conversation(conversation);
-        Ok(())
+        self.put_conversation(&written);
+        Ok(written)
     }
 
     /// In the order of `ids`; touches them like pairs.

@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::config::StoreKind;
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -69,11 +69,21 @@ pub trait Store: Send + Sync + 'static {
     /// The kind as in the config: `memory`, `sqlite`.
     fn kind(&self) -> &'static str;
 
+    /// Whether other processes write to the same records: what is cached in front of the store is checked before use.
+    fn shared(&self) -> bool {
+        false
+    }
+
     /// A handoff by id.
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>>;
 
-    /// Writes a handoff and its conversation atomically.
-    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()>;
+    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> Answer<'a, Written>;
 
     /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
     fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()>;
@@ -90,8 +100,8 @@ pub trait Store: Send + Sync + 'static {
     /// Hidden pairs beside any of these call ids.
     fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>>;
 
-    /// Writes pairs and their conversation atomically.
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()>;
+    /// Writes pairs and the change to their conversation atomically.
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written>;
 
     /// Writes the position of a handoff in the agent's transcript.
     fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()>;
@@ -102,12 +112,8 @@ pub trait Store: Send + Sync + 'static {
     /// Cut points with any of these digests, oldest first.
     fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>>;
 
-    /// Writes an insertion and its conversation atomically.
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        conversation: &'a Conversation,
-    ) -> Answer<'a, ()>;
+    /// Writes an insertion and the change to its conversation atomically.
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written>;
 
     /// Insertions by id, without unknown ids.
     fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>>;
@@ -123,8 +129,8 @@ pub trait Store: Send + Sync + 'static {
     /// A conversation by key.
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>>;
 
-    /// Writes a conversation.
-    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()>;
+    /// Changes a conversation's record.
+    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written>;
 
     /// The upstream response id behind one that the agent was shown (Responses API).
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>>;

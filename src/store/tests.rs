@@ -8,7 +8,7 @@ use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
 use crate::record::WireId;
-use crate::record::{self, Content, CutPoint, Insertion, Origin, Place, Position};
+use crate::record::{self, Change, Content, CutPoint, Insertion, Origin, Place, Position};
 
 /// A handoff with every field filled.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
@@ -41,6 +41,21 @@ pub(crate) fn conversation(principal: &str, key: &str, updated_ms: u64) -> Conve
     }
 }
 
+/// A write of this record where there is none, and of nothing where there is one.
+pub(crate) fn update(known: &Conversation) -> Update {
+    Update {
+        known: known.clone(),
+        changes: Vec::new(),
+        now_ms: known.updated_ms,
+    }
+}
+
+/// The record of a conversation, without its version.
+async fn stored(store: &dyn Store, key: &str) -> Option<Conversation> {
+    let found = store.conversation(key).await.unwrap();
+    found.map(|record| Conversation { version: 0, ..record })
+}
+
 pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -> HiddenPair {
     HiddenPair {
         id: Uuid::now_v7(),
@@ -67,7 +82,7 @@ async fn handoffs_are_kept(store: &dyn Store) {
     let mut one = handoff("a", "c", 10);
     let mut after = conversation("a", "c", 10);
     after.active = Some(one.id);
-    store.put_handoff(&one, &after).await.unwrap();
+    store.put_handoff(&one, None, &update(&after)).await.unwrap();
     assert_eq!(store.handoff("a", one.id).await.unwrap().as_ref(), Some(&one));
     assert_eq!(
         store.handoff("b", one.id).await.unwrap(),
@@ -75,20 +90,20 @@ async fn handoffs_are_kept(store: &dyn Store) {
         "another principal"
     );
     assert_eq!(store.handoff("a", Uuid::now_v7()).await.unwrap(), None);
-    assert_eq!(store.conversation("c").await.unwrap(), Some(after.clone()));
+    assert_eq!(stored(store, "c").await, Some(after.clone()));
 
     // Neither half of a write to a foreign id is done.
     let mut stolen = one.clone();
     stolen.principal = "b".into();
     stolen.prompt = "stolen".into();
     let other = conversation("b", "c-b", 11);
-    assert!(store.put_handoff(&stolen, &other).await.is_err());
-    assert_eq!(store.conversation("c-b").await.unwrap(), None);
+    assert!(store.put_handoff(&stolen, None, &update(&other)).await.is_err());
+    assert_eq!(stored(store, "c-b").await, None);
     let seized = conversation("b", "c", 11);
     let new = handoff("b", "c", 11);
-    assert!(store.put_handoff(&new, &seized).await.is_err());
+    assert!(store.put_handoff(&new, None, &update(&seized)).await.is_err());
     assert_eq!(store.handoff("b", new.id).await.unwrap(), None);
-    assert_eq!(store.conversation("c").await.unwrap(), Some(after.clone()));
+    assert_eq!(stored(store, "c").await, Some(after.clone()));
 
     // One that no conversation stands at.
     let waiting = handoff("a", "none", 12);
@@ -97,7 +112,7 @@ async fn handoffs_are_kept(store: &dyn Store) {
         store.handoff("a", waiting.id).await.unwrap().as_ref(),
         Some(&waiting)
     );
-    assert_eq!(store.conversation("none").await.unwrap(), None);
+    assert_eq!(stored(store, "none").await, None);
     let taken = Handoff {
         principal: "b".into(),
         ..waiting
@@ -108,7 +123,7 @@ async fn handoffs_are_kept(store: &dyn Store) {
     assert!(!store.archive("b", one.id, true).await.unwrap());
     assert!(!store.archive("a", Uuid::now_v7(), true).await.unwrap());
     assert!(store.archive("a", one.id, true).await.unwrap());
-    store.put_handoff(&one, &after).await.unwrap();
+    store.put_handoff(&one, None, &update(&after)).await.unwrap();
     one.archived = true;
     assert_eq!(store.handoff("a", one.id).await.unwrap(), Some(one));
 }
@@ -118,7 +133,7 @@ async fn handoffs_are_listed(store: &dyn Store) {
     for (at, key) in [(3, "x"), (1, "y"), (2, "x"), (2, "x")] {
         let new = handoff("list", key, at);
         store
-            .put_handoff(&new, &conversation("list", key, at))
+            .put_handoff(&new, None, &update(&conversation("list", key, at)))
             .await
             .unwrap();
         made.push(new);
@@ -162,12 +177,12 @@ async fn pairs_are_kept(store: &dyn Store) {
     let mut after = conversation("a", "p", 20);
     after.pairs = vec![one.id, two.id, aside.id];
     let put = [one.clone(), two.clone(), aside.clone()];
-    store.put_pairs(&put, &after).await.unwrap();
+    store.put_pairs(&put, &update(&after)).await.unwrap();
     store
-        .put_pairs(std::slice::from_ref(&other), &conversation("b", "q", 20))
+        .put_pairs(std::slice::from_ref(&other), &update(&conversation("b", "q", 20)))
         .await
         .unwrap();
-    assert_eq!(store.conversation("p").await.unwrap(), Some(after.clone()));
+    assert_eq!(stored(store, "p").await, Some(after.clone()));
 
     let ids = [aside.id, Uuid::now_v7(), one.id, other.id];
     let found = store.pairs("a", &ids).await.unwrap();
@@ -191,11 +206,16 @@ async fn pairs_are_kept(store: &dyn Store) {
     let mut stolen = one;
     stolen.principal = "b".into();
     let fresh = pair("b", "q", Some("call_2"));
-    let before = store.conversation("q").await.unwrap();
+    let before = stored(store, "q").await;
     let put = [fresh.clone(), stolen];
-    assert!(store.put_pairs(&put, &conversation("b", "q", 21)).await.is_err());
+    assert!(
+        store
+            .put_pairs(&put, &update(&conversation("b", "q", 21)))
+            .await
+            .is_err()
+    );
     assert!(store.pairs("b", &[fresh.id]).await.unwrap().is_empty());
-    assert_eq!(store.conversation("q").await.unwrap(), before);
+    assert_eq!(stored(store, "q").await, before);
 }
 
 fn position(digest: &str) -> Position {
@@ -274,8 +294,108 @@ async fn cut_points_are_kept(store: &dyn Store) {
 
     let mut listed = conversation("a", "cut", 9);
     listed.cut_off = vec![one.handoff];
-    store.put_conversation(&listed).await.unwrap();
-    assert_eq!(store.conversation("cut").await.unwrap(), Some(listed));
+    store.change(&update(&listed)).await.unwrap();
+    assert_eq!(stored(store, "cut").await, Some(listed));
+}
+
+async fn conversations_are_changed(store: &dyn Store) {
+    assert_eq!(store.conversation("none").await.unwrap(), None);
+    let first = conversation("a", "s", 1);
+    let change = async |known: &Conversation, changes: &[Change]| {
+        let update = Update {
+            known: known.clone(),
+            changes: changes.to_vec(),
+            now_ms: 2,
+        };
+        store.change(&update).await
+    };
+    let toggled = Change::Tooled {
+        from: Some(true),
+        to: false,
+    };
+    let written = change(&first, &[toggled]).await.unwrap();
+    let known = written.record.clone();
+    assert_eq!(
+        (known.tooled, known.updated_ms, written.overtaken),
+        (Some(false), 2, false)
+    );
+    assert!(known.version > first.version);
+    assert_eq!(store.conversation("s").await.unwrap(), Some(known.clone()));
+
+    // Two writers that both know this record.
+    let (one, two) = (pair("a", "s", Some("one")), pair("a", "s", Some("two")));
+    let paired = |pair: &HiddenPair, known: &Conversation| Update {
+        known: known.clone(),
+        changes: vec![Change::Paired(vec![pair.id])],
+        now_ms: 3,
+    };
+    let by_one = paired(&one, &known);
+    let by_one = store
+        .put_pairs(std::slice::from_ref(&one), &by_one)
+        .await
+        .unwrap();
+    assert_eq!((&*by_one.record.pairs, by_one.overtaken), (&[one.id][..], false));
+    let fired = handoff("a", "s", 4);
+    let by_two = Update {
+        changes: vec![Change::Fired {
+            handoff: fired.id,
+            placed: true,
+            pairs: Vec::new(),
+            repeat: None,
+        }],
+        ..paired(&two, &known)
+    };
+    let point = cut_point(&fired, "s1");
+    let by_two = store.put_handoff(&fired, Some(&point), &by_two).await.unwrap();
+    assert!(by_two.overtaken);
+    assert!(by_two.record.version > by_one.record.version && by_one.record.version > known.version);
+    let now = store.conversation("s").await.unwrap().unwrap();
+    assert_eq!(now, by_two.record);
+    assert_eq!((now.active, &*now.pairs), (Some(fired.id), &[one.id][..]));
+    assert_eq!(now.cut_off, [fired.id]);
+    assert_eq!(store.cut_points("a", &[fired.id]).await.unwrap(), [point]);
+
+    // Of another principal's update nothing is done.
+    let theirs = pair("b", "s", Some("three"));
+    let seized = paired(&theirs, &conversation("b", "s", 5));
+    assert!(store.change(&seized).await.is_err());
+    assert!(
+        store
+            .put_pairs(std::slice::from_ref(&theirs), &seized)
+            .await
+            .is_err()
+    );
+    assert!(store.pairs("b", &[theirs.id]).await.unwrap().is_empty());
+    assert_eq!(store.conversation("s").await.unwrap(), Some(now));
+}
+
+/// What is added by many at once is all there.
+async fn many_writers_lose_nothing(store: &dyn Store) {
+    let known = conversation("many", "m", 1);
+    let pairs: Vec<HiddenPair> = (0..24)
+        .map(|n| pair("many", "m", Some(&format!("call_{n}"))))
+        .collect();
+    let write = async |pair: &HiddenPair| {
+        let update = Update {
+            known: known.clone(),
+            changes: vec![Change::Paired(vec![pair.id])],
+            now_ms: 2,
+        };
+        store
+            .put_pairs(std::slice::from_ref(pair), &update)
+            .await
+            .unwrap()
+    };
+    let written = futures_util::future::join_all(pairs.iter().map(write)).await;
+    let mut versions: Vec<u64> = written.iter().map(|w| w.record.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    assert_eq!(versions.len(), pairs.len(), "each write has a version of its own");
+    let mut listed = store.conversation("m").await.unwrap().unwrap().pairs;
+    listed.sort_unstable();
+    let mut all: Vec<Uuid> = pairs.iter().map(|pair| pair.id).collect();
+    all.sort_unstable();
+    assert_eq!(listed, all);
 }
 
 async fn insertions_are_kept(store: &dyn Store) {
@@ -286,13 +406,14 @@ async fn insertions_are_kept(store: &dyn Store) {
         insertion("b", "k", "i1"),
     ];
     for insertion in all.iter().rev() {
-        let mut after = conversation(&insertion.principal, &insertion.conversation, 20);
-        after.insertions = vec![insertion.id];
-        store.put_insertion(insertion, &after).await.unwrap();
-        assert_eq!(
-            store.conversation(&insertion.conversation).await.unwrap(),
-            Some(after)
-        );
+        let update = Update {
+            changes: vec![Change::Inserted(vec![insertion.id])],
+            ..update(&conversation(&insertion.principal, &insertion.conversation, 20))
+        };
+        let written = store.put_insertion(insertion, &update).await.unwrap().record;
+        assert_eq!(written.insertions.last(), Some(&insertion.id));
+        let key = &insertion.conversation;
+        assert_eq!(store.conversation(key).await.unwrap(), Some(written));
     }
     assert!(store.may_have_insertions());
     let [one, two, copied, other] = all;
@@ -319,22 +440,13 @@ async fn insertions_are_kept(store: &dyn Store) {
         ..one.clone()
     };
     let before = store.conversation("k").await.unwrap();
-    let seized = store.put_insertion(&stolen, &conversation("b", "k", 21)).await;
-    assert!(seized.is_err());
+    let seized = update(&conversation("b", "k", 21));
+    assert!(store.put_insertion(&stolen, &seized).await.is_err());
     assert_eq!(store.conversation("k").await.unwrap(), before);
     assert_eq!(store.insertions("a", &[one.id]).await.unwrap(), [one]);
 }
 
 async fn small_records_are_kept(store: &dyn Store) {
-    assert_eq!(store.conversation("none").await.unwrap(), None);
-    let mut record = conversation("a", "s", 1);
-    store.put_conversation(&record).await.unwrap();
-    record.tooled = Some(false);
-    record.active = Some(Uuid::now_v7());
-    store.put_conversation(&record).await.unwrap();
-    assert_eq!(store.conversation("s").await.unwrap(), Some(record));
-    assert!(store.put_conversation(&conversation("b", "s", 2)).await.is_err());
-
     store.put_response_id("a", "resp_1", "up_1").await.unwrap();
     store.put_response_id("a", "resp_1", "up_2").await.unwrap();
     assert_eq!(
@@ -350,7 +462,7 @@ async fn long_prompts_are_kept(store: &dyn Store) {
     long.prompt = "\u{e9}\n\"".repeat(1 << 18);
     long.head = "x".repeat(2 << 20);
     store
-        .put_handoff(&long, &conversation("long", "l", 1))
+        .put_handoff(&long, None, &update(&conversation("long", "l", 1)))
         .await
         .unwrap();
     assert_eq!(store.handoff("long", long.id).await.unwrap(), Some(long));
@@ -359,7 +471,7 @@ async fn long_prompts_are_kept(store: &dyn Store) {
 async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     let old = handoff("w", "old", 1);
     store
-        .put_handoff(&old, &conversation("w", "old", 100))
+        .put_handoff(&old, None, &update(&conversation("w", "old", 100)))
         .await
         .unwrap();
     let (gone, kept) = (pair("w", "old", Some("gone")), pair("w", "used", Some("kept")));
@@ -367,11 +479,14 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     forked.created_ms = 9;
     let put = [gone.clone(), forked.clone()];
     store
-        .put_pairs(&put, &conversation("w", "old", 100))
+        .put_pairs(&put, &update(&conversation("w", "old", 100)))
         .await
         .unwrap();
     store
-        .put_pairs(std::slice::from_ref(&kept), &conversation("w", "used", 9000))
+        .put_pairs(
+            std::slice::from_ref(&kept),
+            &update(&conversation("w", "used", 9000)),
+        )
         .await
         .unwrap();
     // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted. Writing the pair
@@ -380,7 +495,7 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     store.put_response_id("w", "r", "u").await.unwrap();
     let again = std::slice::from_ref(&forked);
     store
-        .put_pairs(again, &conversation("w", "used", 9000))
+        .put_pairs(again, &update(&conversation("w", "used", 9000)))
         .await
         .unwrap();
     let points = [
@@ -398,11 +513,11 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     for text in &texts {
         let at = if text.conversation == "old" { 100 } else { 9000 };
         let after = conversation("w", &text.conversation, at);
-        store.put_insertion(text, &after).await.unwrap();
+        store.put_insertion(text, &update(&after)).await.unwrap();
     }
     assert_eq!(store.insertions("w", &[texts[1].id]).await.unwrap().len(), 1);
     let after = conversation("w", "old", 100);
-    store.put_insertion(&texts[1], &after).await.unwrap();
+    store.put_insertion(&texts[1], &update(&after)).await.unwrap();
 
     let gone_now = store.sweep(5000).await.unwrap();
     assert_eq!(
@@ -420,7 +535,7 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         .unwrap();
     let left: Vec<_> = left.iter().map(|p| p.handoff).collect();
     assert_eq!(left, [points[1].id, points[2].id]);
-    assert_eq!(store.conversation("old").await.unwrap(), None);
+    assert_eq!(stored(store, "old").await, None);
     assert!(store.conversation("used").await.unwrap().is_some());
     let left = store.pairs("w", &[gone.id, kept.id, forked.id]).await.unwrap();
     assert_eq!(left, [kept, forked]);
@@ -444,6 +559,8 @@ async fn conforms(new: impl Fn() -> SharedStore) {
     pairs_are_kept(&*new()).await;
     cut_points_are_kept(&*new()).await;
     insertions_are_kept(&*new()).await;
+    conversations_are_changed(&*new()).await;
+    many_writers_lose_nothing(&*new()).await;
     small_records_are_kept(&*new()).await;
     long_prompts_are_kept(&*new()).await;
     sweeping_keeps_what_is_used(&*new()).await;
@@ -481,7 +598,7 @@ async fn commands_read_beside_a_running_proxy() {
     let serving = open(&StoreKind::Sqlite, &state).unwrap();
     let one = handoff("local", "c", 1);
     serving
-        .put_handoff(&one, &conversation("local", "c", 1))
+        .put_handoff(&one, None, &update(&conversation("local", "c", 1)))
         .await
         .unwrap();
     let command = open_for_reading(&StoreKind::Sqlite, &state).unwrap();

@@ -278,8 +278,7 @@ async fn an_ambiguous_id_is_reported() {
         id: Uuid::from_u128(known.id.as_u128() ^ (1 << 71)),
         ..store.handoff(&known.principal, known.id).await.unwrap().unwrap()
     };
-    let conversation = store.conversation(&known.conversation).await.unwrap().unwrap();
-    store.put_handoff(&twin, &conversation).await.unwrap();
+    store.put_draft(&twin).await.unwrap();
     let asked = fixture.provider.generations().len();
     let id = twin.id.to_string();
     for line in [

@@ -31,7 +31,7 @@ use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
 use self::worker::DbWorker;
 use self::writer::{Flush, Writer, to_disk};
 use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";
@@ -174,11 +174,19 @@ impl Store for SqliteStore {
         )
     }
 
-    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()> {
-        let (handoff, conversation) = (handoff.clone(), conversation.clone());
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> Answer<'a, Written> {
+        let (handoff, point, update) = (handoff.clone(), point.cloned(), update.clone());
         Box::pin(self.writer.call("write a handoff", move |conn| {
             rows::put_handoff(conn, &handoff)?;
-            rows::put_conversation(conn, &conversation)
+            if let Some(point) = &point {
+                rows::put_cut_point(conn, point)?;
+            }
+            rows::change(conn, &update)
         }))
     }
 
@@ -230,18 +238,18 @@ impl Store for SqliteStore {
         })
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
         // Before the write: a superfluous entry costs a look-up, a missing one would hide a pair.
         let siblings = pairs
             .iter()
             .filter_map(|p| Some((p.principal.as_str(), p.place.key()?)));
         self.siblings.add(siblings);
-        let (pairs, conversation) = (pairs.to_vec(), conversation.clone());
+        let (pairs, update) = (pairs.to_vec(), update.clone());
         Box::pin(self.writer.call("write hidden pairs", move |conn| {
             for pair in &pairs {
                 rows::put_pair(conn, pair)?;
             }
-            rows::put_conversation(conn, &conversation)
+            rows::change(conn, &update)
         }))
     }
 
@@ -269,21 +277,17 @@ impl Store for SqliteStore {
         })
     }
 
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        conversation: &'a Conversation,
-    ) -> Answer<'a, ()> {
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
         // Before the write, like siblings.
         let place = insertion
             .place
             .key()
             .map(|key| (insertion.principal.as_str(), key));
         self.places.add(place.into_iter());
-        let (insertion, conversation) = (insertion.clone(), conversation.clone());
+        let (insertion, update) = (insertion.clone(), update.clone());
         Box::pin(self.writer.call("write an insertion", move |conn| {
             rows::put_insertion(conn, &insertion)?;
-            rows::put_conversation(conn, &conversation)
+            rows::change(conn, &update)
         }))
     }
 
@@ -321,14 +325,14 @@ impl Store for SqliteStore {
         )
     }
 
-    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
-        let conversation = conversation.clone();
+    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
+        let update = update.clone();
         // After a power loss the next request derives it again: from its sentinel, from its pairs, or from a provider
         // that rejects the prefix.
         Box::pin(
             self.writer
                 .call_with(Durability::ProcessExit, "write a conversation", move |conn| {
-                    rows::put_conversation(conn, &conversation)
+                    rows::change(conn, &update)
                 }),
         )
     }

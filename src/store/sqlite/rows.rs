@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::record::WireId;
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin};
+use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written};
 use crate::store::{HandoffFilter, foreign};
 
 /// Columns of a handoff except its head, in the order `read_handoff` expects.
@@ -325,7 +325,18 @@ pub(super) fn places(conn: &Connection, mut each: impl FnMut(String, String)) ->
     Ok(())
 }
 
-pub(super) fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
+/// Changes the record of a conversation, in the transaction that the writer is in.
+pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<Written> {
+    let written = update.on(conversation(conn, &update.known.key)?, 1);
+    let written = written.ok_or_else(|| {
+        let error = foreign("write a conversation");
+        rusqlite::Error::ToSqlConversionFailure(Box::new(error))
+    })?;
+    put_conversation(conn, &written.record)?;
+    Ok(written)
+}
+
+fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
     let changed = conn.prepare_cached(PUT_CONVERSATION)?.execute(params![
         c.key,
         c.principal,

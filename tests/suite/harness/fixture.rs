@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
-use baton_proxy::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion};
+use baton_proxy::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written,
+};
 use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
@@ -177,11 +179,15 @@ impl FlakyStore {
 }
 
 fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: Answer<'a, T>) -> Answer<'a, T> {
-    if off.load(Ordering::SeqCst) {
-        let message = "switched off by the test".to_owned();
-        return Box::pin(std::future::ready(Err(StoreError { message })));
+    match off.load(Ordering::SeqCst) {
+        true => switched_off(),
+        false => answer,
     }
-    answer
+}
+
+fn switched_off<'a, T: Send + 'a>() -> Answer<'a, T> {
+    let message = "switched off by the test".to_owned();
+    Box::pin(std::future::ready(Err(StoreError { message })))
 }
 
 impl Store for FlakyStore {
@@ -191,11 +197,16 @@ impl Store for FlakyStore {
     fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
         self.read(self.inner.handoff(principal, id))
     }
-    fn put_handoff<'a>(&'a self, handoff: &'a Handoff, conversation: &'a Conversation) -> Answer<'a, ()> {
-        if self.no_writes.load(Ordering::SeqCst) {
-            return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> Answer<'a, Written> {
+        match self.no_writes.load(Ordering::SeqCst) {
+            true => switched_off(),
+            false => self.inner.put_handoff(handoff, point, update),
         }
-        self.inner.put_handoff(handoff, conversation)
     }
     fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
         self.write(self.inner.put_draft(handoff))
@@ -221,11 +232,11 @@ impl Store for FlakyStore {
             None => found,
         }
     }
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], conversation: &'a Conversation) -> Answer<'a, ()> {
-        if self.no_writes.load(Ordering::SeqCst) {
-            return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
+        match self.no_writes.load(Ordering::SeqCst) {
+            true => switched_off(),
+            false => self.inner.put_pairs(pairs, update),
         }
-        self.inner.put_pairs(pairs, conversation)
     }
     fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
         self.write(self.inner.put_cut_point(point))
@@ -236,12 +247,8 @@ impl Store for FlakyStore {
     fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
         self.read(self.inner.cut_points_at(principal, digests))
     }
-    fn put_insertion<'a>(
-        &'a self,
-        insertion: &'a Insertion,
-        conversation: &'a Conversation,
-    ) -> Answer<'a, ()> {
-        self.write(self.inner.put_insertion(insertion, conversation))
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
+        self.write(self.inner.put_insertion(insertion, update))
     }
     fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
         self.insertion_reads.fetch_add(1, Ordering::SeqCst);
@@ -257,11 +264,11 @@ impl Store for FlakyStore {
     fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
         self.read(self.inner.conversation(key))
     }
-    fn put_conversation<'a>(&'a self, conversation: &'a Conversation) -> Answer<'a, ()> {
-        if self.no_writes.load(Ordering::SeqCst) {
-            return unless(&self.no_writes, Box::pin(std::future::ready(Ok(()))));
+    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
+        match self.no_writes.load(Ordering::SeqCst) {
+            true => switched_off(),
+            false => self.inner.change(update),
         }
-        self.inner.put_conversation(conversation)
     }
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
         self.read(self.inner.response_id(principal, shown))

@@ -41,7 +41,7 @@ impl Disk {
 async fn a_flush_fails_unseen(disk: &Disk, store: &SqliteStore) {
     disk.fail(true);
     store
-        .put_conversation(&conversation("local", "unflushed", 1))
+        .change(&update(&conversation("local", "unflushed", 1)))
         .await
         .unwrap();
     disk.flushed(1).await;
@@ -57,7 +57,7 @@ async fn after_a_failed_flush_nothing_is_acknowledged_until_the_file_is_verified
     for _ in 0..3 {
         let err = put(&store, 2).await.unwrap_err();
         assert!(err.message.contains("cannot be flushed"), "{err}");
-        let err = store.put_conversation(&conversation("local", "d", 1)).await;
+        let err = store.change(&update(&conversation("local", "d", 1))).await;
         assert!(err.is_err(), "also what is flushed behind its answer");
         assert!(store.probe().await.is_err());
     }
@@ -127,7 +127,7 @@ async fn a_log_with_a_hole_is_not_written_behind() {
 async fn what_is_written_to_a_file_that_is_gone_is_an_error() {
     let write = async |store: &SqliteStore| {
         let durable = put(store, 2).await;
-        let soon = store.put_conversation(&conversation("local", "d", 1)).await;
+        let soon = store.change(&update(&conversation("local", "d", 1))).await;
         assert_eq!(durable.is_err(), soon.is_err());
         assert_eq!(durable.is_err(), store.probe().await.is_err());
         durable.map(|_| ()).map_err(|err| err.message)

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::*;
-use crate::store::tests::{conversation, cut_point, handoff, insertion, pair};
+use crate::record::Change;
+use crate::store::tests::{conversation, cut_point, handoff, insertion, pair, update};
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
@@ -25,7 +26,7 @@ fn refusal(dir: &Path) -> String {
 async fn put(store: &SqliteStore, created_ms: u64) -> Result<HandoffId, StoreError> {
     let new = handoff("local", "c", created_ms);
     store
-        .put_handoff(&new, &conversation("local", "c", created_ms))
+        .put_handoff(&new, None, &update(&conversation("local", "c", created_ms)))
         .await?;
     Ok(new.id)
 }
@@ -96,13 +97,22 @@ async fn child_of_survives_sigkill() {
     let store = SqliteStore::open(Path::new(&dir)).unwrap();
     for at in 0..100_000 {
         let new = handoff("local", "c", at);
-        let mut after = conversation("local", "c", at);
-        after.active = Some(new.id);
+        let after = conversation("local", "c", at);
+        let fired = Change::Fired {
+            handoff: new.id,
+            placed: false,
+            pairs: Vec::new(),
+            repeat: None,
+        };
+        let with_handoff = Update {
+            changes: vec![fired],
+            ..update(&after)
+        };
         let beside = pair("local", "c", Some(&new.id.to_string()));
-        store.put_handoff(&new, &after).await.unwrap();
-        store.put_pairs(&[beside], &after).await.unwrap();
+        store.put_handoff(&new, None, &with_handoff).await.unwrap();
+        store.put_pairs(&[beside], &update(&after)).await.unwrap();
         let alone = conversation("local", &new.id.to_string(), at);
-        store.put_conversation(&alone).await.unwrap();
+        store.change(&update(&alone)).await.unwrap();
         println!("answered {}", new.id);
     }
 }
@@ -138,15 +148,15 @@ async fn one_bad_write_spoils_no_other() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let first = handoff("local", "c", 1);
     store
-        .put_handoff(&first, &conversation("local", "c", 1))
+        .put_handoff(&first, None, &update(&conversation("local", "c", 1)))
         .await
         .unwrap();
     let mut foreign = first.clone();
     foreign.principal = "other".into();
-    let theirs = conversation("other", "d", 1);
+    let theirs = update(&conversation("other", "d", 1));
     let (before, bad, after) = tokio::join!(
         put(&store, 2),
-        store.put_handoff(&foreign, &theirs),
+        store.put_handoff(&foreign, None, &theirs),
         put(&store, 3)
     );
     assert!(bad.unwrap_err().message.contains("another principal"));
@@ -235,7 +245,7 @@ async fn the_log_is_emptied_between_commits() {
     let mut new = handoff("local", "c", 1);
     new.prompt = "x".repeat(5 * 1024 * 1024);
     store
-        .put_handoff(&new, &conversation("local", "c", 1))
+        .put_handoff(&new, None, &update(&conversation("local", "c", 1)))
         .await
         .unwrap();
     let began = Instant::now();
@@ -261,12 +271,12 @@ async fn a_full_disk_is_an_error_and_not_the_end() {
     let mut long = handoff("local", "c", 2);
     long.prompt = "x".repeat(1 << 20);
     let after = conversation("local", "c", 2);
-    let err = store.put_handoff(&long, &after).await.unwrap_err();
+    let err = store.put_handoff(&long, None, &update(&after)).await.unwrap_err();
     assert!(err.message.contains("full"), "{err}");
     assert_eq!(store.handoff("local", long.id).await.unwrap(), None);
     assert!(store.handoff("local", kept).await.unwrap().is_some());
     pages(1 << 20).await.unwrap();
-    store.put_handoff(&long, &after).await.unwrap();
+    store.put_handoff(&long, None, &update(&after)).await.unwrap();
     assert!(store.handoff("local", long.id).await.unwrap().is_some());
 }
 
@@ -330,7 +340,7 @@ async fn a_file_without_insertions_is_brought_forward() {
     assert!(!store.may_have_insertions());
     let text = insertion("local", "c", "d");
     store
-        .put_insertion(&text, &conversation("local", "c", 9))
+        .put_insertion(&text, &update(&conversation("local", "c", 9)))
         .await
         .unwrap();
     drop(store);
@@ -406,7 +416,10 @@ async fn misses_ask_no_sql() {
     let beside = pair("local", "c", Some("call_x"));
     let store = SqliteStore::open(dir.path()).unwrap();
     store
-        .put_pairs(std::slice::from_ref(&beside), &conversation("local", "c", 1))
+        .put_pairs(
+            std::slice::from_ref(&beside),
+            &update(&conversation("local", "c", 1)),
+        )
         .await
         .unwrap();
     drop(store);
@@ -433,7 +446,7 @@ async fn cost_of_durability() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let alone = async |at: u64| {
         let conversation = conversation("local", "c", at);
-        store.put_conversation(&conversation).await.unwrap();
+        store.change(&update(&conversation)).await.unwrap();
     };
     for flushed in [true, false] {
         let mut times = Vec::new();
