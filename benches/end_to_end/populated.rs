@@ -115,7 +115,7 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
         join_all(writes)
             .await
             .into_iter()
-            .for_each(|written| written.unwrap());
+            .for_each(|written| drop(written.unwrap()));
     }
     drop(store);
     assert!(Path::new(state.path()).join("baton.db").is_file());

@@ -187,7 +187,7 @@ fn given(file: &Path) -> Result<String, Failure> {
 
 /// The store, made where it is missing: the handoff must be there when this process is gone.
 fn for_writing(config: &Config) -> Result<SharedStore, Failure> {
-    if config.store == StoreKind::Memory {
+    if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
         return Err(Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
     }

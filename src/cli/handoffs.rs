@@ -134,7 +134,7 @@ fn markdown(handoff: &Handoff) -> String {
 
 /// The store, for reading. What lives in a running proxy's memory alone cannot be had.
 pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
-    if config.store == StoreKind::Memory {
+    if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
         return Err(
             Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\" to look at them from outside")

@@ -69,6 +69,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
     let (store, seals) = open_state(&config)?;
+    refuse_unfit(&store).await?;
     let swept = Arc::clone(&store);
     let (bound, listener) = listen(&mut config, for_agents).await?;
     // The bound port; shown to browsers on the data listener.
@@ -218,6 +219,21 @@ fn open_state(config: &Config) -> Result<(SharedStore, Seals), Failure> {
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((store?, seals?))
     })
+}
+
+/// Refuses a server of the store whose settings lose handoffs. One that is away may come back: `/readyz` tells.
+async fn refuse_unfit(store: &SharedStore) -> Result<(), Failure> {
+    match store.unfit().await {
+        Ok(None) => Ok(()),
+        Ok(Some(why)) => {
+            let message = format!("the store's server cannot hold handoffs: {why}");
+            Err(Failure::new(Exit::CONFIG, message).help("see `store.durability`"))
+        }
+        Err(error) => {
+            tracing::error!(%error, "serving without the store until it is there");
+            Ok(())
+        }
+    }
 }
 
 /// Starts the journal, or none if it fails: the proxy does not depend on it.

@@ -35,7 +35,7 @@ struct Status {
 
 pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
     let config = load_state(&args.state)?;
-    let handoffs = match config.store {
+    let handoffs = match config.store.kind {
         // They exist only inside the running proxy.
         StoreKind::Memory => Vec::new(),
         _ => handoffs(&config)?,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
-    Admin, Client, Config, DraftPolicy, HandoffPolicy, Inject, Journal, Limits, Log, Mode, Preamble, Server,
-    StoreKind, Telemetry, Transcript, Upstream,
+    Admin, Client, Config, DraftPolicy, Durability, HandoffPolicy, Inject, Journal, Limits, Log, Mode,
+    Preamble, Server, StoreKind, Telemetry, Transcript, Upstream,
 };
 use crate::record::WireId;
 
@@ -108,7 +108,24 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "store",
-        keys: &[key("kind", |d, v, _| put(&mut d.config.store, v.choice(STORES)))],
+        keys: &[
+            key("kind", |d, v, _| put(&mut d.config.store.kind, v.choice(STORES))),
+            optional("url", |d, v, e| {
+                put(&mut d.config.store.address, v.store_address(e).map(Some))
+            }),
+            key("durability", |d, v, _| {
+                put(&mut d.config.store.durability, v.choice(DURABILITIES))
+            }),
+            key("prefix", |d, v, _| {
+                put(&mut d.config.store.prefix, v.key_prefix())
+            }),
+            key("timeout_secs", |d, v, _| {
+                put(&mut d.config.store.timeout, v.secs(0.05, 60.0))
+            }),
+            optional("ca_file", |d, v, e| {
+                put(&mut d.config.store.ca_file, v.file(e).map(Some))
+            }),
+        ],
     },
     Section {
         name: "handoff",
@@ -251,7 +268,16 @@ pub(super) const CLIENT: &[Key<Client>] = &[
     optional("key", |c, v, e| put(&mut c.key, v.secret(e, TOKEN_CHARS))),
 ];
 
-const STORES: &[(&str, StoreKind)] = &[("memory", StoreKind::Memory), ("sqlite", StoreKind::Sqlite)];
+const STORES: &[(&str, StoreKind)] = &[
+    ("memory", StoreKind::Memory),
+    ("sqlite", StoreKind::Sqlite),
+    ("redis", StoreKind::Redis),
+];
+const DURABILITIES: &[(&str, Durability)] = &[
+    ("replicated", Durability::Replicated),
+    ("fsync", Durability::Fsync),
+    ("memory", Durability::Memory),
+];
 const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
 const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
 const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
@@ -324,7 +350,7 @@ pub(super) fn blank() -> Draft {
                 token: None,
             },
             state_dir: Default::default(),
-            store: StoreKind::Memory,
+            store: StoreKind::Memory.into(),
             upstreams: BTreeMap::new(),
             clients: Vec::new(),
             handoff: HandoffPolicy {

@@ -9,6 +9,7 @@ mod names;
 mod problem;
 mod raw;
 mod rules;
+mod store_address;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -16,6 +17,7 @@ mod value;
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{Origin, Problem, ProblemKind};
 pub use raw::Environment;
+pub use store_address::{StoreAddress, Topology};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,8 +35,8 @@ pub struct Config {
     pub admin: Admin,
     /// Directory of the store, the journal and the seal keys.
     pub state_dir: PathBuf,
-    /// Kind of the store.
-    pub store: StoreKind,
+    /// The store.
+    pub store: Store,
     /// Providers by name; `anthropic`, `openai` and `gemini` always exist.
     pub upstreams: BTreeMap<String, Upstream>,
     /// The proxy's own clients. If empty, every request is `local`.
@@ -77,6 +79,37 @@ pub struct Admin {
     pub token: Option<Secret>,
 }
 
+/// The store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// Its kind.
+    pub kind: StoreKind,
+    /// The server; always there with [`StoreKind::Redis`].
+    pub address: Option<StoreAddress>,
+    /// What makes a write to a server durable.
+    pub durability: Durability,
+    /// In front of every key in a server.
+    pub prefix: String,
+    /// How long a call to a server may take.
+    pub timeout: Duration,
+    /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A store of that kind; the kinds on this machine need no more.
+impl From<StoreKind> for Store {
+    fn from(kind: StoreKind) -> Self {
+        Self {
+            kind,
+            address: None,
+            durability: Durability::Fsync,
+            prefix: "baton".to_owned(),
+            timeout: Duration::from_secs(2),
+            ca_file: None,
+        }
+    }
+}
+
 /// The store to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
@@ -84,6 +117,19 @@ pub enum StoreKind {
     Memory,
     /// One SQLite file in the state directory.
     Sqlite,
+    /// A server that several processes share: Redis or Valkey.
+    Redis,
+}
+
+/// What makes a write to a server durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// A replica has it.
+    Replicated,
+    /// It is in the server's append-only file, flushed.
+    Fsync,
+    /// The server has it in memory.
+    Memory,
 }
 
 /// A provider.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Upstream;
 use super::keys::Draft;
 use super::problem::{Origin, Problem, ProblemKind};
+use super::{StoreKind, Upstream};
 
 /// Headers that may contain a credential of the proxy.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -14,6 +14,7 @@ pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, probl
     let mut rules = Rules { origins, problems };
     rules.tls(draft);
     rules.state(draft);
+    rules.store(draft);
     rules.upstreams(draft);
     rules.clients(draft);
     rules.exposure(draft);
@@ -72,6 +73,22 @@ impl Rules<'_> {
                 "this user has no home folder to keep state in",
                 "set `state.dir`, or give --state-dir",
             ),
+        }
+    }
+
+    fn store(&mut self, draft: &Draft) {
+        let store = &draft.config.store;
+        // A URL that was given wrongly is reported already.
+        if store.kind == StoreKind::Redis
+            && store.address.is_none()
+            && !self.origins.contains_key("store.url")
+        {
+            self.report(
+                ProblemKind::Missing,
+                "store.kind",
+                "\"redis\" needs `store.url` as well",
+                "set `store.url`, such as \"redis://127.0.0.1:6379\"",
+            );
         }
     }
 

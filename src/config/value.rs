@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::Secret;
+use super::StoreAddress;
 use super::problem::{Origin, meant};
 use super::raw::{Environment, Given, Raw, read_value};
 
@@ -253,6 +254,29 @@ impl Given {
                 format!("give at most {most}; leave out those that are no longer needed"),
             ),
             _ => collect(items.iter().map(|item| (&item.origin, item.secret(env, min)))),
+        }
+    }
+
+    /// The URL of a store's server; it may hold a password, and complaints never show it.
+    pub(super) fn store_address(&self, env: &Environment) -> Checked<StoreAddress> {
+        let url = self.secret(env, 1)?;
+        StoreAddress::parse(url.reveal()).or_else(|why| {
+            let help = "write redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; \
+                        with TLS rediss…";
+            wrong(why, help)
+        })
+    }
+
+    /// What stands in front of the keys of a store.
+    pub(super) fn key_prefix(&self) -> Checked<String> {
+        let prefix = self.text()?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        match prefix.chars().all(plain) {
+            true => Ok(prefix),
+            false => wrong(
+                format!("{prefix:?} is no prefix of keys"),
+                "use letters, digits, `-`, `_` and `.`",
+            ),
         }
     }
 

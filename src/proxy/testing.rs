@@ -39,7 +39,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             token: None,
         },
         state_dir: PathBuf::new(),
-        store: StoreKind::Memory,
+        store: StoreKind::Memory.into(),
         upstreams: names
             .map(|n| (n.to_owned(), upstream.clone()))
             .into_iter()

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use uuid::Uuid;
+
 use super::checkpoints::{Checkpoints, Transcript, Unknown};
 use super::cut_off::CutOff;
 use super::insertions::Insertions;

@@ -407,7 +407,9 @@ impl Sessions {
     ) -> Result<(), StoreError> {
         let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
         let cached = Cached::Inserted(found.into_iter().map(Arc::new).collect());
-        self.write(live, change, cached, now_ms, put_record).await.map(drop)
+        self.write(live, change, cached, now_ms, put_record)
+            .await
+            .map(drop)
     }
 
     /// The conversation's insertions, oldest first, and the ids of those that its record lists and the store has lost. Asks

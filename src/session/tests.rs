@@ -12,7 +12,7 @@ use crate::store::tests::{cut_point, handoff, pair};
 use crate::store::{self, Store};
 
 fn memory() -> SharedStore {
-    store::open(&StoreKind::Memory, Path::new("")).unwrap()
+    store::open(&StoreKind::Memory.into(), Path::new("")).unwrap()
 }
 
 /// Waits for a write behind.
@@ -34,7 +34,7 @@ async fn until_stored(store: &dyn Store, key: &str, active: Option<HandoffId>) {
 #[tokio::test]
 async fn a_restart_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || Sessions::new(store::open(&StoreKind::Sqlite, dir.path()).unwrap(), 10);
+    let open = || Sessions::new(store::open(&StoreKind::Sqlite.into(), dir.path()).unwrap(), 10);
     let first = handoff("local", "k", 2);
     let (one, two) = (pair("local", "k", Some("call_1")), pair("local", "k", None));
 
@@ -110,7 +110,7 @@ async fn the_active_handoff_follows_the_transcript() {
 #[tokio::test]
 async fn writes_behind_never_overtake() {
     let dir = tempfile::tempdir().unwrap();
-    let store = store::open(&StoreKind::Sqlite, dir.path()).unwrap();
+    let store = store::open(&StoreKind::Sqlite.into(), dir.path()).unwrap();
     let sessions = Sessions::new(store, 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     for at in 0..50 {
@@ -127,7 +127,7 @@ async fn writes_behind_never_overtake() {
 #[tokio::test]
 async fn a_caller_that_leaves_does_not_split_store_and_memory() {
     let dir = tempfile::tempdir().unwrap();
-    let sessions = Sessions::new(store::open(&StoreKind::Sqlite, dir.path()).unwrap(), 10);
+    let sessions = Sessions::new(store::open(&StoreKind::Sqlite.into(), dir.path()).unwrap(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let new = handoff("local", "k", 1);
     {
@@ -164,7 +164,7 @@ async fn eviction_takes_the_idle_and_loses_nothing() {
 #[tokio::test]
 async fn requests_at_once_share_a_conversation() {
     let dir = tempfile::tempdir().unwrap();
-    let sessions = Sessions::new(store::open(&StoreKind::Sqlite, dir.path()).unwrap(), 10);
+    let sessions = Sessions::new(store::open(&StoreKind::Sqlite.into(), dir.path()).unwrap(), 10);
     let all = join_all((0..20).map(|_| sessions.open("k", "local", 1))).await;
     let first = all[0].as_ref().unwrap();
     assert!(all.iter().all(|live| Arc::ptr_eq(live.as_ref().unwrap(), first)));

@@ -215,15 +215,7 @@ impl Inner {
     }
 
     fn handoffs(&self, filter: &HandoffFilter) -> Vec<Handoff> {
-        let wanted = |h: &&Handoff| {
-            filter.principal.as_ref().is_none_or(|p| *p == h.principal)
-                && filter.conversation.as_ref().is_none_or(|c| *c == h.conversation)
-                && filter
-                    .ids
-                    .is_none_or(|(first, last)| (first..=last).contains(&h.id))
-                && (filter.archived || !h.archived)
-        };
-        let mut found: Vec<&Handoff> = self.handoffs.values().filter(wanted).collect();
+        let mut found: Vec<&Handoff> = self.handoffs.values().filter(|h| filter.fits(h)).collect();
         found.sort_unstable_by_key(|h| std::cmp::Reverse((h.created_ms, h.id)));
         if filter.limit > 0 {
             found.truncate(filter.limit);

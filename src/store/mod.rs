@@ -4,6 +4,7 @@
 //! crash of the process.
 
 pub mod memory;
+pub mod redis;
 pub mod seal_key;
 pub mod seals;
 pub mod sqlite;
@@ -22,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use crate::config::StoreKind;
+use crate::config::{self, StoreKind};
 use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
@@ -66,7 +67,7 @@ pub struct HandoffFilter {
 /// # Errors
 /// Every call fails where the store cannot be reached, read or written; a write that failed changed nothing.
 pub trait Store: Send + Sync + 'static {
-    /// The kind as in the config: `memory`, `sqlite`.
+    /// The kind as in the config: `memory`, `sqlite`, `redis`.
     fn kind(&self) -> &'static str;
 
     /// Whether other processes write to the same records: what is cached in front of the store is checked before use.
@@ -151,16 +152,38 @@ pub trait Store: Send + Sync + 'static {
     fn probe(&self) -> Answer<'_, ()> {
         self.ping()
     }
+
+    /// What of the settings of the store's server cannot hold what the config promises.
+    fn unfit(&self) -> Answer<'_, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }
 
-/// Opens the store for `serve`. `sqlite` creates the state directory and the file where they are missing.
+impl HandoffFilter {
+    /// Whether a handoff is selected, without regard to the limit.
+    fn fits(&self, handoff: &Handoff) -> bool {
+        self.principal.as_ref().is_none_or(|p| *p == handoff.principal)
+            && self
+                .conversation
+                .as_ref()
+                .is_none_or(|c| *c == handoff.conversation)
+            && self
+                .ids
+                .is_none_or(|(first, last)| (first..=last).contains(&handoff.id))
+            && (self.archived || !handoff.archived)
+    }
+}
+
+/// Opens the store for `serve`. `sqlite` creates the state directory and the file where they are missing; `redis` connects
+/// with the first call.
 ///
 /// # Errors
-/// The directory or the file cannot be created or opened.
-pub fn open(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreError> {
-    match kind {
+/// The directory or the file cannot be created or opened, or the server's certificates not be read.
+pub fn open(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+    match settings.kind {
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
+        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
     }
 }
 
@@ -169,8 +192,9 @@ pub fn open(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreErro
 ///
 /// # Errors
 /// The file exists and cannot be opened, or has another schema version.
-pub fn open_for_reading(kind: &StoreKind, state_dir: &Path) -> Result<SharedStore, StoreError> {
-    match kind {
+pub fn open_for_reading(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+    match settings.kind {
+        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
         StoreKind::Sqlite => Ok(match sqlite::SqliteStore::open_existing(state_dir)? {
             Some(store) => Arc::new(store),

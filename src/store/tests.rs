@@ -553,7 +553,7 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     assert!(store.response_id("w", "r").await.unwrap().is_some());
 }
 
-async fn conforms(new: impl Fn() -> SharedStore) {
+pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     handoffs_are_kept(&*new()).await;
     handoffs_are_listed(&*new()).await;
     pairs_are_kept(&*new()).await;
@@ -585,7 +585,7 @@ async fn sqlite_conforms() {
 async fn commands_read_beside_a_running_proxy() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
-    let empty = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
+    let empty = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
     assert!(
         empty
             .handoffs(&HandoffFilter::default())
@@ -595,13 +595,13 @@ async fn commands_read_beside_a_running_proxy() {
     );
     assert!(!state.exists(), "reading makes nothing");
 
-    let serving = open(&StoreKind::Sqlite, &state).unwrap();
+    let serving = open(&StoreKind::Sqlite.into(), &state).unwrap();
     let one = handoff("local", "c", 1);
     serving
         .put_handoff(&one, None, &update(&conversation("local", "c", 1)))
         .await
         .unwrap();
-    let command = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
+    let command = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
     assert_eq!(command.handoff("local", one.id).await.unwrap(), Some(one.clone()));
     assert!(command.archive("local", one.id, true).await.unwrap());
     drop(command);
@@ -609,6 +609,6 @@ async fn commands_read_beside_a_running_proxy() {
     assert!(open_ones.is_empty(), "archived by the command");
 
     drop(serving);
-    let command = open_for_reading(&StoreKind::Sqlite, &state).unwrap();
+    let command = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
     assert!(command.handoff("local", one.id).await.unwrap().unwrap().archived);
 }

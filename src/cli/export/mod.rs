@@ -71,7 +71,7 @@ struct Sources {
 
 impl Sources {
     async fn open(config: Config) -> Result<Self, Failure> {
-        let store = match config.store {
+        let store = match config.store.kind {
             StoreKind::Memory => None,
             _ => Some(handoffs::open(&config)?),
         };

@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::record::WireId;
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written};
+use crate::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written,
+};
 use crate::store::{HandoffFilter, foreign};
 
 /// Columns of a handoff except its head, in the order `read_handoff` expects.

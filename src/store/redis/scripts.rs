@@ -1,0 +1,54 @@
+//! The scripts that run in the server: each does one write or read of several records, atomically.
+
+use redis::Cmd;
+
+/// A script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Script {
+    Write,
+    Read,
+    Find,
+    Set,
+    Sweep,
+}
+
+impl Script {
+    /// Every script, in the order of their numbers.
+    pub(super) const ALL: [Self; 5] = [Self::Write, Self::Read, Self::Find, Self::Set, Self::Sweep];
+
+    /// Its text.
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Self::Write => include_str!("scripts/write.lua"),
+            Self::Read => include_str!("scripts/read.lua"),
+            Self::Find => include_str!("scripts/find.lua"),
+            Self::Set => include_str!("scripts/set.lua"),
+            Self::Sweep => include_str!("scripts/sweep.lua"),
+        }
+    }
+}
+
+/// A script with its arguments: the server has the scripts since the connection was opened, and is sent their digests.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) script: Script,
+    /// A key of the store: a cluster finds by it the server that has all of them.
+    pub(super) slot: String,
+    pub(super) args: Vec<Vec<u8>>,
+}
+
+impl Call {
+    /// The command, with the script's digest as the server told it.
+    pub(super) fn command(&self, digests: &[String]) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        let digest = digests.get(self.script as usize);
+        command
+            .arg(digest.map_or("", String::as_str))
+            .arg(1)
+            .arg(&self.slot);
+        for arg in &self.args {
+            command.arg(arg.as_slice());
+        }
+        command
+    }
+}

@@ -1,0 +1,176 @@
+//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go away.
+
+mod outages;
+#[expect(unreachable_pub, reason = "shared with the suite")]
+#[path = "../../../../tests/suite/harness/redis.rs"]
+pub(crate) mod server;
+mod topologies;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use self::server::RedisServer;
+use super::*;
+use crate::store::tests::{conforms, conversation, handoff, pair, update};
+
+/// A store in that server. `change` sets what is not as in most tests.
+pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut Options)) -> RedisStore {
+    let mut options = Options {
+        address: StoreAddress::parse(url).unwrap(),
+        durability: Durability::Memory,
+        prefix: Uuid::now_v7().to_string(),
+        time: Duration::from_secs(2),
+        ca_file: None,
+    };
+    change(&mut options);
+    RedisStore::open(&options).unwrap()
+}
+
+/// Writes a handoff.
+async fn put(store: &RedisStore) -> Result<HandoffId, StoreError> {
+    let new = handoff("local", "c", 1);
+    let update = update(&conversation("local", "c", 1));
+    store.put_handoff(&new, None, &update).await.map(|_| new.id)
+}
+
+#[tokio::test]
+async fn redis_conforms() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    conforms(|| Arc::new(store_in(&server.url(), |_| {}))).await;
+}
+
+#[tokio::test]
+async fn settings_that_hold_no_handoff_are_named() {
+    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
+        return;
+    };
+    let verify = async |durability| {
+        let store = store_in(&server.url(), |o| o.durability = durability);
+        let written = put(&store).await;
+        (store.unfit().await.unwrap(), written.is_ok())
+    };
+    assert_eq!(verify(Durability::Memory).await, (None, true));
+    let (named, written) = verify(Durability::Fsync).await;
+    assert!(named.unwrap().contains("appendfsync is everysec"));
+    assert!(!written, "what it promises it does not do");
+    let (named, written) = verify(Durability::Replicated).await;
+    assert!(named.unwrap().contains("no replica"));
+    assert!(!written);
+    server.cli(&["CONFIG", "SET", "appendfsync", "always"]);
+    assert_eq!(verify(Durability::Fsync).await, (None, true));
+    server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let (named, _) = verify(Durability::Fsync).await;
+    assert!(named.unwrap().contains("maxmemory-policy is allkeys-lru"));
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
+    assert_eq!(verify(Durability::Fsync).await, (None, true));
+}
+
+#[tokio::test]
+async fn a_replicated_write_is_on_the_replica() {
+    let Some(primary) = RedisServer::start(&[]) else {
+        return;
+    };
+    let mut replica = primary.replica(&[]);
+    let prefix = "replicated".to_owned();
+    let store = store_in(&primary.url(), |o| {
+        o.durability = Durability::Replicated;
+        o.prefix = prefix.clone();
+        o.time = Duration::from_millis(800);
+    });
+    assert_eq!(store.unfit().await.unwrap(), None);
+    for _ in 0..20 {
+        let id = put(&store).await.unwrap();
+        let there = replica.cli(&["EXISTS", &format!("{{replicated}}:handoff:{id}")]);
+        assert_eq!(there, "1");
+    }
+    replica.kill();
+    let began = Instant::now();
+    let error = put(&store).await.unwrap_err();
+    assert!(error.message.contains("no replica"), "{error}");
+    assert!(
+        began.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        began.elapsed()
+    );
+    // Reads do not wait behind it.
+    let (write, read) = tokio::join!(put(&store), async {
+        let began = Instant::now();
+        store.conversation("c").await.unwrap();
+        began.elapsed()
+    });
+    assert!(write.is_err() && read < Duration::from_millis(300), "{read:?}");
+    let replica = primary.replica(&[]);
+    put(&store).await.unwrap();
+    drop(replica);
+}
+
+#[tokio::test]
+async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let store = store_in(&server.url(), |o| o.prefix = "p".into());
+    put(&store).await.unwrap();
+    let mut beside = pair("local", "c", Some("one\ntwo"));
+    let known = update(&conversation("local", "c", 1));
+    store
+        .put_pairs(std::slice::from_ref(&beside), &known)
+        .await
+        .unwrap();
+    let siblings = ["one\ntwo", "three"].map(String::from);
+    assert_eq!(
+        store.pairs_beside("local", &siblings).await.unwrap(),
+        std::slice::from_ref(&beside)
+    );
+    // Reading touches it behind the answer.
+    let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
+    while used().await == "7" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    beside.place = crate::record::Place::Beside {
+        sibling: "three".into(),
+        offset: 0,
+    };
+    store
+        .put_pairs(std::slice::from_ref(&beside), &known)
+        .await
+        .unwrap();
+    assert_ne!(
+        server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]),
+        "7"
+    );
+    assert!(
+        store
+            .pairs_beside("local", &siblings[..1])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        store.pairs_beside("local", &siblings[1..]).await.unwrap(),
+        [beside]
+    );
+    // Nothing has an end of its own, and nothing is outside of the prefix.
+    let keys = server.cli(&["KEYS", "*"]);
+    for key in keys.lines() {
+        assert!(key.starts_with("{p}:"), "{key}");
+        assert_eq!(server.cli(&["TTL", key]), "-1", "{key}");
+    }
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_loaded_again() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let store = store_in(&server.url(), |_| {});
+    put(&store).await.unwrap();
+    server.cli(&["SCRIPT", "FLUSH"]);
+    let id = put(&store).await.unwrap();
+    assert!(store.handoff("local", id).await.unwrap().is_some());
+}

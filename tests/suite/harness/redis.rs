@@ -1,0 +1,218 @@
+//! A real Redis or Valkey server for one test. Also compiled into the library's own tests.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The programs that are tried.
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// How long a server may take to start.
+const START: Duration = Duration::from_secs(20);
+
+/// A server on a port of its own. It is killed when this is dropped.
+pub struct RedisServer {
+    child: Option<Child>,
+    pub port: u16,
+    dir: tempfile::TempDir,
+    args: Vec<String>,
+}
+
+/// The server's program; `None`: the test is skipped, which must not be where `BATON_REDIS` is `required`.
+pub fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut all = std::env::split_paths(&path).flat_map(|dir| PROGRAMS.map(|program| dir.join(program)));
+    let found = all.find(|file| file.is_file());
+    if found.is_none() {
+        let required = std::env::var("BATON_REDIS").is_ok_and(|value| value == "required");
+        assert!(
+            !required,
+            "no redis-server or valkey-server, and BATON_REDIS=required"
+        );
+        println!("skipped: no redis-server or valkey-server on this machine");
+    }
+    found
+}
+
+impl RedisServer {
+    /// With these settings beside those that every test has; `None`: there is no program.
+    pub fn start(args: &[&str]) -> Option<Self> {
+        let program = program()?;
+        // Another test may take the port between the look and the start.
+        for _ in 0..5 {
+            let mut server = Self {
+                child: None,
+                port: free_port(),
+                dir: tempfile::tempdir().unwrap(),
+                args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            };
+            if server.run(&program) {
+                return Some(server);
+            }
+        }
+        panic!("{} does not start", program.display());
+    }
+
+    /// One that keeps every write in its file.
+    pub fn durable() -> Option<Self> {
+        Self::start(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// A replica of this one.
+    pub fn replica(&self, args: &[&str]) -> Self {
+        let port = self.port.to_string();
+        let of = [
+            "--replicaof",
+            "127.0.0.1",
+            &port,
+            "--repl-diskless-sync-delay",
+            "0",
+        ];
+        let replica = Self::start(&[&of, args].concat()).unwrap();
+        let began = Instant::now();
+        while !self.cli(&["INFO", "replication"]).contains("state=online") {
+            assert!(began.elapsed() < START, "no replica");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        replica
+    }
+
+    fn run(&mut self, program: &Path) -> bool {
+        let port = self.port.to_string();
+        let dir = self.dir.path().display().to_string();
+        let mut command = Command::new(program);
+        let sentinel = self.args.iter().any(|arg| arg == "--sentinel");
+        match sentinel {
+            true => drop(command.args(&self.args).args(["--port", &port, "--dir", &dir])),
+            false => {
+                let own = [
+                    "--port",
+                    &port,
+                    "--bind",
+                    "127.0.0.1",
+                    "--save",
+                    "",
+                    "--dir",
+                    &dir,
+                ];
+                command
+                    .args(own)
+                    .args(["--repl-diskless-sync-delay", "0"])
+                    .args(&self.args);
+            }
+        }
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        let began = Instant::now();
+        let tls = self.args.iter().any(|arg| arg == "--tls-port");
+        while began.elapsed() < START {
+            let exited = self
+                .child
+                .as_mut()
+                .is_some_and(|child| child.try_wait().unwrap().is_some());
+            if exited {
+                return false;
+            }
+            let up = match tls {
+                true => TcpStream::connect(("127.0.0.1", self.tls_port())).is_ok(),
+                false => self.answers(),
+            };
+            if up {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+
+    fn answers(&self) -> bool {
+        use std::io::{Read, Write};
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
+            return false;
+        };
+        let mut answer = [0; 16];
+        stream.write_all(b"PING\r\n").is_ok()
+            && stream
+                .read(&mut answer)
+                .is_ok_and(|n| answer[..n].starts_with(b"+PONG") || answer[..n].starts_with(b"-NOAUTH"))
+    }
+
+    fn tls_port(&self) -> u16 {
+        let at = self.args.iter().position(|arg| arg == "--tls-port").unwrap();
+        self.args[at + 1].parse().unwrap()
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills it, as a machine that loses its power does.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Starts it again on the same port, with what its file has.
+    pub fn start_again(&mut self) {
+        self.kill();
+        let program = program().unwrap();
+        assert!(self.run(&program), "it does not start again");
+    }
+
+    /// Its answer to a command, in lines.
+    pub fn cli(&self, args: &[&str]) -> String {
+        use std::io::{BufRead, BufReader, Read, Write};
+        let mut command = format!("*{}\r\n", args.len());
+        for arg in args {
+            command.push_str(&format!("${}\r\n{arg}\r\n", arg.len()));
+        }
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(command.as_bytes()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let (mut lines, mut open) = (Vec::new(), 1usize);
+        while open > 0 {
+            open -= 1;
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            let line = line.trim_end();
+            let count = |text: &str| text.parse::<i64>().unwrap();
+            match line.split_at(1) {
+                ("*", more) => open += usize::try_from(count(more)).unwrap_or_default(),
+                ("$", size) => {
+                    if let Ok(size) = usize::try_from(count(size)) {
+                        let mut text = vec![0; size + 2];
+                        reader.read_exact(&mut text).unwrap();
+                        text.truncate(size);
+                        lines.push(String::from_utf8_lossy(&text).into_owned());
+                    }
+                }
+                (_, text) => lines.push(text.to_owned()),
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
