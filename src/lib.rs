@@ -31,6 +31,8 @@ pub mod cli;
 #[cfg(feature = "proxy")]
 pub mod config;
 #[cfg(feature = "proxy")]
+pub mod drafting;
+#[cfg(feature = "proxy")]
 pub mod exchange;
 #[cfg(feature = "proxy")]
 pub mod journal;

@@ -11,6 +11,7 @@ use super::{
     Admin, Client, Config, DraftPolicy, Durability, HandoffPolicy, Inject, Journal, Limits, Log, Mode,
     Preamble, Server, StoreKind, Telemetry, Transcript, Upstream,
 };
+use crate::draft::Method;
 use crate::record::WireId;
 
 /// One key of a section that is read into a `T`.
@@ -178,6 +179,21 @@ pub(super) const SECTIONS: &[Section] = &[
             key("bundle_tokens", |d, v, _| {
                 put(&mut d.config.draft.bundle_tokens, v.count(500, 100_000))
             }),
+            key("method", |d, v, _| {
+                put(&mut d.config.draft.method, v.choice(METHODS))
+            }),
+            optional("model", |d, v, _| {
+                put(&mut d.config.draft.model, v.text().map(Some))
+            }),
+            key("max_tokens", |d, v, _| {
+                put(&mut d.config.draft.max_tokens, v.count(1024, 1_000_000))
+            }),
+            key("timeout_secs", |d, v, _| {
+                put(&mut d.config.draft.timeout, v.secs(1.0, 3600.0))
+            }),
+            optional("prompts_dir", |d, v, e| {
+                put(&mut d.config.draft.prompts_dir, v.path(e).map(Some))
+            }),
         ],
     },
     Section {
@@ -278,6 +294,11 @@ const DURABILITIES: &[(&str, Durability)] = &[
     ("fsync", Durability::Fsync),
     ("memory", Durability::Memory),
 ];
+const METHODS: &[(&str, Method)] = &[
+    ("oneshot", Method::Oneshot),
+    ("bundle", Method::Bundle),
+    ("local", Method::Local),
+];
 const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
 const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
 const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
@@ -370,6 +391,11 @@ pub(super) fn blank() -> Draft {
                 markers: Vec::new(),
                 facts_tokens: 0,
                 bundle_tokens: 0,
+                method: Method::Oneshot,
+                model: None,
+                max_tokens: 0,
+                timeout: Duration::ZERO,
+                prompts_dir: None,
             },
             log: Log {
                 level: String::new(),

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::draft::Method;
 use crate::record::WireId;
 
 /// A config that has passed every check.
@@ -249,6 +250,16 @@ pub struct DraftPolicy {
     pub facts_tokens: usize,
     /// Tokens of what a model is shown that writes one, estimated.
     pub bundle_tokens: usize,
+    /// How one is made where nobody says.
+    pub method: Method,
+    /// The model that writes one, of the same upstream; `None`: the conversation's own.
+    pub model: Option<String>,
+    /// Most tokens of output of the request for one.
+    pub max_tokens: u64,
+    /// Longest time to make one.
+    pub timeout: Duration,
+    /// Folder with texts in place of the built-in prompts.
+    pub prompts_dir: Option<PathBuf>,
 }
 
 /// Journal settings; `config/baton.toml` describes each key.

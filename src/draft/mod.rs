@@ -140,6 +140,14 @@ pub fn carried(document: &str) -> String {
     )
 }
 
+/// A carry-over prompt with what the person said last, which nobody has answered yet.
+pub fn with_open_message(prompt: &str, message: &str) -> String {
+    match message.trim() {
+        "" => prompt.to_owned(),
+        message => format!("{prompt}\n\nThe person's last message, still to be answered:\n\n{message}"),
+    }
+}
+
 /// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
 /// trigger asks here.
 pub fn enough(messages: usize) -> bool {

@@ -96,7 +96,7 @@ impl<'a> Reader<'_, 'a> {
         let mut items = Vec::new();
         for part in &answer.parts {
             match part.said {
-                Answer::Text => self.text(&part.text(), Role::Assistant, &mut items),
+                Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
                 Answer::Call => {
                     let name = part.name.map(|name| name.get().into_owned());
                     items.push(Item::Call(self.called(

@@ -92,6 +92,22 @@ impl Exchange {
             return Box::pin(self.begin()).await;
         };
         self.fired.add(handoff.id);
+        self.go_on_behind(&handoff).await
+    }
+
+    /// The same answer with this in front of its first sentinel.
+    pub(super) fn telling(self, told: String) -> Self {
+        Self {
+            told: Some(told.into()),
+            ..self
+        }
+    }
+
+    /// Answers with a handoff's sentinel, then the leg behind it; with the sentinel alone where responses stop there.
+    pub(super) async fn go_on_behind(self, handoff: &Handoff) -> Response<ResponseBody> {
+        if self.stops() {
+            return self.say_alone(&self.opening(handoff));
+        }
         let fresh = self.fresh(&handoff.head).cut_at(Some(handoff.id));
         let response = match self.send_leg(&fresh).await {
             Ok(response) => response,
@@ -106,7 +122,7 @@ impl Exchange {
             ..self.circumstances(&self.prepared.first(&self.app, true))
         };
         let (parts, body) = response.into_parts();
-        let opening = Some(Arc::new((*handoff).clone()));
+        let opening = Some(Arc::new(handoff.clone()));
         let now = Circumstances { pending: None, ..now };
         self.show(parts, body, now, opening).response().await
     }
@@ -224,16 +240,36 @@ impl Exchange {
         self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[])
     }
 
+    /// The sentinel as it is shown at an answer's start.
+    pub(super) fn opening(&self, handoff: &Handoff) -> String {
+        self.opening_of(self.told.as_deref().unwrap_or_default(), handoff)
+    }
+
+    /// A line for the person, and the sentinel behind it.
+    pub(super) fn opening_of(&self, told: &str, handoff: &Handoff) -> String {
+        let mark = self.mark(handoff);
+        match told {
+            "" => self.prepared.wire.sentinel_text(&mark),
+            told => format!(
+                "{told}{}",
+                self.prepared.wire.sentinel_text(&format!("\n\n{mark}"))
+            ),
+        }
+    }
+
     /// The sentinel as it is shown.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
+        self.prepared.wire.sentinel_text(&self.mark(handoff))
+    }
+
+    fn mark(&self, handoff: &Handoff) -> String {
         let (id, reason) = (handoff.id, handoff.reason.as_deref());
-        let mark = if is_spelled_out(&self.app, handoff) {
+        if is_spelled_out(&self.app, handoff) {
             let seal = self.app.seals.now().seal(&handoff.principal, id, &handoff.prompt);
             sentinel::full(id, reason, &handoff.prompt, &seal)
         } else {
             sentinel::short(id, reason)
-        };
-        self.prepared.wire.sentinel_text(&mark)
+        }
     }
 
     pub(super) fn stops(&self) -> bool {

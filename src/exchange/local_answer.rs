@@ -5,9 +5,10 @@ use uuid::Uuid;
 
 use super::Exchange;
 use super::active::Unresolved;
+use super::patience::content_type;
 use crate::proxy::response_body::ResponseBody;
 use crate::telemetry::Outcome;
-use crate::wire::{Framing, LocalAnswer, Shape};
+use crate::wire::{LocalAnswer, Shape};
 
 /// What a person is told who asked for a handoff that is not known here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
@@ -34,7 +35,7 @@ impl Exchange {
     }
 
     /// A complete answer of this text.
-    fn say_alone(&self, text: &str) -> Response<ResponseBody> {
+    pub(super) fn say_alone(&self, text: &str) -> Response<ResponseBody> {
         let prepared = &self.prepared;
         let facts = &prepared.request.view().facts;
         let said = LocalAnswer {
@@ -48,9 +49,8 @@ impl Exchange {
             false => Shape::Whole,
         };
         let kind = match shape {
-            Shape::Whole | Shape::Stream(Framing::JsonArray) => "application/json",
-            Shape::Stream(Framing::Sse) => "text/event-stream; charset=utf-8",
-            Shape::Stream(Framing::Lines) => "application/x-ndjson",
+            Shape::Whole => "application/json",
+            Shape::Stream(framing) => content_type(framing),
         };
         self.ctx.recorder.note(|e| e.streamed = facts.stream);
         self.ctx.recorder.decide(Outcome::Complete);

@@ -8,6 +8,8 @@
 mod active;
 mod answer;
 mod coalesce;
+mod draft_legs;
+mod drafts;
 mod effects;
 mod flattened;
 mod heavy;
@@ -17,6 +19,7 @@ mod local_answer;
 mod notes;
 mod offer;
 mod pairs;
+mod patience;
 mod prepare;
 mod prepared;
 mod request;
@@ -56,6 +59,8 @@ struct Exchange {
     answer: AnswerId,
     /// The handoffs that the answer shows.
     fired: Fired,
+    /// What stands in front of the sentinel that the answer begins with.
+    told: Option<Arc<str>>,
 }
 
 /// The handoffs of one answer, shared by all clones of its exchange.
@@ -89,6 +94,7 @@ impl Exchange {
             spilled_headers: None,
             answer: AnswerId::default(),
             fired: Fired::default(),
+            told: None,
         }
     }
 }
@@ -122,7 +128,11 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     match exchange.repeated() {
         // In a box, like all that is rare: what is awaited here is as large as its largest branch.
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
-        None => exchange.begin().await,
+        None if exchange.app.drafting.is_idle() => exchange.begin().await,
+        None => match exchange.waiting_draft() {
+            Some(job) => Box::pin(drafts::run(exchange, job)).await,
+            None => exchange.begin().await,
+        },
     }
 }
 

@@ -12,7 +12,8 @@ use crate::record::{HandoffId, HiddenPair};
 use crate::rewrite::untooled::Untooled;
 use crate::rewrite::{Cut, Placed, Rewrite, Rewritten, lost, preamble, rewrite};
 use crate::session::LiveConversation;
-use crate::wire::Wire;
+use crate::transcript::Transcript;
+use crate::wire::{Role, TextOnly, Turn, Wire};
 
 /// A request, read, with what the store knows of it.
 #[derive(Clone)]
@@ -58,6 +59,36 @@ impl Prepared {
             .cut_at(self.active.as_ref().map(|active| active.id))
     }
 
+    /// The request as it goes upstream for the first leg, with `more` behind it, for an answer in text alone.
+    pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> Rewritten {
+        let what = Rewrite {
+            more,
+            text_only: Some(how),
+            ..self.what(app, self.cut(), self.tooled)
+        };
+        let rewritten = heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what));
+        rewritten.cut_at(self.active.as_ref().map(|active| active.id))
+    }
+
+    /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let view = self.request.view();
+        let of_model = |turn: &Turn| turn.role == Role::Assistant;
+        let mut back = view.turns.iter().rev();
+        let last = back.find(|turn| !matches!(turn.role, Role::System | Role::Tools));
+        if last.is_none_or(of_model) {
+            return false;
+        }
+        let Some(end) = view.turns.iter().rposition(of_model) else {
+            return true;
+        };
+        let before = view.turns[..end].iter().rposition(|turn| !of_model(turn));
+        let begin = before.map_or(0, |before| before + 1);
+        let uses = Transcript::of(view).tool_uses();
+        let mut last = uses.iter().filter(|call| call.turn >= begin);
+        last.all(|call| call.answer.is_some())
+    }
+
     /// How many pairs found no place in the request, though it was theirs before.
     pub(super) fn lost(&self, first: &Rewritten) -> usize {
         let (pairs, here) = (&self.pairs, &self.beside_calls);
@@ -98,16 +129,23 @@ impl Prepared {
     /// The request with `head` in place of everything before, and `more` behind.
     pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
         let what = Rewrite {
+            more,
+            ..self.what(app, cut, tooled)
+        };
+        heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what))
+    }
+
+    fn what<'a>(&'a self, app: &'a App, cut: Cut<'a>, tooled: bool) -> Rewrite<'a> {
+        Rewrite {
             cut,
             tools: tooled.then_some(&*app.tools),
             pairs: &self.pairs,
             insertions: &self.insertions,
-            more,
+            more: &[],
             previous: self.previous.as_deref(),
             tags: &app.config.handoff.preamble_tags,
             text_only: None,
-        };
-        heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what))
+        }
     }
 
     /// Preamble and carry-over prompt for a new handoff: the active one's preamble where there is one, so that

@@ -22,37 +22,47 @@ impl Exchange {
         &self,
         first: &Rewritten,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        let rope = &first.rope;
+        let (rope, target) = (&first.rope, &*self.ctx.target);
         // Nothing to change: the body goes out as it came, compressed where it was.
         if let Some(raw) = self.prepared.request.as_it_came(rope) {
             let sending = Sending {
                 read: is_model_call(self.ctx.endpoint),
                 ..Sending::default()
             };
-            return self.send(first, vec![raw.clone()], sending).await;
+            return self.send(first, target, vec![raw.clone()], sending).await;
         }
         let sending = Sending {
             read: is_model_call(self.ctx.endpoint),
             plain: true,
             later_leg: false,
         };
-        self.send(first, rope.clone(), sending).await
+        self.send(first, target, rope.clone(), sending).await
     }
 
     /// Sends a later leg, once.
     pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        self.send_leg_to(leg, &self.ctx.target).await
+    }
+
+    /// The same, to another path and query than the agent's.
+    pub(super) async fn send_leg_to(
+        &self,
+        leg: &Rewritten,
+        target: &str,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let sending = Sending {
             read: true,
             plain: true,
             later_leg: true,
         };
-        self.send(leg, leg.rope.clone(), sending).await
+        self.send(leg, target, leg.rope.clone(), sending).await
     }
 
     /// Sends `rope`, which is `leg`'s body as it goes over the wire.
     async fn send(
         &self,
         leg: &Rewritten,
+        target: &str,
         rope: Vec<Bytes>,
         sending: Sending,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
@@ -63,7 +73,7 @@ impl Exchange {
         let body = RopeBody::new(rope);
         self.ctx.recorder.leg_sent(body.left());
         let headers = self.ctx.onward(sending);
-        let (method, target) = (&self.ctx.method, &self.ctx.target);
+        let method = &self.ctx.method;
         let recording = &self.ctx.recording;
         recording.sent(|| SentLeg {
             url: self.ctx.upstream.address(target),

@@ -23,6 +23,20 @@ impl Exchange {
         reason: Option<String>,
         parent: Option<HandoffId>,
     ) -> Result<Handoff, StoreError> {
+        let sent = self.ctx.recorder.read(|e| e.sent_bytes.last().copied());
+        let before = sent.flatten().unwrap_or_default();
+        self.write_drafted(prompt, reason, parent, (Origin::Model, before))
+            .await
+    }
+
+    /// The same for a handoff that another one than the model may have begun, in a request of so many bytes.
+    pub(super) async fn write_drafted(
+        &self,
+        prompt: String,
+        reason: Option<String>,
+        parent: Option<HandoffId>,
+        (origin, before): (Origin, u64),
+    ) -> Result<Handoff, StoreError> {
         let live = self.live()?;
         let now = now_ms();
         let handoff = Handoff {
@@ -37,7 +51,7 @@ impl Exchange {
             model: self.prepared.request.view().facts.model.clone(),
             created_ms: now,
             history_bytes: self.prepared.request.len() as u64,
-            origin: Origin::Model,
+            origin,
             archived: false,
             spelled_out: Some(self.app.config.handoff.transcript == Transcript::Full),
         };
@@ -55,14 +69,13 @@ impl Exchange {
             .fire(live, handoff.clone(), point, Some(repeat), now)
             .await?;
         live.remember_repeat(hash, handoff.id, &self.answer, now);
-        self.tell(&handoff);
+        self.app.drafting.handed_over(live.key());
+        self.tell(&handoff, before);
         Ok(handoff)
     }
 
     /// Tells of a handoff that is written.
-    fn tell(&self, handoff: &Handoff) {
-        let before = self.ctx.recorder.read(|e| e.sent_bytes.last().copied());
-        let before = before.flatten().unwrap_or_default();
+    fn tell(&self, handoff: &Handoff, before: u64) {
         let after = splice::len(&self.fresh(&handoff.head).rope) as u64;
         let event = HandoffEvent::of(handoff, &self.ctx.id, (before, after), &self.app.redactor);
         match self.app.config.log.json {

@@ -61,7 +61,7 @@ impl Driver {
             None => StreamMerge::new(dialect, limit, keep),
         };
         if let Some(handoff) = &opening {
-            merge.open_with(exchange.sentinel(handoff));
+            merge.open_with(exchange.opening(handoff));
         }
         if now.pending.is_some() {
             merge.hold_ends();

@@ -204,7 +204,7 @@ impl Reply {
         {
             return wire.as_asked(view, leg.body.clone());
         }
-        let opening = opening.map(|h| self.exchange.sentinel(h));
+        let opening = opening.map(|h| self.exchange.opening(h));
         wire.as_asked(view, wire.join(&self.legs, opening.as_deref(), ending))
     }
 }

@@ -44,6 +44,7 @@ mod tests;
 
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -68,6 +69,8 @@ use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
+use crate::draft::Prompts;
+use crate::drafting::Drafting;
 use crate::journal::{BodyCapture, Recorder, Recording};
 use crate::record::WireId;
 use crate::redact::Redactor;
@@ -110,6 +113,10 @@ pub struct App {
     pub answers: Option<Arc<dyn Answers>>,
     /// What is put behind requests; nothing, where there is none.
     pub reminder: Option<Reminder>,
+    /// The drafts of all conversations.
+    pub drafting: Arc<Drafting>,
+    /// What models are asked with for the document of a handoff.
+    pub prompts: Prompts,
     /// Gets one event for each exchange.
     pub events: EventHook,
     /// Gets a copy of what goes by.
@@ -148,6 +155,7 @@ impl App {
         let clients = Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal())));
         let guard = Guard::new(&config.server);
         let tools = ToolTable::new(vec![Tool::handoff(config.handoff.description.as_deref())]);
+        let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
         Ok(Self {
@@ -157,6 +165,8 @@ impl App {
             tools: Arc::new(tools),
             answers: None,
             reminder: None,
+            drafting: Arc::default(),
+            prompts,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seals: seals.into(),
@@ -197,6 +207,29 @@ impl App {
     pub fn free_exchanges(&self) -> usize {
         self.exchanges.available_permits()
     }
+}
+
+/// The built-in texts, or in their place the files of this folder.
+fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
+    let Some(dir) = dir else {
+        return Ok(Prompts::default());
+    };
+    let mut failed = None;
+    let prompts = Prompts::with(|name| {
+        let file = dir.join(name);
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => None,
+            Err(error) => {
+                failed = Some(io::Error::new(
+                    error.kind(),
+                    format!("{}: {error}", file.display()),
+                ));
+                None
+            }
+        }
+    });
+    failed.map_or(Ok(prompts), Err)
 }
 
 /// One agent request, without its body.

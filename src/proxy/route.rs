@@ -297,6 +297,16 @@ pub fn model(target: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains('/')).then_some(name)
 }
 
+/// The same path for another model; `None` where it names none.
+pub fn with_model(target: &str, other: &str) -> Option<String> {
+    let named = model(target)?;
+    let at = named.as_ptr() as usize - target.as_ptr() as usize;
+    let plain = other
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-._~@".contains(&b));
+    plain.then(|| format!("{}{other}{}", &target[..at], &target[at + named.len()..]))
+}
+
 /// Whether a path asks for a stream by itself.
 pub fn streams(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or(target);

@@ -62,6 +62,11 @@ pub(crate) fn config(base_url: &str) -> Config {
             markers: Vec::new(),
             facts_tokens: 3000,
             bundle_tokens: 8000,
+            method: crate::draft::Method::Oneshot,
+            model: None,
+            max_tokens: 16_384,
+            timeout: Duration::from_secs(180),
+            prompts_dir: None,
         },
         log: Log {
             level: "info".to_owned(),

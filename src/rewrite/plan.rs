@@ -126,7 +126,8 @@ pub struct Change {
 }
 
 impl Change {
-    pub(super) fn of(why: Why, edits: &[Edit]) -> Option<Self> {
+    /// What these edits change for this reason; `None`: there are none.
+    pub fn of(why: Why, edits: &[Edit]) -> Option<Self> {
         let removed = edits.iter().map(|e| e.span.len()).sum();
         let added = edits.iter().map(|e| e.with.len()).sum();
         (!edits.is_empty()).then_some(Self {

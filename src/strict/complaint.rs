@@ -50,6 +50,10 @@ pub enum Rule {
     UnknownTool,
     /// No forced tool choice while thinking (Anthropic).
     ForcedChoice,
+    /// A tool choice comes with tools.
+    ChoiceWithoutTools,
+    /// The room for output is larger than the room for thinking (Anthropic).
+    ThinkingRoom,
     /// Thinking blocks follow the prefix that they were produced behind (Anthropic).
     Binding,
     /// Signed or encrypted thinking was produced by this provider (Anthropic, Responses, Gemini). Ignore this rule to

@@ -53,6 +53,11 @@ impl ExchangeEvent {
         if let Some(id) = self.fired.last() {
             said.push(format!("handed off {}", brief(id)));
         }
+        if !self.draft_legs.is_empty() {
+            let drafted = self.drafted();
+            let tokens = drafted.all_input() + drafted.output;
+            said.push(format!("draft of {tokens} tokens"));
+        }
         if self.unpinned {
             said.push("unpinned".to_owned());
         }

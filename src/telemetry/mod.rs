@@ -127,6 +127,8 @@ pub struct ExchangeEvent {
     pub response_bytes: u64,
     /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
     pub tokens: Vec<Option<Tokens>>,
+    /// Legs that asked for the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's doing.
+    pub draft_legs: Vec<u32>,
     /// Retries of later legs.
     pub retries: u32,
     /// How it ended.
@@ -168,6 +170,7 @@ impl ExchangeEvent {
             leg_starts: Vec::new(),
             response_bytes: 0,
             tokens: Vec::new(),
+            draft_legs: Vec::new(),
             retries: 0,
             outcome: Outcome::Complete,
             started: UNIX_EPOCH,
@@ -189,21 +192,34 @@ impl ExchangeEvent {
         self.tokens.iter().any(Option::is_some)
     }
 
-    /// The tokens of all legs: the true cost of the exchange.
+    /// The tokens of all legs but drafts: the true cost of what the agent asked for.
     pub fn spent(&self) -> Tokens {
-        let counted = self.tokens.iter().flatten();
-        counted.fold(Tokens::default(), |sum, leg| Tokens {
-            input: sum.input.saturating_add(leg.input),
-            cache_read: sum.cache_read.saturating_add(leg.cache_read),
-            cache_write: sum.cache_write.saturating_add(leg.cache_write),
-            output: sum.output.saturating_add(leg.output),
-        })
+        self.sum(false)
+    }
+
+    /// The tokens of drafts.
+    pub fn drafted(&self) -> Tokens {
+        self.sum(true)
+    }
+
+    fn sum(&self, drafts: bool) -> Tokens {
+        let legs = (0u32..).zip(&self.tokens);
+        let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
+        wanted
+            .filter_map(|(_, tokens)| *tokens)
+            .fold(Tokens::default(), |sum, leg: Tokens| Tokens {
+                input: sum.input.saturating_add(leg.input),
+                cache_read: sum.cache_read.saturating_add(leg.cache_read),
+                cache_write: sum.cache_write.saturating_add(leg.cache_write),
+                output: sum.output.saturating_add(leg.output),
+            })
     }
 
     /// Logs the exchange with all its fields.
     pub fn log(&self) {
         // Unknown usage is not logged: zero tokens would look like a free request.
         let spent = self.has_tokens().then(|| self.spent());
+        let drafted = (!self.draft_legs.is_empty()).then(|| self.drafted());
         let (method, path) = self.route.split_once(' ').unwrap_or(("", &self.route));
         let model = self.model.as_deref().map(shortened);
         let sent: u64 = self.sent_bytes.iter().sum();
@@ -227,6 +243,9 @@ impl ExchangeEvent {
             baton.unpinned = self.unpinned.then_some(true),
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
             baton.legs = self.sent_bytes.len(),
+            baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
+            baton.draft_input_tokens = drafted.map(Tokens::all_input),
+            baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
             baton.retries = self.retries,
             baton.refused_calls = self.refused_calls,
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),

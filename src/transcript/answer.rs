@@ -24,6 +24,8 @@ pub enum Said {
     Thinking,
     /// A call; its text are the arguments.
     Call,
+    /// What the model says instead of an answer that it refuses.
+    Refusal,
     /// An error.
     Error,
 }
@@ -233,10 +235,11 @@ impl<'a> Answered<'a> {
         let [delta, message] = json::pick(text, choice, ["delta", "message"]);
         let delta = delta.filter(|delta| delta.of(text) != b"null").or(message);
         let Some(delta) = delta else { return };
-        let keys = ["reasoning_content", "reasoning", "content"];
-        let [thought, also, said] = strings(text, delta, keys);
+        let keys = ["reasoning_content", "reasoning", "content", "refusal"];
+        let [thought, also, said, refusal] = strings(text, delta, keys);
         self.add(Said::Thinking, None, thought.or(also));
         self.add(Said::Text, None, said);
+        self.add(Said::Refusal, None, refusal);
         for (i, call) in elements(text, json::get(text, delta, "tool_calls"))
             .into_iter()
             .enumerate()
@@ -255,7 +258,8 @@ impl<'a> Answered<'a> {
 
     fn responses(&mut self, text: &[u8], event: Span, kind: &[u8]) {
         let said = match kind {
-            b"response.output_text.delta" | b"response.refusal.delta" => Said::Text,
+            b"response.output_text.delta" => Said::Text,
+            b"response.refusal.delta" => Said::Refusal,
             b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => Said::Thinking,
             b"response.function_call_arguments.delta" | b"response.custom_tool_call_input.delta" => {
                 Said::Call
@@ -291,7 +295,8 @@ impl<'a> Answered<'a> {
         let parts = elements(text, content).into_iter().chain(elements(text, summary));
         for part in parts {
             let [words, refusal] = strings(text, part, ["text", "refusal"]);
-            self.add(said, key, words.or(refusal));
+            self.add(said, key, words);
+            self.add(Said::Refusal, key, refusal);
         }
     }
 
@@ -343,7 +348,7 @@ impl<'a> Answered<'a> {
 }
 
 /// Members of streams that carry pieces of text.
-const PIECES: [&str; 9] = [
+const PIECES: [&str; 10] = [
     "\"text\":",
     "\"delta\":",
     "\"content\":",
@@ -352,6 +357,7 @@ const PIECES: [&str; 9] = [
     "\"arguments\":",
     "\"reasoning\":",
     "\"reasoning_content\":",
+    "\"refusal\":",
     "\"name\":",
 ];
 

@@ -18,6 +18,11 @@ pub trait Errors {
     /// The body of an error of our own, as JSON in the provider's error shape.
     fn error_body(&self, error: OwnError<'_>) -> String;
 
+    /// The event of a stream (server-sent) that tells an error of this body, on one line.
+    fn error_event(&self, body: &str) -> String {
+        format!("data: {body}\n\n")
+    }
+
     /// The header that the provider expects a key in.
     fn key_header(&self) -> KeyHeader {
         BEARER

@@ -134,7 +134,7 @@ pub(super) fn answer(body: &[u8]) -> Option<Turn> {
                 }
             }
             _ if text.trim().is_empty() => return None,
-            Said::Text => Spoken::Text { text },
+            Said::Text | Said::Refusal => Spoken::Text { text },
             Said::Thinking => Spoken::Thinking { text },
             Said::Error => Spoken::Error { text },
         })

@@ -95,6 +95,21 @@ fn check_head(request: &Received, findings: &mut Findings<'_>) {
         .body
         .get("thinking")
         .map_or("", |thinking| text(thinking, "type"));
+    if !choice.is_empty() && list(&request.body, "tools").is_empty() {
+        let message = "tool_choice may only be specified while providing tools.";
+        findings.add(Rule::ChoiceWithoutTools, message);
+    }
+    let budget = request
+        .body
+        .pointer("/thinking/budget_tokens")
+        .and_then(Value::as_u64);
+    if max_tokens
+        .and_then(Value::as_u64)
+        .is_some_and(|most| budget.is_some_and(|budget| most <= budget))
+    {
+        let message = "`max_tokens` must be greater than `thinking.budget_tokens`.";
+        findings.add(Rule::ThinkingRoom, message);
+    }
     if matches!(choice, "any" | "tool") && !matches!(thinking, "" | "disabled") {
         findings.add(
             Rule::ForcedChoice,

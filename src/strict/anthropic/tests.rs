@@ -211,6 +211,15 @@ fn top_level_fields_and_tools_are_checked() {
     assert_eq!(rules(body.clone()), []);
     body["thinking"] = json!({"type": "adaptive"});
     assert_eq!(rules(body), [Rule::ForcedChoice]);
+
+    let mut body = hello();
+    body.as_object_mut().unwrap().remove("tools");
+    body["tool_choice"] = json!({"type": "none"});
+    assert_eq!(rules(body), [Rule::ChoiceWithoutTools]);
+
+    let mut body = hello();
+    body["thinking"] = json!({"type": "enabled", "budget_tokens": body["max_tokens"]});
+    assert_eq!(rules(body), [Rule::ThinkingRoom]);
 }
 
 #[test]

@@ -22,6 +22,11 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
         findings.add(Rule::Required, "you must provide a model parameter");
     }
     let names = check_tools(body, findings);
+    if body.get("tool_choice").is_some_and(|choice| !choice.is_null()) && list(body, "tools").is_empty() {
+        let message =
+            "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.";
+        findings.add(Rule::ChoiceWithoutTools, message);
+    }
     let messages = list(body, "messages");
     if messages.is_empty() {
         findings.add(

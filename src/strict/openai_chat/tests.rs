@@ -20,6 +20,15 @@ fn tool(name: &str) -> Value {
     json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
 }
 
+#[test]
+fn a_choice_without_tools_is_refused() {
+    let mut body = request(json!([{"role": "user", "content": "a"}]));
+    body["tool_choice"] = json!("none");
+    assert_eq!(rules(body.clone()), []);
+    body.as_object_mut().unwrap().remove("tools");
+    assert_eq!(rules(body), [Rule::ChoiceWithoutTools]);
+}
+
 fn request(messages: Value) -> Value {
     json!({"model": "gpt-6-astra", "tools": [tool("read_file")], "messages": messages})
 }

@@ -14,6 +14,10 @@ impl Errors for Anthropic {
         .to_string()
     }
 
+    fn error_event(&self, body: &str) -> String {
+        format!("event: error\ndata: {body}\n\n")
+    }
+
     fn key_header(&self) -> KeyHeader {
         KeyHeader::plain("x-api-key")
     }

@@ -177,7 +177,11 @@ impl Dialect for Stream {
     }
 
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
-        out.push(sse::named("ping", r#"{"type":"ping"}"#));
+        // Nothing but a comment may stand in front of the message's start.
+        out.push(match self.leg == 0 && self.report.id.is_empty() {
+            true => Bytes::from_static(b": keep-alive\n\n"),
+            false => sse::named("ping", r#"{"type":"ping"}"#),
+        });
     }
 
     fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {

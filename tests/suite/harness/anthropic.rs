@@ -86,9 +86,15 @@ impl Ear {
                 name = Some(n);
             } else if let Some(d) = line.strip_prefix("data: ") {
                 data.push_str(d);
+            } else if line.starts_with(':') {
+                self.message.pings += 1;
             } else {
                 return Err(format!("what is this line? {line:?}"));
             }
+        }
+        if name.is_none() && data.is_empty() {
+            // Nothing but comments.
+            return Ok(());
         }
         let data: Value = serde_json::from_str(&data).map_err(|e| format!("{e}: {frame}"))?;
         let kind = data["type"].as_str().unwrap_or_default().to_owned();

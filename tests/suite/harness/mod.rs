@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_proxy::config::Config;
+use baton_proxy::drafting::Drafting;
 use baton_proxy::exchange;
 use baton_proxy::journal::Recorder;
 use baton_proxy::mark::seal::SealKey;
@@ -125,6 +126,8 @@ pub fn sqlite(dir: &Path) -> SharedStore {
 /// A listening proxy. It stops, with all its connections, when it is dropped.
 pub struct Baton {
     pub addr: SocketAddr,
+    /// The drafts of its conversations.
+    pub drafting: Arc<Drafting>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     task: JoinHandle<()>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -162,9 +165,11 @@ impl Baton {
         });
         let app = App::new(config, store, SealKey::new(key), tap, exchange::handle).unwrap();
         let app = Arc::new(change(app.with_journal(journal)));
+        let drafting = Arc::clone(&app.drafting);
         let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {
             addr,
+            drafting,
             events,
             task,
             client: client(),

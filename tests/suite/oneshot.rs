@@ -1,0 +1,574 @@
+//! Handoffs that the model did not begin: a draft is written behind the live request, and the conversation goes on behind
+//! it. On every wire, streamed and in one piece, in front of the strict provider.
+
+use std::time::Duration;
+
+use baton_proxy::config::Config;
+use baton_proxy::draft::{DraftAsk, Method};
+use baton_proxy::drafting::{Draft, State, Wanted};
+use baton_proxy::record::Origin;
+use baton_proxy::strict::{Fault, Received, Reply, Stop};
+use bytes::Bytes;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::harness::{memory, read_until};
+use crate::matrix::fixture::{Fixture, fresh, outline};
+use crate::matrix::variants::{self, Answer, Variant};
+
+const DOCUMENT: &str =
+    "## Goal\nMend the importer, then the exporter.\n\n## Next steps\n1. Open exporter.rs.";
+
+/// A conversation under way, of which the next request asks for the exporter.
+struct Stage {
+    fixture: Fixture,
+    history: Vec<Value>,
+    key: String,
+    stream: bool,
+}
+
+impl Stage {
+    async fn new(side: Variant, stream: bool, change: impl FnOnce(&mut Config)) -> Self {
+        let first = Reply::new().thinking("Hm.").say("Looked.");
+        let fixture = Fixture::with(side, [first], memory(), change).await;
+        let said = fixture.ask(&fixture.history(), stream).await;
+        let history = fixture.then(&fixture.history(), &said, "Now the exporter.");
+        let key = fixture.baton.events(1).await[0].conversation.clone().unwrap();
+        Self {
+            fixture,
+            history,
+            key,
+            stream,
+        }
+    }
+
+    fn script(&self, replies: impl IntoIterator<Item = Reply>) {
+        for reply in replies {
+            self.fixture.push(reply);
+        }
+    }
+
+    fn wants(&self, wanted: impl Into<Wanted>) -> Uuid {
+        let drafting = &self.fixture.baton.drafting;
+        drafting.ask(&self.key, "local", wanted.into(), None).unwrap().id
+    }
+
+    fn draft(&self, id: Uuid) -> Draft {
+        self.fixture.baton.drafting.get(id).unwrap()
+    }
+
+    /// The request that the draft is made with.
+    async fn ask(&self) -> Answer {
+        self.fixture.ask(&self.history, self.stream).await
+    }
+
+    /// The requests behind the opening one.
+    fn legs(&self) -> Vec<Received> {
+        let all = self.fixture.provider.generations();
+        all.iter().skip(1).map(|leg| (**leg).clone()).collect()
+    }
+
+    /// Nothing was handed over: the request went up as it came, and so does the next one.
+    async fn goes_on_as_before(&self, answer: &Answer) {
+        assert_eq!(answer.text, "Went on.");
+        let seen = outline(self.legs().last().unwrap());
+        assert_eq!(seen.last().unwrap(), "u: Now the exporter.");
+        assert_eq!(seen[0], "u: Mend the importer.");
+        self.fixture.push(Reply::text("And on."));
+        let next = self.fixture.then(&self.history, answer, "More.");
+        self.fixture.ask(&next, self.stream).await;
+        assert_eq!(outline(self.legs().last().unwrap())[..seen.len()], seen);
+        assert!(self.fixture.baton.drafting.is_idle());
+        self.fixture.assert_clean();
+    }
+}
+
+fn person() -> DraftAsk {
+    DraftAsk {
+        focus: "the exporter".to_owned(),
+        ..DraftAsk::default()
+    }
+}
+
+fn by_api() -> DraftAsk {
+    DraftAsk {
+        origin: Origin::Api,
+        ..person()
+    }
+}
+
+fn document() -> Reply {
+    Reply::new().thinking("What matters?").say(DOCUMENT)
+}
+
+fn is(side: Variant, other: Variant) -> bool {
+    side.model == other.model && side.place == other.place && std::ptr::fn_addr_eq(side.body, other.body)
+}
+
+/// What a request says of calls, in the wires' words.
+fn forbids_calls(leg: &Received) -> bool {
+    let body = leg.body.get("request").unwrap_or(&leg.body);
+    [&body["tool_choice"], &body["tool_choice"]["type"]].contains(&&json!("none"))
+        || body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE"
+}
+
+/// The history as it stands in a request, byte for byte.
+fn bytes_of(history: &[Value]) -> String {
+    let list = serde_json::to_string(history).unwrap();
+    list[1..list.len() - 1].to_owned()
+}
+
+fn holds(leg: &Received, text: &str) -> bool {
+    memchr::memmem::find(&leg.raw, text.as_bytes()).is_some()
+}
+
+macro_rules! on_every_wire {
+    ($($test:ident)*) => {
+        $(mod $test {
+            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
+                ollama OLLAMA);
+        })*
+    };
+    (@ $test:ident: $($wire:ident $side:ident),*) => {
+        $(#[tokio::test]
+        async fn $wire() {
+            for stream in [true, false] {
+                super::$test(super::variants::$side, stream).await;
+            }
+        })*
+    };
+}
+
+on_every_wire!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
+
+/// The draft is the live request and one message more; the sentinel comes first, then the leg behind it; later requests are
+/// cut there.
+async fn handed_over(side: Variant, stream: bool) {
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(by_api());
+    stage.script([document(), fresh()]);
+    let answer = stage.ask().await;
+    let text = &answer.text;
+    assert!(text.starts_with("baton: handed over (by the API), "), "{text}");
+    assert_eq!(text.matches("[[handoff-resume:").count(), 1, "{text}");
+    assert!(text.ends_with("Fresh.") && text.contains(DOCUMENT), "{text}");
+    let [draft, behind] = &stage.legs()[..] else {
+        panic!()
+    };
+    let live = &stage.fixture.provider.generations()[0];
+    assert!(
+        holds(draft, &bytes_of(&stage.history)),
+        "the live history, byte for byte"
+    );
+    assert_eq!(
+        (draft.tools().len(), &draft.tool_names()),
+        (2, &live.tool_names())
+    );
+    for key in [
+        "system",
+        "thinking",
+        "model",
+        "stream",
+        "instructions",
+        "reasoning",
+    ] {
+        assert_eq!(draft.body.get(key), live.body.get(key), "{key}");
+    }
+    assert_eq!(forbids_calls(draft), !is(side, variants::OLLAMA));
+    let seen = outline(draft);
+    assert!(
+        seen[..seen.len() - 1].ends_with(&["a: Looked.".to_owned()]),
+        "{seen:?}"
+    );
+    let asked = seen.last().unwrap();
+    assert!(asked.starts_with("u: Now the exporter.Stop here:"), "{asked}");
+    assert!(asked.ends_with("be about: the exporter"), "{asked}");
+    let [carried] = &outline(behind)[..] else { panic!() };
+    assert!(
+        carried.starts_with("u: <handoff-context>\n## Goal\nMend the importer"),
+        "{carried}"
+    );
+    assert!(
+        carried.ends_with("still to be answered:\n\nNow the exporter."),
+        "{carried}"
+    );
+    stage.script([Reply::text("Next.")]);
+    let next = stage.fixture.then(&stage.history, &answer, "More.");
+    stage.fixture.ask(&next, stream).await;
+    assert_eq!(stage.fixture.sent(), [carried.as_str(), "a: Fresh.", "u: More."]);
+    let done = stage.draft(id);
+    assert_eq!((done.state, done.method), (State::Done, Some(Method::Oneshot)));
+    let events = stage.fixture.baton.events(3).await;
+    let (made, later) = (&events[1], &events[2]);
+    assert_eq!((made.draft_legs.as_slice(), made.sent_bytes.len()), (&[0][..], 2));
+    assert_eq!(made.handoffs[0].origin, "api");
+    assert!(made.handoffs[0].before_bytes > 0 && made.drafted().output > 0);
+    assert_eq!(made.spent().output, made.tokens[1].unwrap().output);
+    assert_eq!(later.pinned, done.handoff.map(|id| id.to_string()));
+    stage.fixture.assert_clean();
+}
+
+/// A server that takes no such tool choice is asked once more without.
+async fn refused_without_calls(side: Variant, stream: bool) {
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(person());
+    let refused = Reply::status(400, "tool_choice none is not supported");
+    let calls = document().call("read_file", json!({"path": "a"}));
+    stage.script([refused, calls, fresh()]);
+    let answer = stage.ask().await;
+    assert!(
+        answer.text.contains(DOCUMENT) && answer.calls.is_empty(),
+        "{}",
+        answer.text
+    );
+    let [_, again, _] = &stage.legs()[..] else {
+        panic!()
+    };
+    assert!(!forbids_calls(again) && holds(again, &bytes_of(&stage.history)));
+    assert_eq!(stage.draft(id).state, State::Done);
+    stage.fixture.assert_clean();
+}
+
+/// None of them changes the conversation.
+async fn every_failure(side: Variant, stream: bool) {
+    let (is_anthropic, is_ollama) = (is(side, variants::ANTHROPIC), is(side, variants::OLLAMA));
+    let cut = if stream {
+        document().deltas(5).fault(Fault::CutAfterEvents(2))
+    } else {
+        document().fault(Fault::CutAfterBytes(20))
+    };
+    let mut failures = vec![
+        (
+            Reply::status(500, "no power"),
+            State::Failed,
+            Some("provider_error"),
+        ),
+        (Reply::new().thinking("Hm."), State::Empty, None),
+        (document().stop(Stop::MaxTokens), State::Failed, Some("truncated")),
+        (cut, State::Failed, Some("provider_unreached")),
+    ];
+    if is_anthropic {
+        failures.push((document().stop(Stop::PauseTurn), State::Failed, Some("paused")));
+    }
+    if !is_ollama {
+        failures.push((document().stop(Stop::Refusal), State::Failed, Some("refusal")));
+    }
+    for (reply, state, failure) in failures {
+        let stage = Stage::new(side, stream, |_| {}).await;
+        let id = stage.wants(person());
+        stage.script([reply, Reply::text("Went on.")]);
+        let answer = stage.ask().await;
+        let draft = stage.draft(id);
+        assert_eq!((draft.state, draft.failure), (state, failure), "{:?}", draft.why);
+        assert!(draft.handoff.is_none() && draft.why.is_some());
+        stage.goes_on_as_before(&answer).await;
+    }
+    let stage = Stage::new(side, stream, |config| {
+        config.draft.timeout = Duration::from_millis(300)
+    })
+    .await;
+    let id = stage.wants(person());
+    stage.script([
+        document().head_delay(Duration::from_secs(3)),
+        Reply::text("Went on."),
+    ]);
+    let answer = stage.ask().await;
+    assert_eq!(stage.draft(id).failure, Some("timeout"));
+    stage.goes_on_as_before(&answer).await;
+}
+
+/// An automatic trigger tries one after the other; a history that does not fit is selected from, whoever asks.
+async fn methods(side: Variant, stream: bool) {
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(by_api());
+    stage.script([Reply::status(500, "no power"), document(), fresh()]);
+    assert!(stage.ask().await.text.ends_with("Fresh."));
+    assert_eq!(stage.draft(id).method, Some(Method::Bundle));
+    let bundle = &stage.legs()[1];
+    assert!(bundle.tools().is_empty() && !forbids_calls(bundle));
+    let [text] = &outline(bundle)[..] else { panic!() };
+    assert!(
+        text.contains("Mend the importer.") && text.contains("You were not in the session."),
+        "{text}"
+    );
+    stage.fixture.assert_clean();
+
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(by_api());
+    stage.script([Reply::status(500, "a"), Reply::status(500, "b"), fresh()]);
+    let answer = stage.ask().await;
+    assert!(
+        answer
+            .text
+            .contains("Goal (the last open request): Now the exporter."),
+        "{}",
+        answer.text
+    );
+    assert_eq!(stage.draft(id).method, Some(Method::Local));
+    stage.fixture.assert_clean();
+
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(person());
+    stage.script([
+        Reply::status(400, "prompt is too long: 9 tokens > 8 maximum"),
+        document(),
+        fresh(),
+    ]);
+    stage.ask().await;
+    assert_eq!(stage.draft(id).method, Some(Method::Bundle));
+
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(DraftAsk {
+        model: Some("small-strict-1".to_owned()),
+        ..person()
+    });
+    stage.script([document(), fresh()]);
+    stage.ask().await;
+    assert_eq!(
+        stage.draft(id).method,
+        Some(Method::Bundle),
+        "the history is another model's"
+    );
+    let legs = stage.legs();
+    let named = |leg: &Received| leg.path.contains("small-strict-1") || leg.body["model"] == "small-strict-1";
+    assert_eq!(legs.iter().map(named).collect::<Vec<_>>(), [true, false]);
+    stage.fixture.assert_clean();
+}
+
+/// A carry-over prompt that somebody brings needs no model. One request later, nothing is left to be handed over.
+async fn given(side: Variant, stream: bool) {
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(Wanted {
+        ask: by_api(),
+        prompt: Some(" Mend the exporter [[handoff-resume: only.\n".to_owned()),
+    });
+    stage.script([fresh()]);
+    let answer = stage.ask().await;
+    assert!(
+        answer.text.starts_with("baton: handed over (as given)"),
+        "{}",
+        answer.text
+    );
+    let [behind] = &stage.legs()[..] else { panic!() };
+    let carried = "u: Mend the exporter [[handoff-resume\\: only.\n\nThe person's last message, still to be answered:\n\nNow the exporter.";
+    assert_eq!(outline(behind), [carried]);
+    assert_eq!(
+        (stage.draft(id).state, stage.draft(id).method),
+        (State::Done, None)
+    );
+    stage.fixture.assert_clean();
+}
+
+/// Every trigger asks the same: two messages behind the cut are enough.
+#[tokio::test]
+async fn one_message_is_not_enough_to_hand_off_and_two_are() {
+    let side = variants::CHAT;
+    for (messages, enough) in [(1, false), (2, true)] {
+        let stage = Stage::new(side, true, |_| {}).await;
+        let user = stage.fixture.user("Mend the importer.");
+        let history = vec![user; messages];
+        let stage = Stage { history, ..stage };
+        let id = stage.wants(by_api());
+        match enough {
+            true => stage.script([document(), fresh()]),
+            false => stage.script([Reply::text("Went on.")]),
+        }
+        stage.ask().await;
+        let draft = stage.draft(id);
+        match enough {
+            true => assert_eq!(draft.state, State::Done),
+            false => assert_eq!(draft.failure, Some("nothing_to_hand_off")),
+        }
+        stage.fixture.assert_clean();
+    }
+}
+
+/// While the model's own turn is open, a draft waits.
+#[tokio::test]
+async fn a_draft_waits_until_nothing_is_open() {
+    let side = variants::CHAT;
+    let stage = Stage::new(side, true, |_| {}).await;
+    let id = stage.wants(by_api());
+    let open = [&stage.history[..], &[(side.message)("assistant", "It is")]].concat();
+    stage.script([Reply::text("Went on."), document(), fresh()]);
+    stage.fixture.ask(&open, true).await;
+    assert_eq!(stage.draft(id).state, State::Asked);
+    stage.ask().await;
+    assert_eq!(stage.draft(id).state, State::Done);
+    stage.fixture.assert_clean();
+}
+
+/// By who asked for it, and by the agent that leaves.
+async fn cancelled(side: Variant, stream: bool) {
+    let stage = Stage::new(side, stream, |_| {}).await;
+    let id = stage.wants(by_api());
+    let busy = stage
+        .fixture
+        .baton
+        .drafting
+        .ask(&stage.key, "local", person().into(), None);
+    assert_eq!(busy.unwrap_err().id, id, "one draft for each conversation");
+    stage.script([
+        document().head_delay(Duration::from_secs(30)),
+        Reply::text("Went on."),
+    ]);
+    let drafting = stage.fixture.baton.drafting.clone();
+    let cancel = async {
+        while drafting.get(id).unwrap().state != State::Writing {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drafting.cancel(id).unwrap();
+    };
+    let (answer, ()) = tokio::join!(stage.ask(), cancel);
+    assert_eq!(stage.draft(id).state, State::Cancelled);
+    stage.goes_on_as_before(&answer).await;
+
+    let stage = Stage::new(side, stream, |config| {
+        config.handoff.keepalive = Duration::from_millis(50)
+    })
+    .await;
+    let id = stage.wants(by_api());
+    stage.script([document().head_delay(Duration::from_secs(30))]);
+    let sent = tokio::time::timeout(
+        Duration::from_millis(400),
+        stage.fixture.send(&stage.history, stream),
+    );
+    assert!(sent.await.is_err());
+    for _ in 0..200 {
+        if stage.draft(id).state == State::Cancelled {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(stage.draft(id).state, State::Cancelled);
+    assert!(stage.fixture.baton.drafting.is_idle());
+}
+
+/// The agent hears something while the draft is written, and a later error is told in the stream.
+async fn kept_alive(side: Variant, stream: bool) {
+    let quick = |config: &mut Config| config.handoff.keepalive = Duration::from_millis(60);
+    let stage = Stage::new(side, stream, quick).await;
+    stage.wants(by_api());
+    let slow = document().head_delay(Duration::from_millis(500));
+    stage.script([slow, fresh()]);
+    let response = stage.fixture.send(&stage.history, stream).await;
+    let answer = stage.fixture.answer(&response, stream);
+    assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+    let alive = ["event: ping", ": keep-alive", ": keepalive", "\n\n\n"];
+    if stream && !is(side, variants::OLLAMA) {
+        let text = response.text();
+        let begun = alive
+            .iter()
+            .any(|word| text.trim_start_matches('\n').starts_with(word))
+            || text.starts_with('\n');
+        assert!(begun, "{text}");
+    }
+    stage.fixture.assert_clean();
+
+    let stage = Stage::new(side, stream, quick).await;
+    let id = stage.wants(by_api());
+    let slow = document().head_delay(Duration::from_millis(500));
+    stage.script([slow, Reply::status(400, "no such thing")]);
+    let response = stage.fixture.send(&stage.history, stream).await;
+    assert_eq!(response.status, if stream { 200 } else { 400 });
+    assert!(response.text().contains("no such thing"), "{}", response.text());
+    // The handoff is written: the agent's next try goes on behind it.
+    assert_eq!(stage.draft(id).state, State::Done);
+    stage.script([fresh()]);
+    let answer = stage.ask().await;
+    assert!(answer.text.contains("[[handoff-resume:") && answer.text.ends_with("Fresh."));
+    stage.fixture.assert_clean();
+}
+
+/// Killed while a draft is written: nothing was handed over, and the request goes up as it came.
+#[tokio::test]
+async fn a_proxy_that_dies_while_it_drafts_leaves_the_conversation_as_it_was() {
+    let store = memory();
+    let fixture = Fixture::with(
+        variants::ANTHROPIC,
+        [Reply::text("Looked.")],
+        store.clone(),
+        |_| {},
+    )
+    .await;
+    let said = fixture.ask(&fixture.history(), true).await;
+    let history = fixture.then(&fixture.history(), &said, "Now the exporter.");
+    let key = fixture.baton.events(1).await[0].conversation.clone().unwrap();
+    let mut stage = Stage {
+        fixture,
+        history,
+        key,
+        stream: true,
+    };
+    stage.wants(by_api());
+    stage.script([document().head_delay(Duration::from_secs(30))]);
+    let dies = tokio::time::timeout(
+        Duration::from_millis(300),
+        stage.fixture.send(&stage.history, true),
+    );
+    assert!(dies.await.is_err());
+    stage.fixture.restart(store);
+    stage.script([Reply::text("Went on.")]);
+    let answer = stage.ask().await;
+    stage.goes_on_as_before(&answer).await;
+}
+
+/// In the middle of an agent's loop, and with the harness's reminders: the last results are in the draft, and no message of
+/// the person's is open.
+#[tokio::test]
+async fn inside_a_loop_the_results_are_in_the_draft() {
+    let reads = Reply::text("Reading.").call("read_file", json!({"path": "a"}));
+    let fixture = Fixture::new(variants::ANTHROPIC, [reads]).await;
+    let said = fixture.ask(&fixture.history(), true).await;
+    let mut history = fixture.ran(&fixture.history(), &said);
+    let reminder = json!({"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"});
+    history.last_mut().unwrap()["content"]
+        .as_array_mut()
+        .unwrap()
+        .push(reminder);
+    let key = fixture.baton.events(1).await[0].conversation.clone().unwrap();
+    let stage = Stage {
+        fixture,
+        history,
+        key,
+        stream: true,
+    };
+    stage.wants(by_api());
+    stage.script([document(), fresh()]);
+    stage.ask().await;
+    let [draft, behind] = &stage.legs()[..] else {
+        panic!()
+    };
+    assert!(outline(draft).contains(&"result".to_owned()));
+    let [carried] = &outline(behind)[..] else { panic!() };
+    assert!(
+        carried.ends_with("do not run them again.") || carried.contains("## Also known"),
+        "{carried}"
+    );
+    assert!(!carried.contains("still to be answered"), "{carried}");
+    stage.fixture.assert_clean();
+}
+
+/// A side call and a request that lists no tools are not what a draft is made with.
+#[tokio::test]
+async fn side_calls_are_left_alone() {
+    let side = variants::CHAT;
+    let stage = Stage::new(side, true, |_| {}).await;
+    let id = stage.wants(by_api());
+    stage.script([Reply::text("A title."), document(), fresh()]);
+    let mut body = (side.body)(&stage.history, true);
+    body.as_object_mut().unwrap().remove("tools");
+    let body = Bytes::from(body.to_string());
+    let open = stage
+        .fixture
+        .baton
+        .open((side.path)(true), side.headers, body)
+        .await;
+    let (_, rest) = read_until(open, "A title.").await;
+    drop(rest);
+    assert_eq!(stage.draft(id).state, State::Asked);
+    stage.ask().await;
+    assert_eq!(stage.draft(id).state, State::Done);
+}
