@@ -2,7 +2,7 @@
 //! a fresh context.
 //!
 //! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `transcript`,
-//! `rewrite`, `course`, `redact`, `agents`, `draft`, `packet`)
+//! `rewrite`, `course`, `redact`, `agents`, `draft`, `nudge`, `packet`)
 //! takes bytes and `now` and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by
 //! default) owns sockets, files, clocks and the terminal. No two rooms import each other (`.ci/circles`).
 
@@ -11,6 +11,7 @@ pub mod course;
 pub mod draft;
 pub mod limits;
 pub mod mark;
+pub mod nudge;
 pub mod packet;
 pub mod record;
 pub mod redact;

@@ -54,6 +54,13 @@ const STATES: [&str; 2] = ["status", "state"];
 /// Arguments that hold the list as Markdown.
 const MARKDOWN: [&str; 3] = ["content", "todos", "task_progress"];
 
+/// Where the one item stands that a call changes by its number (Claude Code's `TaskUpdate`).
+pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
+    arguments.get("taskId")?;
+    let state = STATES.iter().find_map(|key| arguments.get(key)?.as_str());
+    state.map(TodoState::named)
+}
+
 /// The list that a to-do tool is called with; none where the call does not say.
 pub fn list(arguments: &Value) -> Vec<Todo> {
     let listed = LISTS.iter().find_map(|key| arguments.get(key)?.as_array());

@@ -127,6 +127,7 @@ const TOOLS: &[(ToolKind, &[&str])] = &[
         ToolKind::Todo,
         &[
             "TodoWrite",
+            "TaskUpdate",
             "update_plan",
             "todowrite",
             "todo_write",

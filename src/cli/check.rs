@@ -6,7 +6,8 @@ use super::args::CheckArgs;
 use super::exit::{Exit, Failure};
 use super::output::{Out, visible};
 use super::{config_file, load};
-use crate::config::{Config, Flags, Origin, Problem, ProblemKind, StoreKind};
+use crate::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
+use crate::nudge;
 use crate::store::{self, StoreError};
 
 #[derive(Serialize)]
@@ -14,13 +15,25 @@ struct Report<'a> {
     ok: bool,
     file: Option<String>,
     problems: &'a [Problem],
+    warnings: &'a [Warning],
+}
+
+/// What is allowed and does not do what it looks like.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Warning {
+    /// The key, as `section.key`.
+    key: &'static str,
+    message: String,
 }
 
 pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     let file = config_file(args.config.as_ref()).map(|path| path.display().to_string());
-    let problems = match load(args.config.as_ref(), &Flags::default()) {
-        Ok(config) => of_server(&config).into_iter().collect(),
-        Err(problems) => problems,
+    let (problems, warnings) = match load(args.config.as_ref(), &Flags::default()) {
+        Ok(config) => (
+            of_server(&config).into_iter().collect(),
+            warnings(&config.handoff),
+        ),
+        Err(problems) => (problems, Vec::new()),
     };
     if args.json {
         let ok = problems.is_empty();
@@ -28,9 +41,13 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
             ok,
             file,
             problems: &problems,
+            warnings: &warnings,
         })?;
     } else {
         print(out, file.as_deref(), &problems)?;
+        for warning in &warnings {
+            out.line(format_args!("warning: {}: {}", warning.key, warning.message))?;
+        }
     }
     match problems.is_empty() {
         true => Ok(()),
@@ -72,6 +89,38 @@ fn of_server(config: &Config) -> Option<Problem> {
     }
 }
 
+/// Thresholds that an agent never reaches, since it sums its transcript up before.
+fn warnings(policy: &HandoffPolicy) -> Vec<Warning> {
+    let sub = policy.thresholds_of(true);
+    let thresholds = [
+        ("handoff.nudge_at", policy.thresholds.nudge_at),
+        (
+            "handoff.subagent_nudge_at",
+            if policy.subagents.nudge_at.is_some() {
+                sub.nudge_at
+            } else {
+                0.0
+            },
+        ),
+    ];
+    let warning = |(key, share): (&'static str, f64)| {
+        let before = nudge::AGENTS.iter().filter(|agent| share > agent.share());
+        let before: Vec<String> = before
+            .map(|agent| format!("{} ({:.0}%)", agent.agent, agent.share() * 100.0))
+            .collect();
+        (!before.is_empty()).then(|| Warning {
+            key,
+            message: format!(
+                "{:.0}% of the window lies above the point at which some agents compact by themselves, and is never \
+                 reached there: {}",
+                share * 100.0,
+                before.join(", ")
+            ),
+        })
+    };
+    thresholds.into_iter().filter_map(warning).collect()
+}
+
 fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), Failure> {
     let file = file.map_or_else(|| "the defaults, with the environment".to_owned(), visible);
     for problem in problems {
@@ -83,4 +132,29 @@ fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), 
         n => out.line(format_args!("\n{n} problems"))?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_threshold_that_an_agent_never_reaches_is_warned_of() {
+        let mut policy = Config::default_for_tests().handoff;
+        assert_eq!(warnings(&policy), []);
+        policy.thresholds.nudge_at = 0.75;
+        let [warning] = &warnings(&policy)[..] else {
+            panic!()
+        };
+        assert_eq!(warning.key, "handoff.nudge_at");
+        assert!(
+            warning
+                .message
+                .ends_with("reached there: gemini (50%), qwen (70%)"),
+            "{warning:?}"
+        );
+        policy.subagents.nudge_at = Some(0.9);
+        assert_eq!(warnings(&policy)[1].key, "handoff.subagent_nudge_at");
+    }
 }

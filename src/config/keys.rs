@@ -9,9 +9,10 @@ use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
     Admin, Client, Config, DraftPolicy, Durability, HandoffPolicy, Inject, Journal, Limits, Log, Mode,
-    Preamble, Server, StoreKind, Telemetry, Transcript, Upstream,
+    Preamble, Server, StoreKind, SubagentThresholds, Telemetry, Transcript, Upstream,
 };
 use crate::draft::Method;
+use crate::nudge::{Thresholds, Windows};
 use crate::record::WireId;
 
 /// One key of a section that is read into a `T`.
@@ -54,6 +55,9 @@ const TAG_CHARS: usize = 3;
 
 /// Shorter words would be found in most sentences.
 const MARKER_CHARS: usize = 3;
+
+/// More tokens than any model takes.
+const TOKENS: u64 = 1 << 30;
 
 /// Stores a checked value in its field.
 fn put<T>(place: &mut T, value: Checked<T>) -> Checked<()> {
@@ -161,6 +165,25 @@ pub(super) const SECTIONS: &[Section] = &[
             }),
             key("retries", |d, v, _| {
                 put(&mut d.config.handoff.retries, v.count(0, 10))
+            }),
+            key("nudge_at", |d, v, _| {
+                put(&mut d.config.handoff.thresholds.nudge_at, v.share())
+            }),
+            key("nudge_tokens", |d, v, _| {
+                put(&mut d.config.handoff.thresholds.nudge_tokens, v.count(0, TOKENS))
+            }),
+            optional("subagent_nudge_at", |d, v, _| {
+                put(&mut d.config.handoff.subagents.nudge_at, v.share().map(Some))
+            }),
+            optional("subagent_nudge_tokens", |d, v, _| {
+                let place = &mut d.config.handoff.subagents.nudge_tokens;
+                put(place, v.count(0, TOKENS).map(Some))
+            }),
+            key("windows", |d, v, _| {
+                put(
+                    &mut d.config.handoff.windows,
+                    v.windows(TOKENS).map(Windows::with),
+                )
             }),
         ],
     },
@@ -385,6 +408,9 @@ pub(super) fn blank() -> Draft {
                 seal_keys: Vec::new(),
                 keepalive: Duration::ZERO,
                 retries: 0,
+                thresholds: Thresholds::default(),
+                subagents: SubagentThresholds::default(),
+                windows: Windows::default(),
             },
             draft: DraftPolicy {
                 git_dir: None,

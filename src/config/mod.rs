@@ -25,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::draft::Method;
+use crate::nudge::{Thresholds, Windows};
 use crate::record::WireId;
 
 /// A config that has passed every check.
@@ -183,6 +184,38 @@ pub struct HandoffPolicy {
     pub keepalive: Duration,
     /// Maximum retries of a later leg.
     pub retries: u32,
+    /// When the model is told that its context fills up.
+    pub thresholds: Thresholds,
+    /// What differs for subagents.
+    pub subagents: SubagentThresholds,
+    /// Windows of models.
+    pub windows: Windows,
+}
+
+impl HandoffPolicy {
+    /// The thresholds of an agent, or of a subagent.
+    pub fn thresholds_of(&self, subagent: bool) -> Thresholds {
+        if !subagent {
+            return self.thresholds;
+        }
+        Thresholds {
+            nudge_at: self.subagents.nudge_at.unwrap_or(self.thresholds.nudge_at),
+            nudge_tokens: self
+                .subagents
+                .nudge_tokens
+                .unwrap_or(self.thresholds.nudge_tokens),
+            ..self.thresholds
+        }
+    }
+}
+
+/// Thresholds of subagents, where they differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SubagentThresholds {
+    /// `handoff.subagent_nudge_at`
+    pub nudge_at: Option<f64>,
+    /// `handoff.subagent_nudge_tokens`
+    pub nudge_tokens: Option<u64>,
 }
 
 /// `handoff.mode`

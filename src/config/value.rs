@@ -92,6 +92,33 @@ impl Given {
         }
     }
 
+    /// A share, from 0 to 1.
+    pub(super) fn share(&self) -> Checked<f64> {
+        let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
+        match self.number(help)?.parse::<f64>() {
+            Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+            _ => wrong(format!("{} is not a share", self.shown()), help),
+        }
+    }
+
+    /// Beginnings of the names of models, each with a number of tokens from 1 to `max`.
+    pub(super) fn windows(&self, max: u64) -> Checked<Vec<(String, u64)>> {
+        let given = self.structured()?;
+        let Raw::Table(entries) = &given.raw else {
+            return wrong(
+                format!("expected a table of models, found {}", given.raw.kind()),
+                "write { \"model-name\" = 131072 }",
+            );
+        };
+        collect(entries.iter().map(|entry| {
+            let checked = entry.value.count(1, max);
+            (
+                &entry.value.origin,
+                checked.map(|tokens| (entry.key.clone(), tokens)),
+            )
+        }))
+    }
+
     /// Digits without the underscores that TOML allows.
     fn number(&self, help: &str) -> Checked<String> {
         match &self.raw {

@@ -17,6 +17,7 @@ mod insertions;
 mod left_out;
 mod local_answer;
 mod notes;
+mod nudges;
 mod offer;
 mod pairs;
 mod patience;
@@ -61,6 +62,8 @@ struct Exchange {
     fired: Fired,
     /// What stands in front of the sentinel that the answer begins with.
     told: Option<Arc<str>>,
+    /// Its thread, where the model may be told how full its context is.
+    thread: Option<nudges::InThread>,
 }
 
 /// The handoffs of one answer, shared by all clones of its exchange.
@@ -79,6 +82,15 @@ impl Fired {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The one that is shown last.
+    fn last(&self) -> Option<HandoffId> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .last()
+            .copied()
+    }
+
     fn take(&self) -> Vec<HandoffId> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -95,6 +107,7 @@ impl Exchange {
             answer: AnswerId::default(),
             fired: Fired::default(),
             told: None,
+            thread: None,
         }
     }
 }
@@ -125,8 +138,11 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     if let Some(reminder) = exchange.app.reminder.clone() {
         Box::pin(exchange.remind(&reminder)).await;
     }
-    match exchange.repeated() {
+    if let Some(text) = exchange.nudge_due() {
         // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+        Box::pin(exchange.nudge(&text)).await;
+    }
+    match exchange.repeated() {
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
         None if exchange.app.drafting.is_idle() => exchange.begin().await,
         None => match exchange.waiting_draft() {

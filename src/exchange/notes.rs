@@ -86,6 +86,7 @@ impl Exchange {
     pub(super) fn count(&self, report: &LegReport) {
         let (usage, broken_up) = (report.usage, report.broken_up);
         self.ctx.recording.counted(usage, report.stop);
+        self.measure(usage);
         self.ctx.recorder.note(|e| {
             e.count_tokens(Tokens {
                 input: usage.input,

@@ -100,6 +100,7 @@ pub(super) async fn prepare(
         wire,
         request: Request::new(body.clone(), reading),
         weight,
+        named,
         live,
         active,
         pairs: Vec::new(),

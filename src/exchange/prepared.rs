@@ -24,6 +24,8 @@ pub(super) struct Prepared {
     pub(super) request: Request,
     /// How much work it is.
     pub(super) weight: usize,
+    /// Whether the agent named its session: no other conversation has its key.
+    pub(super) named: bool,
     /// Its conversation; `None` while the store cannot be reached.
     pub(super) live: Option<Arc<LiveConversation>>,
     /// What it is pinned to.

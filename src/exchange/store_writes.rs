@@ -69,6 +69,7 @@ impl Exchange {
             .fire(live, handoff.clone(), point, Some(repeat), now)
             .await?;
         live.remember_repeat(hash, handoff.id, &self.answer, now);
+        self.note_handed_over(handoff.id);
         self.app.drafting.handed_over(live.key());
         self.tell(&handoff, before);
         Ok(handoff)

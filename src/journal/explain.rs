@@ -100,6 +100,7 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
             was(broken_up)
         )
     });
+    let nudges = event.nudges.iter().filter_map(|outcome| nudged(outcome));
     let retries = u64::from(event.retries);
     let retries =
         (retries > 0 && !failed).then(|| format!("A later leg was tried again {}.", plural(retries, "time")));
@@ -107,7 +108,22 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
         "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
             .to_owned()
     });
-    [refused, broken_up, retries, partial].into_iter().flatten()
+    let others = [refused, broken_up, retries, partial].into_iter().flatten();
+    others.chain(nudges.map(str::to_owned))
+}
+
+/// What an outcome of telling the model how full its context is comes to.
+fn nudged(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "told" => "The model was told how full its context is, and asked to finish its step and hand off.",
+        "followed" => "The model handed over after it had been told how full its context is.",
+        "not_written" => "How full the context is could not be written down, so the model was not told.",
+        "large_cut" => {
+            "What is left behind the handoff is over the threshold by itself: in this task the model is told no more."
+        }
+        "close_handoffs" => "Two handoffs came in close succession: in this task the model is told no more.",
+        _ => return None,
+    })
 }
 
 fn total<'a>(messages: impl Iterator<Item = &'a Message>) -> (usize, u64) {

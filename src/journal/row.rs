@@ -77,6 +77,9 @@ pub struct Event {
     pub refused_calls: u32,
     /// Model texts that were broken up.
     pub broken_up: u32,
+    /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `large_cut`, `close_handoffs`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nudges: Vec<String>,
     /// Bytes of the agent's request.
     pub received_bytes: u64,
     /// Bytes of each leg's request.
@@ -149,6 +152,11 @@ impl Event {
             retries: event.retries,
             refused_calls: event.refused_calls,
             broken_up: event.broken_up,
+            nudges: event
+                .nudges
+                .iter()
+                .map(|nudged| nudged.name().to_owned())
+                .collect(),
             received_bytes: event.received_bytes,
             sent_bytes: event.sent_bytes.clone(),
             response_bytes: event.response_bytes,

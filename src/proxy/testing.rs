@@ -56,6 +56,9 @@ pub(crate) fn config(base_url: &str) -> Config {
             seal_keys: Vec::new(),
             keepalive: Duration::from_secs(10),
             retries: 3,
+            thresholds: Default::default(),
+            subagents: Default::default(),
+            windows: Default::default(),
         },
         draft: DraftPolicy {
             git_dir: None,

@@ -72,7 +72,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let mut edits = if with_asides.is_some() {
         Vec::new()
     } else {
-        [&cut[..], &inserted].concat()
+        cut.clone()
     };
     let mut add = |why: Why, some: Vec<Edit>| {
         changes.extend(Change::of(why, &some));
@@ -85,6 +85,14 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         beside.extend(repairs);
     }
     add(Why::Pair, beside);
+    if with_asides.is_none() {
+        // Behind the results of hidden calls that go to the same place.
+        edits.extend(inserted);
+    }
+    let mut add = |why: Why, some: Vec<Edit>| {
+        changes.extend(Change::of(why, &some));
+        edits.extend(some);
+    };
     add(Why::GivenBack, give_back::edits(wire, reading, from));
     add(Why::Reference, pairs::drop_references(reading, from));
     if let Some(ours) = what.tools {

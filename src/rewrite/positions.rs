@@ -55,7 +55,7 @@ fn hexadecimal(digest: &[u8]) -> String {
 }
 
 /// JSON without its members `cache_control`: agents move those to the newest message.
-fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
+pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
     const KEY: &[u8] = b"\"cache_control\"";
     let mut kept: Vec<u8> = Vec::new();
     let mut done = 0;

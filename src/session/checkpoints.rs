@@ -53,7 +53,7 @@ pub struct Transcript<'a, Calls> {
 }
 
 /// A hash of bytes; it means nothing in another process, and nobody can make two texts that meet in it.
-fn hash(bytes: &[u8]) -> u128 {
+pub fn hash(bytes: &[u8]) -> u128 {
     /// What XXH3 asks for where it is given a key.
     const KEY: usize = 192;
     static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {

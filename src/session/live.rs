@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::checkpoints::{Checkpoints, Transcript, Unknown};
+use super::context_uses::{ContextUses, Thread, ThreadId};
 use super::cut_off::CutOff;
 use super::insertions::Insertions;
 use super::repeats::{AnswerId, Repeats, in_time};
+use crate::nudge::ContextUse;
 use crate::record::{
     Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Update, Written,
 };
@@ -20,6 +22,7 @@ pub struct LiveConversation {
     key: String,
     principal: String,
     state: Mutex<State>,
+    contexts: Mutex<ContextUses>,
     /// Held by who writes to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
@@ -107,6 +110,7 @@ impl LiveConversation {
                 repeats: Repeats::default(),
                 checkpoints: Checkpoints::default(),
             }),
+            contexts: Mutex::default(),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
         }
@@ -185,6 +189,26 @@ impl LiveConversation {
     /// Notes that `found` is all that the store has beside these calls.
     pub fn looked_up(&self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
+    }
+
+    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `told`: its transcript holds
+    /// a nudge behind the cut.
+    pub fn context_exchange(
+        &self,
+        request: &Thread<'_>,
+        cut: Option<HandoffId>,
+        told: bool,
+    ) -> (ThreadId, bool) {
+        self.contexts().exchange(request, cut, told)
+    }
+
+    /// How full a thread's context is; `None` where that is forgotten.
+    pub fn context<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+        self.contexts().of(thread).map(with)
+    }
+
+    fn contexts(&self) -> MutexGuard<'_, ContextUses> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether any text of ours stands behind its turns.

@@ -4,6 +4,7 @@
 //! the store before a call here returns; what only follows the transcript is written behind.
 
 mod checkpoints;
+mod context_uses;
 mod cut_off;
 mod insertions;
 pub mod key;
@@ -25,7 +26,8 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use uuid::Uuid;
 
-pub use self::checkpoints::{Transcript, Unknown};
+pub use self::checkpoints::{Transcript, Unknown, hash as digest};
+pub use self::context_uses::{Thread, ThreadId};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{Cached, State};

@@ -1,6 +1,6 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
-use super::{ExchangeEvent, HandoffEvent, Outcome};
+use super::{ExchangeEvent, HandoffEvent, Nudged, Outcome};
 use crate::rewrite::untooled::Untooled;
 
 /// Maximum length of a line in characters, time and level included: two lines of a terminal.
@@ -66,6 +66,14 @@ impl ExchangeEvent {
         }
         if self.lost_insertions > 0 {
             said.push(format!("{} inserted texts lost", self.lost_insertions));
+        }
+        for nudged in &self.nudges {
+            said.push(match nudged {
+                Nudged::Told => "nudged to hand off".to_owned(),
+                Nudged::Followed => "as nudged".to_owned(),
+                Nudged::NotWritten => "nudge not written".to_owned(),
+                Nudged::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
+            });
         }
         if let Some(id) = &self.pinned {
             said.push(format!("pinned {}", brief(id)));
@@ -168,6 +176,18 @@ mod tests {
         assert_eq!(
             event().line(),
             "0199a3c2-7d1e 200 /v1/messages claude-opus-5-5 312 KiB > 14 KiB 2310 ms, handed off 0199a3c2-7d1e, 2 legs"
+        );
+        let nudged = ExchangeEvent {
+            nudges: vec![
+                Nudged::Told,
+                Nudged::Stopped(crate::nudge::Treadmill::CloseHandoffs),
+            ],
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        };
+        assert!(
+            nudged
+                .line()
+                .ends_with(", nudged to hand off, nudging stopped: close handoffs")
         );
         let quiet = ExchangeEvent {
             status: 404,

@@ -20,6 +20,7 @@ pub use setup::start;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::nudge::Outcome as Nudged;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
 use crate::wire::Stop;
@@ -109,6 +110,8 @@ pub struct ExchangeEvent {
     pub lost_insertions: u32,
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
+    /// What came of telling the model how full its context is.
+    pub nudges: Vec<Nudged>,
     /// Whether the tool was offered.
     pub tooled: bool,
     /// Why the tool was not offered, if the request carries a transcript.
@@ -161,6 +164,7 @@ impl ExchangeEvent {
             lost_pairs: 0,
             lost_insertions: 0,
             broken_up: 0,
+            nudges: Vec::new(),
             tooled: false,
             untooled: None,
             streamed: false,
@@ -185,6 +189,12 @@ impl ExchangeEvent {
         let legs = self.sent_bytes.len().max(1);
         self.tokens.resize(legs, None);
         self.tokens[legs - 1] = Some(tokens);
+    }
+
+    /// Names of what came of nudging, separated by commas.
+    fn nudge_names(&self) -> String {
+        let names: Vec<_> = self.nudges.iter().map(|nudged| nudged.name()).collect();
+        names.join(",")
     }
 
     /// Whether upstream reported the usage of any leg.
@@ -251,6 +261,7 @@ impl ExchangeEvent {
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
             baton.broken_up = self.broken_up,
+            baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
             // OpenTelemetry includes cached tokens in the input.
             gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
             gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
@@ -346,6 +357,7 @@ mod tests {
             unpinned: true,
             lost_pairs: 1,
             lost_insertions: 1,
+            nudges: vec![Nudged::Followed, Nudged::Told],
             untooled: Some(Untooled::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),
@@ -356,12 +368,13 @@ mod tests {
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
             baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
-            baton.lost_pairs baton.lost_insertions baton.broken_up gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            baton.lost_pairs baton.lost_insertions baton.broken_up baton.nudges gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
         let expected: Vec<_> = expected.split_whitespace().collect();
         assert_eq!(names, expected);
         assert_eq!(line["gen_ai.usage.input_tokens"], 200);
+        assert_eq!(line["baton.nudges"], "followed,told");
         assert_eq!(line["baton.first_byte_ms"], 1.5);
         assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
     }

@@ -22,6 +22,7 @@ mod journal;
 mod left_out;
 mod malformed_answers;
 mod matrix;
+mod nudges;
 mod oneshot;
 mod risks;
 mod sdk;

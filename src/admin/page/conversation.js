@@ -187,6 +187,15 @@ function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/** What came of telling the model how full its context is. */
+const NUDGES = {
+  told: ["nudged", "new", "The model was told how full its context is, and asked to finish its step and hand off"],
+  followed: ["as nudged", "", "The model handed over after it had been told how full its context is"],
+  not_written: ["nudge not written", "warn", "The model was not told, since that could not be written down"],
+  large_cut: ["nudging stopped", "warn", "What is left behind the handoff is over the threshold by itself"],
+  close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
+};
+
 /** What is worth a word about an exchange. */
 export function tags(row, number = new Map()) {
   const out = [];
@@ -200,6 +209,10 @@ export function tags(row, number = new Map()) {
   if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was put back in its place");
   if (row.refused_calls) tag(plural(row.refused_calls, "refused call"), "warn");
   if (row.retries) tag(plural(row.retries, "retry", "retries"), "warn");
+  for (const nudge of row.nudges ?? []) {
+    const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
+    tag(text, kind, title);
+  }
   if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");
   if (!out.length && !row.tooled) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");

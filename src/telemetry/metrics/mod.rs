@@ -15,8 +15,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByModel, ByOrigin, ByOutcome, ByTokenType, ByWire,
-    DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION, TOKEN_BUCKETS, label,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByModel, ByNudge, ByOrigin, ByOutcome, ByTokenType,
+    ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION, TOKEN_BUCKETS, label,
 };
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
@@ -48,6 +48,7 @@ pub struct Metrics {
     handoff_prompt: Histograms<ByOrigin>,
     handoff_before: Histograms<ByOrigin>,
     handoff_after: Histograms<ByOrigin>,
+    nudges: Family<ByNudge, Counter>,
     legs: WireCounter,
     leg_retries: WireCounter,
     pinned_requests: WireCounter,
@@ -90,6 +91,7 @@ impl Metrics {
             handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
+            nudges: Family::default(),
             legs: Family::default(),
             leg_retries: Family::default(),
             pinned_requests: Family::default(),
@@ -178,6 +180,11 @@ impl Metrics {
         ] {
             r.register(name, help, sizes.clone());
         }
+        r.register(
+            "baton_nudges",
+            "What came of telling models how full their context is",
+            self.nudges.clone(),
+        );
         for (name, help, counter) in [
             ("baton_legs", "Upstream requests", &self.legs),
             (
@@ -262,6 +269,10 @@ impl Metrics {
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
         }
+        for nudged in &event.nudges {
+            let (wire, outcome) = (label(event.wire), nudged.name());
+            self.nudges.get_or_create(&ByNudge { wire, outcome }).inc();
+        }
         if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
             self.record_model(event, wire, model);
         }
@@ -287,6 +298,10 @@ impl Metrics {
         for origin in Origin::ALL.map(Origin::name) {
             let wire = label(wire);
             drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
+        }
+        for outcome in crate::nudge::Outcome::ALL.map(crate::nudge::Outcome::name) {
+            let wire = label(wire);
+            drop(self.nudges.get_or_create(&ByNudge { wire, outcome }));
         }
         let by_wire = ByWire { wire: label(wire) };
         let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);

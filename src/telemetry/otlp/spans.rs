@@ -176,6 +176,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.lost_pairs", event.lost_pairs.into());
     a.count("baton.lost_insertions", event.lost_insertions.into());
     a.count("baton.broken_up", event.broken_up.into());
+    a.count("baton.nudges", event.nudges.len() as u64);
     if event.has_tokens() {
         a.tokens(event.spent());
     }

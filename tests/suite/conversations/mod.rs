@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use baton_proxy::nudge::Thresholds;
 use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
@@ -102,6 +103,8 @@ struct Run {
     temp: tempfile::TempDir,
     conversations: Vec<AgentConversation>,
     counter: usize,
+    /// Tokens from which the model is told of its context; zero is never.
+    nudge_from: u64,
 }
 
 type Checked = Result<(), String>;
@@ -132,6 +135,7 @@ impl Run {
             temp,
             conversations,
             counter: 0,
+            nudge_from: plan.nudge_from,
         };
         run.restart();
         run
@@ -142,6 +146,10 @@ impl Run {
         let mut config = harness::config(&self.provider.url());
         config.handoff.max_chain = MAX_CHAIN;
         config.handoff.retries = RETRIES;
+        config.handoff.thresholds = Thresholds {
+            nudge_tokens: self.nudge_from,
+            ..Thresholds::default()
+        };
         if let Some((name, folder)) = self.profile.variant.place {
             let mut place = config.upstreams["openai"].clone();
             place.base_url = format!("{}{folder}", self.provider.url());
@@ -309,7 +317,7 @@ impl Run {
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
         let log = std::mem::take(&mut self.model.script().log);
-        let limits = (MAX_CHAIN, RETRIES as usize);
+        let limits = (MAX_CHAIN, RETRIES as usize, self.nudge_from);
         let agent = self.conversations[who].agent();
         let outcome = oracle::replay(
             agent,
@@ -326,7 +334,9 @@ impl Run {
         if pinned != response.headers.contains_key("x-baton-handoff") {
             return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
         }
-        let (answer, came) = self.check_shown(&response, stream, &outcome)?;
+        // The answer to a repeated request begins with the sentinel, and that waits for the leg behind it.
+        let opening = usize::from(repeat.is_some());
+        let (answer, came) = self.check_shown(&response, stream, &outcome, opening)?;
         if matches!(outcome.ended, Ended::Stop(_)) {
             self.check_usage(&answer, &outcome, seen.last().unwrap()).await?;
         }
@@ -351,6 +361,7 @@ impl Run {
         response: &RawResponse,
         stream: bool,
         outcome: &Outcome,
+        opening: usize,
     ) -> Result<(Answer, Progress), String> {
         let text = response.text();
         if text.contains("session_handoff") || text.contains("\"hid_") {
@@ -360,7 +371,10 @@ impl Run {
             Ended::Status(status) => status,
             _ => 200,
         };
-        let silent = outcome.broken_leg.as_ref().is_some_and(|(_, from)| *from == 0);
+        let silent = outcome
+            .broken_leg
+            .as_ref()
+            .is_some_and(|(_, from)| *from <= opening);
         if response.status == 502 && outcome.ended == Ended::Broken && silent {
             // It broke off before there was anything to show.
             return Ok(Default::default());

@@ -39,8 +39,10 @@ pub struct View {
     pub pending: Option<String>,
     /// Results of hidden calls, due in the next user message.
     owed: Vec<Value>,
-    /// Whether it contains hidden pairs.
+    /// Whether it contains hidden pairs, or what the model was told of its context.
     pub paired: bool,
+    /// Whether the model was told of its context behind the cut.
+    pub told: bool,
 }
 
 /// The agent and its wire, as far as the oracle must know them.
@@ -141,6 +143,14 @@ impl View {
         }
     }
 
+    /// The model is told this behind all that is there; what the system said behind the user stays last.
+    fn tell(&mut self, text: &str) {
+        let users = self.later.iter_mut().rev().find(|m| m["role"] == "user");
+        let blocks = users.and_then(|m| m["content"].as_array_mut()).unwrap();
+        blocks.push(json!({"type": "text", "text": text}));
+        (self.told, self.paired) = (true, true);
+    }
+
     fn cut_at(&mut self, prompt: &str) {
         *self = View {
             opening: self.opening.clone(),
@@ -157,12 +167,63 @@ impl View {
             0
         };
         let answer = self.later.iter().filter(|m| m["role"] != "system");
+        let said = |m: &Value| {
+            let blocks = m["content"].as_array()?;
+            Some(blocks.iter().filter(|block| !is_nudge(block)).count())
+        };
         let size = |m: &Value| match parts {
-            true => m["content"].as_array().map_or(1, Vec::len),
+            true => said(m).unwrap_or(1),
             false => 1,
         };
         opening + answer.map(size).sum::<usize>()
     }
+}
+
+/// How what the model is told of its context begins. Only this function of these tests knows it.
+const NUDGE: &str = "<context-notice>\n";
+
+fn is_nudge(block: &Value) -> bool {
+    block["text"]
+        .as_str()
+        .is_some_and(|text| text.trim_start().starts_with(NUDGE))
+}
+
+/// What the model is told of its context at the end of what it was sent, where that is not at the end of what it should have
+/// been sent: when it is told is for the machine's own tests to say, where it stands for these.
+fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
+    let last = |items: &[Item]| {
+        items
+            .iter()
+            .rfind(|item| !matches!(item, Item::System(_)))
+            .cloned()
+    };
+    let Item::User(seen) = last(seen)? else {
+        return None;
+    };
+    let rest = match last(wanted)? {
+        Item::User(wanted) => seen.strip_prefix(&wanted)?.to_owned(),
+        Item::Result { .. } => seen,
+        _ => return None,
+    };
+    rest.trim_start().starts_with(NUDGE).then_some(rest)
+}
+
+/// Whether it may be told: once behind a cut, from so many tokens on.
+fn may_be_told(text: &str, view: &View, from: u64) -> Result<(), String> {
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let tokens = text
+        .split_once("now at about ")
+        .and_then(|(_, rest)| rest.split_once(" tokens"));
+    let tokens: u64 = digits(tokens.ok_or("no tokens are told")?.0)
+        .parse()
+        .unwrap_or_default();
+    if view.told || view.later.is_empty() || from == 0 || tokens < from {
+        return Err(format!(
+            "told at {tokens} tokens, from {from} on, before: {}",
+            view.told
+        ));
+    }
+    Ok(())
 }
 
 /// One exchange, leg by leg.
@@ -189,7 +250,7 @@ pub fn replay(
     repeat: Option<&str>,
     log: &[(Vec<Item>, Reply)],
     (streamed, broke): (bool, bool),
-    (max_chain, retries): (u32, usize),
+    (max_chain, retries, nudge_from): (u32, usize, u64),
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
         agent,
@@ -212,7 +273,12 @@ pub fn replay(
     }
     let mut tries = 0;
     for (i, (seen, reply)) in log.iter().enumerate() {
-        let (wanted, seen) = (agent.wanted(&x.view), agent.plain(seen.clone()));
+        let (mut wanted, seen) = (agent.wanted(&x.view), agent.plain(seen.clone()));
+        if let Some(text) = told(&seen, &wanted).filter(|_| i == 0 && repeat.is_none()) {
+            may_be_told(&text, &x.view, nudge_from)?;
+            x.view.tell(&text);
+            wanted = agent.wanted(&x.view);
+        }
         if seen != wanted {
             return Err(format!(
                 "leg {i} was sent\n{}\nand should have been\n{}",
@@ -346,11 +412,31 @@ impl Exchange {
 
     fn fire(&mut self, prompt: &str) -> Option<Outcome> {
         self.shown.push(Shown::Sentinel(prompt.to_owned()));
+        self.keep_first_notes();
         self.view.cut_at(prompt);
         self.sentinel = Some(prompt.to_owned());
         self.legs += 1;
         self.asked = 0;
         None
+    }
+
+    /// What the system said before the model first spoke survives a cut: of a model that has only thought, an agent that drops
+    /// thinking has no word.
+    fn keep_first_notes(&mut self) {
+        let agent = self.agent;
+        let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && agent.profile.traits.thoughts);
+        let said = |m: &Value| {
+            m["content"]
+                .as_array()
+                .is_some_and(|blocks| !blocks.iter().all(drops))
+        };
+        let spoken = |m: &Value| m["role"] == "assistant" && said(m);
+        let view = &mut self.view;
+        if view.cut.is_none() {
+            let first = view.later.iter().take_while(|m| !spoken(m));
+            let notes = first.filter(|m| m["role"] == "system");
+            view.opening.behind.extend(notes.cloned());
+        }
     }
 
     /// The call is dropped. The rest must be a message that can be sent back.

@@ -116,6 +116,8 @@ pub struct Plan {
     pub opening: u8,
     pub quirks: AgentQuirks,
     pub steps: Vec<Step>,
+    /// Tokens from which the model is told of its context; zero is never.
+    pub nudge_from: u64,
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
@@ -200,10 +202,12 @@ fn step() -> impl Strategy<Value = Step> {
 
 pub fn plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(step(), 4..24);
-    (0u8..5, quirks(), steps).prop_map(|(opening, quirks, steps)| Plan {
+    let nudge_from = prop_oneof![2 => Just(0u64), 2 => Just(1), 3 => 400u64..2_500];
+    (0u8..5, quirks(), steps, nudge_from).prop_map(|(opening, quirks, steps, nudge_from)| Plan {
         opening,
         quirks,
         steps,
+        nudge_from,
     })
 }
 

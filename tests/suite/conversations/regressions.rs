@@ -43,6 +43,7 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
         opening: 1,
         quirks,
         steps,
+        nudge_from: 0,
     };
     for profile in PROFILES {
         run(profile, &plan).unwrap_or_else(|e| panic!("{} {e}", profile.transcript));

@@ -69,7 +69,19 @@ impl Fixture {
         store: SharedStore,
         change: impl FnOnce(&mut Config),
     ) -> Self {
-        let provider = Strict::start(model, Options::default()).await.unwrap();
+        Self::under(Options::default(), variant, model, script, store, change).await
+    }
+
+    /// In front of a provider with these options.
+    pub async fn under(
+        options: Options,
+        variant: Variant,
+        model: impl Model + 'static,
+        script: Queue,
+        store: SharedStore,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let provider = Strict::start(model, options).await.unwrap();
         let mut config = config(&variant, &provider.url());
         change(&mut config);
         Self {
@@ -83,6 +95,13 @@ impl Fixture {
     /// Replaces the proxy by a new one over `store`.
     pub fn restart(&mut self, store: SharedStore) {
         self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
+    }
+
+    /// The same with another config.
+    pub fn restart_with(&mut self, store: SharedStore, change: impl FnOnce(&mut Config)) {
+        let mut config = config(&self.variant, &self.provider.url());
+        change(&mut config);
+        self.baton = Baton::start(config, store);
     }
 
     /// Another one, with what no config says.

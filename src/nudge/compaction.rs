@@ -1,0 +1,63 @@
+//! Where the agents sum their transcripts up by themselves: a threshold behind that point is never reached.
+
+/// When an agent compacts, as it comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compaction {
+    /// The agent.
+    pub agent: &'static str,
+    /// At this share of its model's window.
+    share: f64,
+    /// Where so many tokens are left of the window.
+    reserve: u64,
+}
+
+/// The window that a threshold is compared at where no model is named: that of most models which agents are used with.
+const USUAL: u64 = 200_000;
+
+/// The agents, by what their sources or settings say of a session as it comes.
+pub const AGENTS: &[Compaction] = &[
+    // What is reserved for output, and 13,000 more.
+    at("claude", 1.0, 33_000),
+    // `model_auto_compact_token_limit`
+    at("codex", 0.9, 0),
+    // Its output, at most 20,000.
+    at("opencode", 1.0, 20_000),
+    // `model.compressionThreshold`
+    at("gemini", 0.5, 0),
+    // `chatCompression.contextPercentageThreshold`
+    at("qwen", 0.7, 0),
+    // `compaction.reserveTokens`
+    at("pi", 1.0, 16_384),
+    // `GOOSE_AUTO_COMPACT_THRESHOLD`
+    at("goose", 0.8, 0),
+    at("cline", 0.8, 0),
+];
+
+const fn at(agent: &'static str, share: f64, reserve: u64) -> Compaction {
+    Compaction {
+        agent,
+        share,
+        reserve,
+    }
+}
+
+impl Compaction {
+    /// The share of the usual window at which it compacts.
+    pub fn share(&self) -> f64 {
+        let left = USUAL.saturating_sub(self.reserve) as f64 / USUAL as f64;
+        self.share.min(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suggested_threshold_lies_under_most_agents_own_points() {
+        let under = |share: f64| AGENTS.iter().filter(move |a| a.share() < share).map(|a| a.agent);
+        assert_eq!(under(0.5).count(), 0, "the nudge's default fires everywhere");
+        assert_eq!(under(0.75).collect::<Vec<_>>(), ["gemini", "qwen"]);
+        assert!(AGENTS.iter().all(|a| (0.4..1.0).contains(&a.share())));
+    }
+}

@@ -1,0 +1,268 @@
+//! The machine that decides when a model is told that its context fills up, and when its session is handed over without it.
+
+use crate::record::HandoffId;
+
+/// Tokens more after which a model that was told is told again.
+const AGAIN: u64 = 100_000;
+
+/// What the model has to finish a step in where none is marked as done: this share of its window, on the scale of the threshold
+/// that was passed.
+const PATIENCE: f64 = 0.1;
+
+/// Two handoffs within so many exchanges leave no time to work in between.
+const CLOSE: u32 = 10;
+
+/// Tokens more after which a handoff is tried again that could not be made.
+const TRY_AGAIN: u64 = 20_000;
+
+/// The thresholds of the config; zero is none.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Thresholds {
+    /// The model is told at this share of its window.
+    pub nudge_at: f64,
+    /// And from so many tokens on.
+    pub nudge_tokens: u64,
+    /// The session is handed over at this share.
+    pub auto_at: f64,
+}
+
+/// Those of one model, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// The model is told from here on.
+    nudge: Option<u64>,
+    /// And from here on without waiting for the end of a step.
+    late: Option<u64>,
+    /// The session is handed over.
+    auto: Option<u64>,
+}
+
+impl Thresholds {
+    /// The limits of a model with this window. Where it is not known, the threshold in tokens is the only one.
+    pub fn of(&self, window: Option<u64>) -> Limits {
+        let share = |at: f64| {
+            let window = window.filter(|_| at > 0.0)?;
+            Some((window as f64 * at) as u64)
+        };
+        let tokens = Some(self.nudge_tokens).filter(|tokens| *tokens > 0);
+        let nudge = share(self.nudge_at).into_iter().chain(tokens).min();
+        // Of a threshold in tokens it is as much in proportion.
+        let scale = if self.nudge_at > 0.0 { self.nudge_at } else { 0.5 };
+        let late = nudge.map(|nudge| nudge.saturating_add((nudge as f64 * PATIENCE / scale) as u64));
+        Limits {
+            nudge,
+            late,
+            auto: share(self.auto_at),
+        }
+    }
+
+    /// Whether nothing is ever decided.
+    pub fn are_off(&self) -> bool {
+        self.nudge_at <= 0.0 && self.nudge_tokens == 0 && self.auto_at <= 0.0
+    }
+}
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing.
+    Nothing,
+    /// The model is told, at this use.
+    Nudge {
+        /// Tokens of its context.
+        tokens: u64,
+    },
+    /// The session is handed over, at this use.
+    HandOff {
+        /// Tokens of its context.
+        tokens: u64,
+    },
+}
+
+/// Why a model is not told any more: it would hand over and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Treadmill {
+    /// What is left behind the cut is over the threshold by itself.
+    LargeCut,
+    /// Two handoffs came in close succession.
+    CloseHandoffs,
+}
+
+impl Treadmill {
+    /// The name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LargeCut => "large_cut",
+            Self::CloseHandoffs => "close_handoffs",
+        }
+    }
+}
+
+/// What came of nudging in an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The model was told.
+    Told,
+    /// It handed over after it was told.
+    Followed,
+    /// It would have been told, and that could not be written down.
+    NotWritten,
+    /// It is told no more in this task.
+    Stopped(Treadmill),
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 5] = [
+        Self::Told,
+        Self::Followed,
+        Self::NotWritten,
+        Self::Stopped(Treadmill::LargeCut),
+        Self::Stopped(Treadmill::CloseHandoffs),
+    ];
+
+    /// The name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Told => "told",
+            Self::Followed => "followed",
+            Self::NotWritten => "not_written",
+            Self::Stopped(why) => why.name(),
+        }
+    }
+}
+
+/// What an answer told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// The cut of the request that was answered.
+    pub cut: Option<HandoffId>,
+    /// Tokens of that request and its answer: what the next one begins with.
+    pub tokens: u64,
+    /// Tokens of that request alone.
+    pub input: u64,
+}
+
+/// How full one thread's context is, and what came of it. Usage is that of the newest answer *behind* the present cut: an older
+/// one says nothing of what the model sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextUse {
+    cut: Option<HandoffId>,
+    measured: Option<u64>,
+    /// Use when the model was told last.
+    nudged: Option<u64>,
+    /// The transcript holds what it was told by another process, or before a restart.
+    told: bool,
+    /// Use when a handoff was tried last.
+    tried: Option<u64>,
+    /// A handoff was seen, and the first answer behind it was not.
+    first: bool,
+    /// Exchanges since the last handoff that was seen.
+    since: Option<u32>,
+    treadmill: Option<Treadmill>,
+}
+
+impl ContextUse {
+    /// A request of the thread has come, cut at `cut`; `told`: the transcript holds a nudge behind that cut.
+    pub fn exchange(&mut self, cut: Option<HandoffId>, told: bool) {
+        if cut != self.cut {
+            self.begin(cut);
+        }
+        self.since = self.since.map(|n| n.saturating_add(1));
+        self.told |= told;
+        self.count_told();
+    }
+
+    /// A handoff took effect. Whether the thread is on a treadmill since.
+    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<Treadmill> {
+        let close = self.since.is_some_and(|n| n <= CLOSE);
+        self.begin(Some(handoff));
+        self.first = true;
+        self.since = Some(0);
+        self.treadmill = close.then_some(Treadmill::CloseHandoffs);
+        self.treadmill
+    }
+
+    /// A leg was answered. Whether the thread is on a treadmill since.
+    pub fn measured(&mut self, answer: Measured, limits: &Limits) -> Option<Treadmill> {
+        // An answer that tells nothing says nothing.
+        if answer.cut != self.cut || answer.input == 0 {
+            return None;
+        }
+        self.measured = Some(answer.tokens);
+        self.count_told();
+        let large = limits.nudge.is_some_and(|most| answer.input >= most);
+        if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
+            self.treadmill = Some(Treadmill::LargeCut);
+            return self.treadmill;
+        }
+        None
+    }
+
+    /// What is to be done with the present request. `step_done`: whether the model has just finished a step; asked only where it
+    /// matters.
+    pub fn decide(&self, limits: &Limits, step_done: impl FnOnce() -> bool) -> Decision {
+        let (Some(tokens), None) = (self.measured, self.treadmill) else {
+            return Decision::Nothing;
+        };
+        let waited = self
+            .tried
+            .is_none_or(|tried| tokens >= tried.saturating_add(TRY_AGAIN));
+        if waited && limits.auto.is_some_and(|auto| tokens >= auto) {
+            return Decision::HandOff { tokens };
+        }
+        let (Some(nudge), Some(late)) = (limits.nudge, limits.late) else {
+            return Decision::Nothing;
+        };
+        let patience = late - nudge;
+        let from = match self.nudged {
+            Some(told) => nudge.max(told.saturating_add(AGAIN)),
+            None => nudge,
+        };
+        if tokens >= from && (tokens >= from.saturating_add(patience) || step_done()) {
+            return Decision::Nudge { tokens };
+        }
+        Decision::Nothing
+    }
+
+    /// The model is told, with the present request.
+    pub fn nudged(&mut self) {
+        self.nudged = self.measured;
+    }
+
+    /// A handoff was tried and not made.
+    pub fn tried(&mut self) {
+        self.tried = self.measured;
+    }
+
+    /// Whether the model was told behind the present cut.
+    pub fn was_nudged(&self) -> bool {
+        self.nudged.is_some()
+    }
+
+    /// Tokens of its context, where they are known.
+    pub fn tokens(&self) -> Option<u64> {
+        self.measured
+    }
+
+    /// Why nothing is decided any more.
+    pub fn treadmill(&self) -> Option<Treadmill> {
+        self.treadmill
+    }
+
+    /// At which use the model was told is not known: what is more is counted from the first that is.
+    fn count_told(&mut self) {
+        if self.told && self.nudged.is_none() {
+            self.nudged = self.measured;
+        }
+    }
+
+    /// What was known of an older cut says nothing behind this one.
+    fn begin(&mut self, cut: Option<HandoffId>) {
+        *self = Self {
+            cut,
+            since: self.since,
+            ..Self::default()
+        };
+    }
+}

@@ -1,0 +1,198 @@
+//! Whether the model has just finished a step of its to-do list.
+
+use crate::agents::todo::{self, TodoState};
+use crate::agents::tools::{self, ToolKind};
+use crate::transcript::{Kind, ToolCall, Transcript, Turn};
+use crate::wire::{Role, View};
+
+/// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished items than
+/// the call before had. Turns before `from` are not the model's any more. Reads back to that earlier call, and no further.
+pub fn step_done(view: &View, from: usize) -> bool {
+    let transcript = Transcript::of(view);
+    let turns = (from..transcript.len())
+        .rev()
+        .filter_map(|at| transcript.turn(at));
+    let mut newest = true;
+    let mut models = false;
+    let mut now: Option<usize> = None;
+    for turn in turns {
+        match turn.role {
+            Role::Assistant | Role::Other => models = true,
+            // What the model said before it was answered is another message.
+            _ if models => newest = false,
+            _ => continue,
+        }
+        for done in turn_done(&turn).into_iter().rev() {
+            match (done, now) {
+                (Done::One, None) if newest => return true,
+                (Done::One, _) => {}
+                (Done::Of(count), None) if newest => now = Some(count),
+                (Done::Of(_), None) => return false,
+                (Done::Of(before), Some(count)) => return count > before,
+            }
+        }
+        if !newest && now.is_none() {
+            return false;
+        }
+    }
+    now.is_some_and(|count| count > 0)
+}
+
+/// What a call says of finished items.
+enum Done {
+    /// So many of the whole list.
+    Of(usize),
+    /// One more.
+    One,
+}
+
+fn turn_done(turn: &Turn<'_>) -> Vec<Done> {
+    let parts = turn.parts().into_iter();
+    parts
+        .filter_map(|part| match part.kind {
+            Kind::Call(call) => done_in(&call),
+            _ => None,
+        })
+        .collect()
+}
+
+fn done_in(call: &ToolCall<'_>) -> Option<Done> {
+    let name = call.name?.get();
+    // Most calls are of other tools, whose arguments may be long.
+    if ToolKind::of(&name, &serde_json::Value::Null) != ToolKind::Todo {
+        return None;
+    }
+    let arguments = tools::arguments(&call.arguments?.get());
+    if let Some(state) = todo::state_of_one(&arguments) {
+        return (state == TodoState::Done).then_some(Done::One);
+    }
+    let list = todo::list(&arguments);
+    let done = list.iter().filter(|item| item.state == TodoState::Done).count();
+    (!list.is_empty()).then_some(Done::Of(done))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::record::WireId;
+    use crate::wire::{Call, wire};
+
+    fn seen(id: WireId, body: Value, from: usize) -> bool {
+        let view = wire(id)
+            .read(&Bytes::from(body.to_string()), Call::Generate)
+            .unwrap();
+        step_done(&view, from)
+    }
+
+    fn todos(done: usize) -> Value {
+        let state = |at: usize| if at < done { "completed" } else { "pending" };
+        let items: Vec<_> = (0..3)
+            .map(|at| json!({"content": format!("step {at}"), "status": state(at)}))
+            .collect();
+        json!({"todos": items})
+    }
+
+    /// The lists of one conversation, a call each, with other calls between.
+    fn claude(lists: &[usize]) -> Value {
+        let mut messages = vec![json!({"role": "user", "content": "Go."})];
+        for (n, done) in lists.iter().enumerate() {
+            let (list, read) = (format!("t{n}"), format!("r{n}"));
+            for (id, name, input) in [
+                (&read, "Read", json!({"file_path": "x"})),
+                (&list, "TodoWrite", todos(*done)),
+            ] {
+                messages.push(json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}));
+                messages.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"}]}));
+            }
+        }
+        json!({"model": "m", "max_tokens": 9, "messages": messages})
+    }
+
+    #[test]
+    fn a_step_is_done_where_the_newest_list_has_more_finished_items() {
+        for (lists, done) in [
+            (&[][..], false),
+            (&[0], false),
+            (&[1], true),
+            (&[0, 1], true),
+            (&[1, 1], false),
+            (&[2, 1], false),
+            (&[0, 1, 1], false),
+            (&[0, 0, 2], true),
+        ] {
+            assert_eq!(seen(WireId::Anthropic, claude(lists), 0), done, "{lists:?}");
+        }
+        let mut later = claude(&[0, 1]);
+        let more = [
+            json!({"role": "assistant", "content": "Next."}),
+            json!({"role": "user", "content": "Yes."}),
+        ];
+        later["messages"].as_array_mut().unwrap().extend(more);
+        assert!(!seen(WireId::Anthropic, later, 0), "the model has spoken since");
+        let whole = claude(&[1, 1]);
+        let turns = whole["messages"].as_array().unwrap().len();
+        assert!(
+            seen(WireId::Anthropic, whole, turns - 2),
+            "what was cut is not compared"
+        );
+    }
+
+    #[test]
+    fn every_wires_calls_are_read() {
+        let plan = |done: usize| {
+            let state = |at: usize| if at < done { "completed" } else { "in_progress" };
+            json!({"plan": [{"step": "a", "status": state(0)}, {"step": "b", "status": state(1)}]})
+                .to_string()
+        };
+        let chat = json!({"model": "m", "messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "tool_calls": [{"id": "c", "type": "function",
+                "function": {"name": "todowrite", "arguments": todos(1).to_string()}}]},
+            {"role": "tool", "tool_call_id": "c", "content": "ok"},
+        ]});
+        assert!(seen(WireId::OpenaiChat, chat, 0));
+        let responses = |before, now| {
+            json!({"model": "m", "input": [
+                {"type": "message", "role": "user", "content": "Go."},
+                {"type": "function_call", "call_id": "a", "name": "update_plan", "arguments": plan(before)},
+                {"type": "function_call_output", "call_id": "a", "output": "ok"},
+                {"type": "reasoning", "id": "rs_1", "summary": []},
+                {"type": "function_call", "call_id": "b", "name": "update_plan", "arguments": plan(now)},
+                {"type": "function_call_output", "call_id": "b", "output": "ok"},
+            ]})
+        };
+        assert!(seen(WireId::OpenaiResponses, responses(0, 1), 0));
+        assert!(!seen(WireId::OpenaiResponses, responses(1, 1), 0));
+        let gemini = json!({"contents": [
+            {"role": "user", "parts": [{"text": "Go."}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "write_todos",
+                "args": {"todos": [{"description": "a", "status": "completed"}]}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "write_todos", "response": {"output": "ok"}}}]},
+        ]});
+        assert!(seen(WireId::Gemini, gemini, 0));
+        let ollama = json!({"model": "m", "messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "todo__write",
+                "arguments": {"content": "- [x] a\n- [ ] b"}}}]},
+            {"role": "tool", "content": "ok"},
+        ]});
+        assert!(seen(WireId::Ollama, ollama, 0));
+    }
+
+    #[test]
+    fn tools_that_change_one_item_tell_that_item() {
+        let update = |state: &str| {
+            json!({"model": "m", "max_tokens": 9, "messages": [
+                {"role": "user", "content": "Go."},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "TaskUpdate",
+                    "input": {"taskId": "1", "status": state}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]},
+            ]})
+        };
+        assert!(seen(WireId::Anthropic, update("completed"), 0));
+        assert!(!seen(WireId::Anthropic, update("in_progress"), 0));
+    }
+}

@@ -1,0 +1,474 @@
+//! The machine against a second, slow writing of its rules that reads the whole history each time.
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+
+const WINDOW: u64 = 200_000;
+
+/// What happens to a thread.
+#[derive(Debug, Clone)]
+enum Happens {
+    Exchange {
+        cut: Option<u8>,
+        told: bool,
+    },
+    Measured {
+        cut: Option<u8>,
+        tokens: u64,
+        output: u64,
+    },
+    HandedOver(u8),
+    /// A request is decided on; what is decided is done.
+    Decide {
+        step_done: bool,
+    },
+    /// A handoff that was decided on could not be made.
+    Failed,
+}
+
+fn id(cut: u8) -> Uuid {
+    Uuid::from_u128(u128::from(cut) + 1)
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let cut = || prop::option::weighted(0.7, 0u8..3);
+    prop_oneof![
+        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, told)| Happens::Exchange { cut, told }),
+        6 => (cut(), 0u64..400_000, 0u64..9_000)
+            .prop_map(|(cut, tokens, output)| Happens::Measured { cut, tokens, output }),
+        1 => (0u8..3).prop_map(Happens::HandedOver),
+        6 => prop::bool::weighted(0.3).prop_map(|step_done| Happens::Decide { step_done }),
+        1 => Just(Happens::Failed),
+    ]
+}
+
+/// A session as it goes: requests of one cut that grow, with a handoff now and then.
+fn session() -> impl Strategy<Value = Vec<Happens>> {
+    let turn = (
+        1_000u64..30_000,
+        prop::bool::weighted(0.3),
+        prop::bool::weighted(0.12),
+        5_000u64..150_000,
+    );
+    prop::collection::vec(turn, 1..60).prop_map(|turns| {
+        let (mut all, mut cut, mut tokens) = (Vec::new(), None, 5_000);
+        for (grows, step_done, hands_over, left) in turns {
+            all.push(Happens::Exchange { cut, told: false });
+            all.push(Happens::Decide { step_done });
+            tokens += grows;
+            all.push(Happens::Measured {
+                cut,
+                tokens,
+                output: 500,
+            });
+            if hands_over {
+                let next = cut.map_or(0, |cut: u8| cut.wrapping_add(1));
+                (cut, tokens) = (Some(next), left);
+                all.push(Happens::HandedOver(next));
+                all.push(Happens::Measured {
+                    cut,
+                    tokens,
+                    output: 500,
+                });
+            }
+        }
+        all
+    })
+}
+
+/// What is known at one point of a history.
+#[derive(Debug, Default)]
+struct Known {
+    cut: Option<Uuid>,
+    measured: Option<u64>,
+    nudged_at: Option<u64>,
+    told: bool,
+    tried_at: Option<u64>,
+    awaited: bool,
+    treadmill: bool,
+    exchanges: Option<u32>,
+}
+
+/// The rules, each in a line, over everything that has happened.
+fn known(history: &[(Happens, Decision)], nudge: Option<u64>) -> Known {
+    let mut known = Known::default();
+    for (what, decision) in history {
+        match what {
+            Happens::Exchange { cut, told } => {
+                let cut = cut.map(id);
+                if cut != known.cut {
+                    known = Known {
+                        cut,
+                        exchanges: known.exchanges,
+                        ..Known::default()
+                    };
+                }
+                known.exchanges = known.exchanges.map(|n| n + 1);
+                known.told |= *told;
+            }
+            Happens::Measured { cut, tokens, output } => {
+                let input = tokens.saturating_sub(*output);
+                if cut.map(id) == known.cut && input > 0 {
+                    known.measured = Some(*tokens);
+                    known.treadmill |= known.awaited && nudge.is_some_and(|n| input >= n);
+                    known.awaited = false;
+                }
+            }
+            Happens::HandedOver(cut) => {
+                let close = known.exchanges.is_some_and(|n| n <= 10);
+                known = Known {
+                    cut: Some(id(*cut)),
+                    awaited: true,
+                    treadmill: close,
+                    exchanges: Some(0),
+                    ..Known::default()
+                };
+            }
+            Happens::Decide { .. } => {
+                if matches!(decision, Decision::Nudge { .. }) {
+                    known.nudged_at = known.measured;
+                }
+            }
+            Happens::Failed => known.tried_at = known.measured,
+        }
+        if known.told && known.nudged_at.is_none() {
+            known.nudged_at = known.measured;
+        }
+    }
+    known
+}
+
+fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> Decision {
+    let Some(tokens) = known.measured.filter(|_| !known.treadmill) else {
+        return Decision::Nothing;
+    };
+    let auto = window
+        .map(|w| (w as f64 * thresholds.auto_at) as u64)
+        .filter(|at| *at > 0);
+    if auto.is_some_and(|at| tokens >= at) && known.tried_at.is_none_or(|at| tokens >= at + 20_000) {
+        return Decision::HandOff { tokens };
+    }
+    let Some(nudge) = nudge_of(thresholds, window) else {
+        return Decision::Nothing;
+    };
+    let from = known.nudged_at.map_or(nudge, |at| nudge.max(at + 100_000));
+    // A tenth of the window, or as much of the threshold in tokens.
+    let share = if thresholds.nudge_at > 0.0 {
+        thresholds.nudge_at
+    } else {
+        0.5
+    };
+    let ten_points = (nudge as f64 * 0.1 / share) as u64;
+    match tokens >= from && (step_done || tokens >= from + ten_points) {
+        true => Decision::Nudge { tokens },
+        false => Decision::Nothing,
+    }
+}
+
+fn nudge_of(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
+    let share = window
+        .map(|w| (w as f64 * thresholds.nudge_at) as u64)
+        .filter(|n| *n > 0);
+    [share, Some(thresholds.nudge_tokens).filter(|n| *n > 0)]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
+    let limits = thresholds.of(window);
+    let mut machine = ContextUse::default();
+    let mut history: Vec<(Happens, Decision)> = Vec::new();
+    let mut nudges = 0;
+    for what in all {
+        let mut decision = Decision::Nothing;
+        match &what {
+            Happens::Exchange { cut, told } => machine.exchange(cut.map(id), *told),
+            Happens::Measured { cut, tokens, output } => {
+                let before = machine.treadmill();
+                let input = tokens.saturating_sub(*output);
+                let answer = Measured {
+                    cut: cut.map(id),
+                    tokens: *tokens,
+                    input,
+                };
+                let told = machine.measured(answer, &limits);
+                prop_assert_eq!(told.is_some(), before.is_none() && machine.treadmill().is_some());
+            }
+            Happens::HandedOver(cut) => prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill()),
+            Happens::Decide { step_done } => {
+                decision = machine.decide(&limits, || *step_done);
+                let known = known(&history, nudge_of(&thresholds, window));
+                prop_assert_eq!(
+                    decision,
+                    expected(&known, &thresholds, window, *step_done),
+                    "{:?}",
+                    known
+                );
+                if matches!(decision, Decision::Nudge { .. }) {
+                    machine.nudged();
+                    nudges += 1;
+                }
+            }
+            Happens::Failed => machine.tried(),
+        }
+        history.push((what, decision));
+    }
+    Ok(nudges)
+}
+
+fn thresholds() -> impl Strategy<Value = Thresholds> {
+    let share = || prop_oneof![Just(0.0), Just(0.5), 0.05f64..0.95];
+    let tokens = prop_oneof![Just(0u64), Just(200_000), 1u64..300_000];
+    (share(), tokens, share()).prop_map(|(nudge_at, nudge_tokens, auto_at)| Thresholds {
+        nudge_at,
+        nudge_tokens,
+        auto_at,
+    })
+}
+
+fn window() -> impl Strategy<Value = Option<u64>> {
+    prop::option::weighted(0.8, prop_oneof![Just(WINDOW), Just(1_000_000), 1_000u64..300_000])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    #[test]
+    fn whatever_happens_the_rules_hold(
+        all in prop::collection::vec(happens(), 0..80),
+        thresholds in thresholds(),
+        window in window(),
+    ) {
+        holds(all, thresholds, window)?;
+    }
+
+    #[test]
+    fn the_rules_hold_in_sessions(all in session(), thresholds in thresholds(), window in window()) {
+        holds(all, thresholds, window)?;
+    }
+}
+
+const DEFAULT: Thresholds = Thresholds {
+    nudge_at: 0.5,
+    nudge_tokens: 200_000,
+    auto_at: 0.0,
+};
+
+/// A thread that was measured at `tokens`, on a model with a window of 200,000.
+fn at(tokens: u64) -> ContextUse {
+    let mut machine = ContextUse::default();
+    machine.exchange(None, false);
+    machine.measured(
+        Measured {
+            cut: None,
+            tokens,
+            input: tokens,
+        },
+        &DEFAULT.of(Some(WINDOW)),
+    );
+    machine.exchange(None, false);
+    machine
+}
+
+#[test]
+fn the_model_is_told_at_the_end_of_a_step_or_ten_points_later() {
+    let limits = DEFAULT.of(Some(WINDOW));
+    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != Decision::Nothing;
+    assert!(!told(99_999, true));
+    assert!(told(100_000, true) && !told(100_000, false));
+    assert!(!told(119_999, false) && told(120_000, false));
+    assert!(told(190_000, false), "a jump over both");
+    // A window of a million: the threshold in tokens comes first, and a fifth of it is ten points of that scale.
+    let limits = DEFAULT.of(Some(1_000_000));
+    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != Decision::Nothing;
+    assert!(!told(199_999, true) && told(200_000, true));
+    assert!(!told(239_999, false) && told(240_000, false));
+    let limits = DEFAULT.of(None);
+    assert_eq!(
+        at(240_000).decide(&limits, || false),
+        Decision::Nudge { tokens: 240_000 }
+    );
+}
+
+#[test]
+fn it_is_asked_for_a_finished_step_only_where_that_matters() {
+    let limits = DEFAULT.of(Some(WINDOW));
+    at(50_000).decide(&limits, || panic!("far from it"));
+    at(150_000).decide(&limits, || panic!("late enough"));
+    Thresholds::default().of(Some(WINDOW));
+    at(150_000).decide(&Thresholds::default().of(Some(WINDOW)), || panic!("off"));
+}
+
+#[test]
+fn it_is_told_once_a_task_and_again_after_much_more() {
+    let limits = DEFAULT.of(Some(1_000_000));
+    let mut machine = at(250_000);
+    let grow = |machine: &mut ContextUse, tokens| {
+        machine.measured(
+            Measured {
+                cut: None,
+                tokens,
+                input: tokens,
+            },
+            &limits,
+        );
+        machine.exchange(None, true);
+    };
+    assert_ne!(machine.decide(&limits, || false), Decision::Nothing);
+    machine.nudged();
+    grow(&mut machine, 349_999);
+    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    grow(&mut machine, 350_000);
+    assert_eq!(
+        machine.decide(&limits, || true),
+        Decision::Nudge { tokens: 350_000 }
+    );
+    machine.nudged();
+    // The next task begins with nothing of that.
+    assert_eq!(machine.handed_over(id(1)), None);
+    assert_eq!(
+        machine.decide(&limits, || true),
+        Decision::Nothing,
+        "usage from before the cut"
+    );
+    machine.measured(
+        Measured {
+            cut: None,
+            tokens: 300_000,
+            input: 300_000,
+        },
+        &limits,
+    );
+    assert_eq!(
+        machine.decide(&limits, || true),
+        Decision::Nothing,
+        "a late answer to what was cut"
+    );
+    machine.measured(
+        Measured {
+            cut: Some(id(1)),
+            tokens: 9_000,
+            input: 8_000,
+        },
+        &limits,
+    );
+    machine.exchange(Some(id(1)), false);
+    machine.measured(
+        Measured {
+            cut: Some(id(1)),
+            tokens: 210_000,
+            input: 209_000,
+        },
+        &limits,
+    );
+    assert_ne!(machine.decide(&limits, || true), Decision::Nothing);
+}
+
+#[test]
+fn after_a_restart_what_the_transcript_holds_was_said() {
+    let limits = DEFAULT.of(Some(1_000_000));
+    let mut machine = ContextUse::default();
+    machine.exchange(Some(id(7)), true);
+    assert_eq!(
+        machine.decide(&limits, || true),
+        Decision::Nothing,
+        "not known yet"
+    );
+    for (tokens, told) in [(260_000, false), (359_000, false), (360_000, true)] {
+        machine.measured(
+            Measured {
+                cut: Some(id(7)),
+                tokens,
+                input: tokens,
+            },
+            &limits,
+        );
+        machine.exchange(Some(id(7)), true);
+        assert_eq!(
+            machine.decide(&limits, || true) != Decision::Nothing,
+            told,
+            "{tokens}"
+        );
+    }
+}
+
+#[test]
+fn a_treadmill_stops_it_until_there_is_room_again() {
+    let limits = DEFAULT.of(Some(WINDOW));
+    let mut machine = at(150_000);
+    let answer = |cut, tokens| Measured {
+        cut: Some(id(cut)),
+        tokens,
+        input: tokens,
+    };
+    assert_eq!(machine.handed_over(id(1)), None);
+    assert_eq!(
+        machine.measured(answer(1, 110_000), &limits),
+        Some(Treadmill::LargeCut)
+    );
+    machine.exchange(Some(id(1)), false);
+    machine.measured(answer(1, 180_000), &limits);
+    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    // Two handoffs within ten exchanges.
+    assert_eq!(machine.handed_over(id(2)), Some(Treadmill::CloseHandoffs));
+    machine.measured(answer(2, 9_000), &limits);
+    for _ in 0..11 {
+        machine.exchange(Some(id(2)), false);
+    }
+    machine.measured(answer(2, 150_000), &limits);
+    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.handed_over(id(3)), None, "eleven exchanges later");
+    machine.measured(answer(3, 9_000), &limits);
+    machine.exchange(Some(id(3)), false);
+    machine.measured(answer(3, 150_000), &limits);
+    assert_ne!(machine.decide(&limits, || true), Decision::Nothing);
+}
+
+#[test]
+fn a_handoff_that_fails_is_tried_again_later() {
+    let limits = Thresholds {
+        auto_at: 0.75,
+        ..DEFAULT
+    }
+    .of(Some(WINDOW));
+    let mut machine = at(150_000);
+    assert_eq!(
+        machine.decide(&limits, || false),
+        Decision::HandOff { tokens: 150_000 }
+    );
+    machine.tried();
+    assert_eq!(
+        machine.decide(&limits, || false),
+        Decision::Nudge { tokens: 150_000 }
+    );
+    machine.nudged();
+    for (tokens, decision) in [
+        (169_999, Decision::Nothing),
+        (170_000, Decision::HandOff { tokens: 170_000 }),
+    ] {
+        machine.measured(
+            Measured {
+                cut: None,
+                tokens,
+                input: tokens,
+            },
+            &limits,
+        );
+        assert_eq!(machine.decide(&limits, || false), decision);
+    }
+    assert_eq!(
+        at(150_000).decide(
+            &Thresholds {
+                auto_at: 0.75,
+                ..DEFAULT
+            }
+            .of(None),
+            || false
+        ),
+        Decision::Nothing,
+        "a share of nothing known"
+    );
+}

@@ -1,0 +1,581 @@
+//! The model is told how full its context is: when, where, and how often, on every wire. The provider checks that whatever the
+//! model once saw stands there again.
+
+use baton_proxy::config::{Config, Mode};
+use baton_proxy::nudge::{Outcome, Treadmill, Windows, is_nudge};
+use baton_proxy::store::SharedStore;
+use baton_proxy::strict::{Options, Queue, Reply, Role, Rule};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{RawResponse, memory};
+use crate::matrix::fixture::{Fixture, PROMPT, carry, handoff};
+use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+
+/// Tokens from which the model is told: what a request weighs with its tools and a few words is far below.
+const FROM: u64 = 4_000;
+
+/// A text of so many tokens, as this provider counts them.
+fn long(tokens: usize) -> String {
+    "word ".repeat(tokens * 4 / 5)
+}
+
+/// Told from [`FROM`] tokens on, without waiting for a step: the windows are not known.
+fn early(config: &mut Config) {
+    config.handoff.thresholds.nudge_at = 0.0;
+    config.handoff.thresholds.nudge_tokens = FROM;
+    // Of a threshold in tokens a tenth of the window is a fifth.
+    config.handoff.windows = Windows::default();
+}
+
+async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut Config)) -> Fixture {
+    let script = Queue::new([]);
+    // To-do tools are called here that no request lists.
+    let options = Options::default().prefixes().without(Rule::UnknownTool);
+    Fixture::under(options, variant, script.clone(), script, store, |config| {
+        early(config);
+        change(config);
+    })
+    .await
+}
+
+/// How many nudges the model's last request holds, each with the turn that it stands in.
+fn nudges(fixture: &Fixture) -> Vec<usize> {
+    let last = fixture.provider.generations().pop().unwrap();
+    let turns = last.turns().into_iter().enumerate();
+    let told = turns.filter(|(_, turn)| turn.texts.iter().any(|text| text.contains("<context-notice>")));
+    told.map(|(at, turn)| {
+        assert_eq!(turn.role, Role::User);
+        at
+    })
+    .collect()
+}
+
+/// The nudge's own text.
+fn text(fixture: &Fixture) -> String {
+    let last = fixture.provider.generations().pop().unwrap();
+    let texts = last.turns().into_iter().flat_map(|turn| turn.texts);
+    let told = texts
+        .into_iter()
+        .find(|text| text.contains("<context-notice>"))
+        .unwrap();
+    told[told.find("<context-notice>").unwrap()..].to_owned()
+}
+
+async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<Outcome> {
+    let events = fixture.baton.events(exchanges).await;
+    events.into_iter().flat_map(|event| event.nudges).collect()
+}
+
+/// Sends what an agent sends, and takes the answer.
+async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Reply) -> Answer {
+    fixture.push(reply);
+    history.push(fixture.user(next));
+    let answer = fixture.ask(history, true).await;
+    history.extend(answer.keep.clone());
+    answer
+}
+
+#[tokio::test]
+async fn the_model_is_told_once_and_sees_it_at_the_same_place_ever_after() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let mut history = Vec::new();
+        say(
+            &fixture,
+            &mut history,
+            "Mend the importer.",
+            Reply::text("Looking."),
+        )
+        .await;
+        say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
+        assert_eq!(nudges(&fixture), [0; 0], "nothing is known of this request yet");
+        let answer = say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
+        let [at] = nudges(&fixture)[..] else {
+            panic!("{:?}", fixture.sent());
+        };
+        let told = text(&fixture);
+        assert!(is_nudge(&told) && told.contains("session_handoff"), "{told}");
+        assert!(
+            fixture.sent().last().unwrap().starts_with("u: Go on."),
+            "the person's words come first"
+        );
+        assert!(
+            !answer.text.contains("context-notice"),
+            "the agent does not see it"
+        );
+        for n in 0..3 {
+            let reply = Reply::new().thinking("Hm.").say(format!("More {n}."));
+            say(&fixture, &mut history, "And?", reply).await;
+            assert_eq!(
+                (nudges(&fixture), text(&fixture)),
+                (vec![at], told.clone()),
+                "where it stood"
+            );
+        }
+        assert_eq!(outcomes(&fixture, 6).await, [Outcome::Told]);
+        fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn it_stands_behind_the_results_of_tools() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let mut history = vec![fixture.user("Mend the importer.")];
+        let mut seen = Vec::new();
+        for n in 0..4 {
+            fixture.push(Reply::new().call_as(
+                format!("toolu_x{n}y9z"),
+                "read_file",
+                json!({"path": format!("f{n}")}),
+            ));
+            let answer = fixture.ask(&history, n % 2 == 0).await;
+            seen.push(nudges(&fixture).len());
+            history.extend(answer.keep.clone());
+            history.extend((variant.results)(&answer.calls, &long(2_600)));
+        }
+        fixture.push(Reply::text("Done."));
+        fixture.ask(&history, true).await;
+        seen.push(nudges(&fixture).len());
+        assert_eq!(seen, [0, 0, 0, 1, 1]);
+        let sent = fixture.sent();
+        let told = sent
+            .iter()
+            .position(|line| line.contains("<context-notice>"))
+            .unwrap();
+        // Of one turn an outline has the texts first.
+        let around = [&sent[told - 1], &sent[told + 1]];
+        assert!(
+            around.iter().any(|line| *line == "result") && around.iter().any(|line| line.starts_with("call")),
+            "{sent:?}"
+        );
+        fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn it_stands_behind_the_results_of_hidden_calls_too() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |config| {
+            config.handoff.thresholds.nudge_tokens = 1
+        })
+        .await;
+        let history = vec![fixture.user("Mend the importer.")];
+        let reply = Reply::new()
+            .call_as("toolu_h1dd3n".to_owned(), "read_file", json!({"path": "x"}))
+            .call("session_handoff", json!({"prompt": PROMPT}));
+        fixture.push(reply);
+        let answer = fixture.ask(&history, true).await;
+        let history = fixture.ran(&history, &answer);
+        fixture.push(Reply::text("So."));
+        fixture.ask(&history, true).await;
+        assert_eq!(nudges(&fixture).len(), 1);
+        let sent = String::from_utf8(fixture.provider.generations().pop().unwrap().raw.to_vec()).unwrap();
+        let at = |words: &str| sent.find(words).unwrap();
+        let told = at("<context-notice>");
+        assert!(
+            at("Handoff refused") < told && at("fn main() {}") < told,
+            "{sent}"
+        );
+        fixture.assert_clean();
+    }
+}
+
+/// A to-do call with so many finished items, with its result.
+fn todo(fixture: &Fixture, n: usize, done: usize) -> (Reply, impl Fn(&Answer) -> Vec<Value> + use<>) {
+    let state = |at: usize| if at < done { "completed" } else { "pending" };
+    let items: Vec<Value> = (0..3)
+        .map(|at| json!({"content": format!("step {at}"), "status": state(at)}))
+        .collect();
+    let reply = Reply::new().call_as(format!("toolu_t{n}d7q"), "TodoWrite", json!({"todos": items}));
+    let results = fixture.variant.results;
+    (reply, move |answer| {
+        [&answer.keep[..], &results(&answer.calls, "ok")].concat()
+    })
+}
+
+#[tokio::test]
+async fn it_waits_for_the_end_of_a_step_and_not_for_ever() {
+    for variant in WIRES {
+        for done in [0, 1] {
+            let fixture = fixture(variant, memory(), |config| {
+                config.handoff.thresholds.nudge_tokens = 20_000;
+            })
+            .await;
+            let mut history = vec![fixture.user(&long(20_000))];
+            for n in 0..2 {
+                let (reply, then) = todo(&fixture, n, n * done);
+                fixture.push(reply);
+                let answer = fixture.ask(&history, true).await;
+                assert_eq!(nudges(&fixture), [0; 0], "no step is done before request {n}");
+                history.extend(then(&answer));
+            }
+            fixture.push(Reply::text("Next."));
+            let answer = fixture.ask(&history, true).await;
+            assert_eq!(nudges(&fixture).len(), done, "with {done} steps done");
+            history.extend(answer.keep.clone());
+            // A tenth of the window later it waits no more: on this scale 4,000 tokens.
+            say(&fixture, &mut history, &long(5_000), Reply::text("So.")).await;
+            say(&fixture, &mut history, "And?", Reply::text("Yes.")).await;
+            assert_eq!(nudges(&fixture).len(), 1);
+            fixture.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_share_of_the_window_is_a_threshold_too() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |config| {
+            config.handoff.thresholds.nudge_at = 0.5;
+            config.handoff.thresholds.nudge_tokens = 1_000_000;
+            config.handoff.windows = Windows::with(vec![(variant.model.to_owned(), 10_000)]);
+        })
+        .await;
+        let mut history = Vec::new();
+        say(&fixture, &mut history, &long(3_000), Reply::text("Some.")).await;
+        say(&fixture, &mut history, &long(4_000), Reply::text("More.")).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
+        let told = text(&fixture);
+        assert!(
+            told.contains("of 10,000 tokens (") && told.contains("%)"),
+            "{told}"
+        );
+        fixture.assert_clean();
+    }
+}
+
+/// Behind a handoff the model has seen nothing of it, usage from before says nothing, and it is told anew of the new task.
+#[tokio::test]
+async fn a_handoff_begins_anew() {
+    for variant in WIRES {
+        for mode in [Mode::Continue, Mode::Stop] {
+            let fixture = fixture(variant, memory(), |config| config.handoff.mode = mode).await;
+            let mut history = Vec::new();
+            say(
+                &fixture,
+                &mut history,
+                "Mend the importer.",
+                Reply::text("Looking."),
+            )
+            .await;
+            for n in 0..11 {
+                say(
+                    &fixture,
+                    &mut history,
+                    &format!("Step {n}."),
+                    Reply::text(format!("Step {n} done.")),
+                )
+                .await;
+            }
+            say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
+            if mode == Mode::Continue {
+                fixture.push(handoff());
+                say(&fixture, &mut history, "Go on.", Reply::text("Fresh.")).await;
+            } else {
+                say(&fixture, &mut history, "Go on.", handoff()).await;
+            }
+            let first = history.len();
+            for n in 0..12 {
+                say(
+                    &fixture,
+                    &mut history,
+                    &format!("New {n}."),
+                    Reply::text(format!("New {n} done.")),
+                )
+                .await;
+                assert_eq!(nudges(&fixture), [0; 0]);
+            }
+            assert!(fixture.sent()[0].starts_with(&carry()), "{first}");
+            say(&fixture, &mut history, &long(5_500), Reply::text("Long again.")).await;
+            say(&fixture, &mut history, "Go on.", Reply::text("Told again.")).await;
+            assert_eq!(nudges(&fixture).len(), 1);
+            let told = [Outcome::Told, Outcome::Followed, Outcome::Told];
+            assert_eq!(outcomes(&fixture, 28).await, told);
+            fixture.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_stops_where_what_is_left_is_too_large_by_itself() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |config| {
+            config.handoff.thresholds.nudge_tokens = 1;
+        })
+        .await;
+        let mut history = Vec::new();
+        say(
+            &fixture,
+            &mut history,
+            "Mend the importer.",
+            Reply::text("Looking."),
+        )
+        .await;
+        say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
+        assert_eq!(nudges(&fixture).len(), 1);
+        fixture.push(handoff());
+        say(&fixture, &mut history, "Go on.", Reply::text("Fresh.")).await;
+        for n in 0..4 {
+            say(&fixture, &mut history, "More.", Reply::text(format!("Turn {n}."))).await;
+            assert_eq!(nudges(&fixture), [0; 0]);
+        }
+        let stopped = Outcome::Stopped(Treadmill::LargeCut);
+        assert_eq!(
+            outcomes(&fixture, 7).await,
+            [Outcome::Told, Outcome::Followed, stopped]
+        );
+        fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn it_stops_where_handoffs_come_in_close_succession() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let mut history = fixture.history();
+        history.pop();
+        for n in 0..2 {
+            fixture.push(handoff());
+            say(
+                &fixture,
+                &mut history,
+                "Go on.",
+                Reply::text(format!("Fresh {n}.")),
+            )
+            .await;
+            say(&fixture, &mut history, "Then?", Reply::text(format!("Next {n}."))).await;
+        }
+        say(&fixture, &mut history, &long(6_000), Reply::text("Long.")).await;
+        say(&fixture, &mut history, "Go on.", Reply::text("Not told.")).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        let stopped = Outcome::Stopped(Treadmill::CloseHandoffs);
+        assert_eq!(outcomes(&fixture, 6).await, [stopped]);
+        fixture.assert_clean();
+    }
+}
+
+/// What was said stands there after a restart, and is not said again. Nothing is known of the use until the next answer.
+#[tokio::test]
+async fn it_survives_a_restart() {
+    for variant in WIRES {
+        let store = memory();
+        let mut fixture = fixture(variant, store.clone(), |_| {}).await;
+        let mut history = Vec::new();
+        say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
+        say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
+        let told = (nudges(&fixture), text(&fixture));
+        fixture.restart_with(store.clone(), early);
+        for n in 0..3 {
+            say(&fixture, &mut history, "And?", Reply::text(format!("More {n}."))).await;
+            assert_eq!((nudges(&fixture), text(&fixture)), told);
+        }
+        // Where it had not been told, it is as soon as an answer has told the use.
+        let mut other = vec![fixture.user("Another task.")];
+        say(&fixture, &mut other, &long(5_500), Reply::text("Long, too.")).await;
+        fixture.restart_with(store, early);
+        say(&fixture, &mut other, "Go on.", Reply::text("Not yet.")).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        say(&fixture, &mut other, "Go on.", Reply::text("Told.")).await;
+        assert_eq!(nudges(&fixture).len(), 1);
+        fixture.assert_clean();
+    }
+}
+
+/// The agents name no session here, and the openings are the same: one's use is none of the other's.
+#[tokio::test]
+async fn conversations_that_open_alike_are_told_apart() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let open = |fixture: &Fixture| vec![fixture.user("Mend the importer.")];
+        let (mut full, mut slim) = (open(&fixture), open(&fixture));
+        for (history, words) in [(&mut full, "One."), (&mut slim, "Two.")] {
+            fixture.push(Reply::text(words));
+            let answer = fixture.ask(history, true).await;
+            history.extend(answer.keep.clone());
+        }
+        say(&fixture, &mut full, &long(5_500), Reply::text("Long.")).await;
+        say(&fixture, &mut slim, "Short.", Reply::text("Short, too.")).await;
+        say(&fixture, &mut slim, "Go on.", Reply::text("Fine.")).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        say(&fixture, &mut full, "Go on.", Reply::text("Told.")).await;
+        assert_eq!(nudges(&fixture).len(), 1);
+        say(&fixture, &mut slim, "And?", Reply::text("Still fine.")).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        fixture.assert_clean();
+    }
+}
+
+/// A rewind to before a nudge is another branch, which is not told what the other was.
+#[tokio::test]
+async fn a_rewind_leaves_it_behind() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let mut history = Vec::new();
+        say(
+            &fixture,
+            &mut history,
+            "Mend the importer.",
+            Reply::text("Looking."),
+        )
+        .await;
+        let early = history.clone();
+        say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
+        say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
+        let told = (nudges(&fixture), text(&fixture));
+        let mut branch = early;
+        say(&fixture, &mut branch, "Rather this.", Reply::text("So be it.")).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        say(
+            &fixture,
+            &mut history,
+            "And?",
+            Reply::text("On the first branch."),
+        )
+        .await;
+        assert_eq!((nudges(&fixture), text(&fixture)), told);
+        fixture.assert_clean();
+    }
+}
+
+/// A request that is sent again goes out as it did: told where it was told, and not where it was not.
+#[tokio::test]
+async fn a_request_that_is_sent_again_is_the_same() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let mut history = vec![fixture.user(&long(5_500))];
+        for n in 0..2 {
+            fixture.push(Reply::text(format!("Long {n}.")));
+            fixture.ask(&history, true).await;
+            assert_eq!(nudges(&fixture), [0; 0]);
+        }
+        fixture.push(Reply::text("Long."));
+        let answer = fixture.ask(&history, true).await;
+        history.extend(answer.keep.clone());
+        history.push(fixture.user("Go on."));
+        for n in 0..3 {
+            fixture.push(Reply::text(format!("Told {n}.")));
+            fixture.ask(&history, n % 2 == 0).await;
+            let all = fixture.provider.generations();
+            let [before, last] = &all[all.len() - 2..] else {
+                panic!()
+            };
+            assert_eq!(nudges(&fixture).len(), 1);
+            assert!(n == 0 || last.messages() == before.messages());
+        }
+        fixture.assert_clean();
+    }
+}
+
+fn of_subagent(variant: &Variant) -> Vec<(&'static str, &'static str)> {
+    let mut headers = variant.headers.to_vec();
+    headers.extend([("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")]);
+    headers
+}
+
+#[tokio::test]
+async fn subagents_have_thresholds_of_their_own() {
+    for (sub, told) in [(None, 1), (Some(1_000_000), 0)] {
+        let fixture = fixture(ANTHROPIC, memory(), |config| {
+            config.handoff.subagents.nudge_tokens = sub
+        })
+        .await;
+        let headers = of_subagent(&ANTHROPIC);
+        let send = async |history: &[Value], words: &str| -> RawResponse {
+            fixture.push(Reply::text(words));
+            let body = (ANTHROPIC.body)(history, false).to_string();
+            fixture.baton.post("/v1/messages", &headers, body.into()).await
+        };
+        let mut history = vec![fixture.user(&long(5_500))];
+        let answer = fixture.answer(&send(&history, "Long.").await, false);
+        history.extend(answer.keep.clone());
+        history.push(fixture.user("Go on."));
+        send(&history, "Yes.").await;
+        assert_eq!(nudges(&fixture).len(), told);
+        fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_said_without_thresholds_or_without_the_tool() {
+    for variant in WIRES {
+        for off in [true, false] {
+            let fixture = fixture(variant, memory(), |config| match off {
+                true => config.handoff.thresholds.nudge_tokens = 0,
+                false => config.handoff.inject = baton_proxy::config::Inject::Never,
+            })
+            .await;
+            let mut history = Vec::new();
+            say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
+            say(&fixture, &mut history, "Go on.", Reply::text("Fine.")).await;
+            assert_eq!(nudges(&fixture), [0; 0]);
+            fixture.assert_clean();
+        }
+    }
+}
+
+/// A handoff that waits beside calls of the agent's own is on its way: the model is not asked for it again.
+#[tokio::test]
+async fn nothing_is_said_while_a_handoff_waits() {
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |_| {}).await;
+        let mut history = fixture.history();
+        history.push((variant.message)("assistant", "So."));
+        history.push(fixture.user(&long(5_500)));
+        let reply = Reply::new()
+            .call_as("toolu_m1x3d".to_owned(), "read_file", json!({"path": "x"}))
+            .call("session_handoff", json!({"prompt": PROMPT}));
+        fixture.push(reply);
+        let answer = fixture.ask(&history, true).await;
+        let history = fixture.ran(&history, &answer);
+        fixture.push(Reply::text("That was it."));
+        fixture.push(Reply::text("Fresh."));
+        fixture.ask(&history, true).await;
+        let all = fixture.provider.generations();
+        let waiting = all[all.len() - 2].turns();
+        let texts = waiting.iter().flat_map(|turn| &turn.texts);
+        assert!(texts.into_iter().all(|text| !text.contains("<context-notice>")));
+        assert_eq!(fixture.sent()[0], carry());
+        fixture.assert_clean();
+    }
+}
+
+/// Codex's own `new_context` begins a context without a history in the same session: the handoff is behind it, which is said
+/// once, and nothing that was known of the old context holds.
+#[tokio::test]
+async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
+    let fixture = fixture(RESPONSES, memory(), |_| {}).await;
+    let mut headers = RESPONSES.headers.to_vec();
+    headers.extend([("session-id", "s"), ("thread-id", "s")]);
+    let send = async |history: &[Value], replies: Vec<Reply>| -> Answer {
+        replies.into_iter().for_each(|reply| fixture.push(reply));
+        let body = (RESPONSES.body)(history, true).to_string();
+        fixture.answer(
+            &fixture.baton.post("/v1/responses", &headers, body.into()).await,
+            true,
+        )
+    };
+    let history = fixture.history();
+    let answer = send(&history, vec![handoff(), Reply::text("Fresh.")]).await;
+    let mut pinned = fixture.then(&history, &answer, &long(5_500));
+    let call = Reply::new().call_as("call_n3wc0nt3xt".to_owned(), "new_context", json!({}));
+    let answer = send(&pinned, vec![call]).await;
+    assert_eq!(fixture.sent()[0], carry());
+    pinned.extend(answer.keep.clone());
+    // What it sends next holds neither the call nor the sentinel.
+    let mut fresh = vec![fixture.user("Where were we?")];
+    for n in 0..3 {
+        let answer = send(&fresh, vec![Reply::text(format!("Here {n}."))]).await;
+        assert_eq!(nudges(&fixture), [0; 0]);
+        fresh.extend(answer.keep.clone());
+        fresh.push(fixture.user("And?"));
+    }
+    let events = fixture.baton.events(5).await;
+    let unpinned: Vec<bool> = events.iter().map(|event| event.unpinned).collect();
+    assert_eq!(unpinned, [false, false, true, false, false]);
+    fixture.assert_clean();
+}
