@@ -5,25 +5,44 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
 
 use super::answers::{Answer, TEXT, error, respond};
+use super::peers::Scope;
 use super::question::{Asked, Told, Unanswered, read, shown};
-use super::{Inspector, api_handoffs};
+use super::{Inspector, api_handoffs, everywhere};
 use crate::journal::{Filter, Query, Side};
 
-/// Answers `/api/{path}?{query}`.
+/// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> Answer {
     let asked = Asked::of(query.unwrap_or_default());
+    let peers = &inspector.peers;
+    match peers.scope(asked.text("replica").as_deref()) {
+        Scope::Here => here(inspector, path, &asked).await,
+        Scope::All => {
+            let own = here(inspector, path, &asked).await;
+            everywhere::answer(peers, path, &asked, own).await
+        }
+        Scope::Peer(peer) => everywhere::of_one(peer, path, &asked).await,
+        Scope::Unknown => error(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is no replica of this name (admin.peers)",
+        ),
+    }
+}
+
+/// This replica's own answer.
+async fn here(inspector: &Inspector, path: &str, asked: &Asked) -> Answer {
     let told = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
-        ["conversations"] => conversations(inspector, &asked).await,
+        ["conversations"] => conversations(inspector, asked).await,
         ["conversations", key] => conversation(inspector, key).await,
-        ["exchanges"] => exchanges(inspector, &asked).await,
+        ["exchanges"] => exchanges(inspector, asked).await,
         ["exchanges", id] => exchange(inspector, id).await,
-        ["exchanges", id, "message"] => message(inspector, id, &asked).await,
+        ["exchanges", id, "message"] => message(inspector, id, asked).await,
         ["exchanges", id, "har"] => har(inspector, id).await,
-        ["exchanges", id, side] => body(inspector, id, side, &asked).await,
-        ["handoffs"] => api_handoffs::list(inspector, &asked).await,
+        ["exchanges", id, side] => body(inspector, id, side, asked).await,
+        ["handoffs"] => api_handoffs::list(inspector, asked).await,
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
-        ["search"] => search(inspector, &asked).await,
+        ["search"] => search(inspector, asked).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
     told.unwrap_or_else(|why| match why {

@@ -1,4 +1,4 @@
-//! Live updates of the journal as server-sent events.
+//! Live updates of the journal as server-sent events, with those of the other replicas.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -14,8 +14,9 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
-use super::Inspector;
 use super::answers::{AnyAnswer, boxed, error};
+use super::question::Asked;
+use super::{Inspector, peer_events};
 use crate::journal::{LiveEvent, Query};
 
 /// Interval of keep-alive comments, so that no intermediary closes the connection.
@@ -25,7 +26,11 @@ const QUIET: Duration = Duration::from_secs(15);
 const WAITING: usize = 64;
 
 /// Streams events until the reader leaves or the listener closes.
-pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> AnyAnswer {
+pub(super) fn answer(
+    inspector: &Inspector,
+    query: Option<&str>,
+    closing: watch::Receiver<bool>,
+) -> AnyAnswer {
     let Some(live) = inspector.journal.watch() else {
         return boxed(error(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -34,7 +39,14 @@ pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> A
         ));
     };
     let (out, events) = mpsc::channel(WAITING);
-    tokio::spawn(tell(live, inspector.dir.clone(), out, closing));
+    let asked = Asked::of(query.unwrap_or_default());
+    if asked.text("replica").is_none() {
+        for peer in inspector.peers.iter() {
+            tokio::spawn(peer_events::follow(peer.clone(), out.clone(), closing.clone()));
+        }
+    }
+    let own_name = (inspector.peers.iter().next().is_some()).then(|| inspector.peers.own_name().to_owned());
+    tokio::spawn(tell(live, inspector.dir.clone(), own_name, out, closing));
     let mut answer = Response::new(Events(events).boxed_unsync());
     let kind = HeaderValue::from_static("text/event-stream");
     answer.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -44,6 +56,7 @@ pub(super) fn answer(inspector: &Inspector, closing: watch::Receiver<bool>) -> A
 async fn tell(
     mut live: tokio::sync::broadcast::Receiver<LiveEvent>,
     dir: PathBuf,
+    own_name: Option<String>,
     out: mpsc::Sender<Bytes>,
     mut closing: watch::Receiver<bool>,
 ) {
@@ -59,7 +72,7 @@ async fn tell(
             () = out.closed() => return,
             () = closed(&mut closing) => return,
             news = live.recv() => match news {
-                Ok(news) => next = event(news, dir.clone()).await,
+                Ok(news) => next = event(news, dir.clone(), own_name.as_deref()).await,
                 // Some events were missed: the page reloads its list.
                 Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
                 Err(RecvError::Closed) => return,
@@ -73,7 +86,7 @@ async fn closed(closing: &mut watch::Receiver<bool>) {
     let _ = closing.wait_for(|closed| *closed).await;
 }
 
-async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
+async fn event(news: LiveEvent, dir: PathBuf, own_name: Option<&str>) -> Option<Bytes> {
     let (name, data) = match news {
         LiveEvent::Begun {
             id,
@@ -89,7 +102,11 @@ async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
             ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
         }
     };
-    Some(format!("event: {name}\ndata: {data}\n\n").into())
+    let block = format!("event: {name}\ndata: {data}\n\n");
+    match own_name {
+        Some(own_name) => peer_events::of_replica(block.as_bytes(), own_name),
+        None => Some(block.into()),
+    }
 }
 
 /// The buffered events as a response body.

@@ -1,14 +1,19 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
-//! It gets the metrics, a readiness check, the journal and the store, and only reads them. Everything it shows was written
+//! It gets the metrics, a readiness check, the journal, the store and the admin listeners of other replicas, and only
+//! reads them. Everything it shows was written
 //! by models and agents: it is treated as text, never as markup.
 
 mod answers;
 mod api;
 mod api_events;
 mod api_handoffs;
+mod everywhere;
 mod guard;
+mod merge;
 mod page;
+mod peer_events;
+mod peers;
 mod question;
 pub mod readiness;
 mod routes;
@@ -27,6 +32,7 @@ use crate::journal::Recorder;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
+pub use peers::Peers;
 pub use server::serve;
 
 /// State of the admin listener.
@@ -49,6 +55,8 @@ pub struct Inspector {
     pub dir: PathBuf,
     /// The handoffs.
     pub store: SharedStore,
+    /// The other processes behind the same balancer.
+    pub peers: Peers,
     /// Address of the data listener.
     pub data_listener: SocketAddr,
     /// When the process started to serve.

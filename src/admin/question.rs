@@ -38,16 +38,28 @@ impl From<StoreError> for Unanswered {
 }
 
 /// Query parameters.
-pub(super) struct Asked(Vec<(String, String)>);
+pub(super) struct Asked {
+    pairs: Vec<(String, String)>,
+    raw: String,
+}
 
 impl Asked {
     pub(super) fn of(query: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        Self(pairs.map(|(name, value)| (plain(name), plain(value))).collect())
+        Self {
+            pairs: pairs.map(|(name, value)| (plain(name), plain(value))).collect(),
+            raw: query.to_owned(),
+        }
+    }
+
+    /// The query as it came, but for whom it asks.
+    pub(super) fn without_replica(&self) -> String {
+        let others = self.raw.split('&').filter(|pair| !pair.starts_with("replica="));
+        others.collect::<Vec<_>>().join("&")
     }
 
     pub(super) fn text(&self, name: &str) -> Option<String> {
-        let found = self.0.iter().find(|(known, _)| known == name);
+        let found = self.pairs.iter().find(|(known, _)| known == name);
         found
             .map(|(_, value)| value.clone())
             .filter(|value| !value.is_empty())
@@ -128,5 +140,11 @@ mod tests {
         assert_eq!(asked.limit().unwrap(), 7);
         assert_eq!(asked.text("x"), None);
         assert!(Asked::of("limit=-1").limit().is_err());
+        let asked = Asked::of("q=a+b&replica=two&limit=7");
+        assert_eq!(
+            (asked.text("replica").as_deref(), asked.without_replica()),
+            (Some("two"), "q=a+b&limit=7".to_owned())
+        );
+        assert_eq!(Asked::of("replica=two").without_replica(), "");
     }
 }

@@ -19,7 +19,7 @@ use super::output::Out;
 use super::running::{self, Claim, Found, Process, reachable};
 use super::sharing;
 use crate::admin::readiness::{self, JournalPlace};
-use crate::admin::{self, AdminState, Inspector};
+use crate::admin::{self, AdminState, Inspector, Peers};
 use crate::app::Data;
 use crate::config::{Config, Flags};
 use crate::journal::{self, Recorder};
@@ -89,6 +89,8 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     );
     let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
 
+    let peers = Peers::new(&config.admin);
+    let peers = peers.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     let draining = Arc::new(AtomicBool::new(false));
     let journal_place = JournalPlace {
         enabled: config.journal.enabled,
@@ -103,6 +105,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
             journal: journal.clone(),
             dir: config.state_dir.clone(),
             store: Arc::clone(&swept),
+            peers,
             data_listener: data.addr(),
             started: Instant::now(),
         }),

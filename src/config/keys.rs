@@ -48,6 +48,8 @@ const TOKEN_CHARS: usize = 16;
 const MOST_KEYS: usize = 16;
 /// Minimum length of a seal key: the output size of HMAC-SHA256.
 const SEAL_KEY_CHARS: usize = 32;
+/// Most peers: each list of the inspector asks all of them.
+const MOST_PEERS: usize = 32;
 /// Idle connections kept for each upstream: the usual number of agents working at the same time.
 const UPSTREAM_IDLE: usize = 64;
 /// Minimum length of a preamble tag: one or two letters would match a person's own words.
@@ -102,6 +104,12 @@ pub(super) const SECTIONS: &[Section] = &[
             key("listen", |d, v, _| put(&mut d.config.admin.listen, v.address())),
             optional("token", |d, v, e| {
                 put(&mut d.config.admin.token, v.secret(e, TOKEN_CHARS).map(Some))
+            }),
+            optional("name", |d, v, _| {
+                put(&mut d.config.admin.name, v.replica_name().map(Some))
+            }),
+            optional("peers", |d, v, e| {
+                put(&mut d.config.admin.peers, v.peers(e, TOKEN_CHARS, MOST_PEERS))
             }),
         ],
     },
@@ -392,6 +400,8 @@ pub(super) fn blank() -> Draft {
             admin: Admin {
                 listen: nowhere,
                 token: None,
+                name: None,
+                peers: Vec::new(),
             },
             state_dir: Default::default(),
             store: StoreKind::Memory.into(),

@@ -1,11 +1,12 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file defines the checked config. `raw` reads text and environment, `value` checks single values, `keys` is the
+//! This file defines the checked config. `raw` reads text and environment, `value` checks single values (`peers` those of replicas), `keys` is the
 //! table of keys, `load` merges the layers, and `rules` checks what involves several keys.
 
 mod keys;
 mod load;
 mod names;
+mod peers;
 mod problem;
 mod raw;
 mod rules;
@@ -78,6 +79,21 @@ pub struct Admin {
     /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
     /// Bearer token; required unless the address is loopback.
+    pub token: Option<Secret>,
+    /// What this process is called beside its peers; `None`: its address.
+    pub name: Option<String>,
+    /// The other processes whose exchanges the inspector shows, too.
+    pub peers: Vec<Peer>,
+}
+
+/// Another process behind the same balancer.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// What it is called; its host and port, where the config does not say.
+    pub name: String,
+    /// URL of its admin listener; no trailing slash.
+    pub url: String,
+    /// Its `admin.token`.
     pub token: Option<Secret>,
 }
 

@@ -281,3 +281,80 @@ fn values_that_do_not_go_together() {
         assert!(found[0].contains(part), "{text}: {found:#?}");
     }
 }
+
+#[test]
+fn peers_are_tables_with_names_of_their_own() {
+    let of = |peers: &str| {
+        let text = format!("admin.peers = {peers}\n");
+        Config::from_text(Some(("f", &text)), &Environment::default(), &Flags::default())
+    };
+    let good = of("[{ url = 'http://10.0.0.2:8788/', token = '0123456789abcdef' }, { url = 'https://b.example/admin', name = 'b' }]").unwrap();
+    let peers: Vec<_> = good
+        .admin
+        .peers
+        .iter()
+        .map(|peer| (peer.name.as_str(), peer.url.as_str(), peer.token.is_some()))
+        .collect();
+    assert_eq!(
+        peers,
+        [
+            ("10.0.0.2:8788", "http://10.0.0.2:8788", true),
+            ("b", "https://b.example/admin", false)
+        ]
+    );
+    assert!(
+        good.journal
+            .secrets
+            .iter()
+            .any(|secret| secret.reveal() == "0123456789abcdef")
+    );
+    for (bad, told) in [
+        ("'http://a'", "expected a list"),
+        ("['http://a']", "expected a table"),
+        ("[{ name = 'a' }]", "no `url`"),
+        ("[{ url = 'ftp://a' }]", "not an http"),
+        ("[{ url = 'http://a', tokn = 'x' }]", "no key `tokn`"),
+        ("[{ url = 'http://a', token = 'short' }]", "too short"),
+        ("[{ url = 'http://a', name = 'here' }]", "cannot be a name"),
+        ("[{ url = 'http://a' }, { url = 'http://a/b' }]", "two peers"),
+    ] {
+        let problems = of(bad).unwrap_err();
+        assert!(
+            problems.iter().any(|problem| problem.to_string().contains(told)),
+            "{bad}: {problems:?}"
+        );
+    }
+}
+
+#[test]
+fn a_seal_key_is_one_or_a_list() {
+    let of = |value: &str| {
+        let text = format!("handoff.seal_key = {value}\n");
+        Config::from_text(Some(("f", &text)), &Environment::default(), &Flags::default())
+    };
+    let [a, b] = ["a".repeat(32), "b".repeat(32)];
+    let keys = |config: Config| {
+        config
+            .handoff
+            .seal_keys
+            .iter()
+            .map(|key| key.reveal().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(keys(of(&format!("'{a}'")).unwrap()), [a.clone()]);
+    assert_eq!(
+        keys(of(&format!("['{a}', '{b}']")).unwrap()),
+        [a.clone(), b.clone()]
+    );
+    for (bad, told) in [
+        ("[]", "empty"),
+        ("['short']", "too short"),
+        ("7", "expected a secret"),
+    ] {
+        let problems = of(bad).unwrap_err();
+        assert!(
+            problems.iter().any(|problem| problem.to_string().contains(told)),
+            "{bad}: {problems:?}"
+        );
+    }
+}

@@ -16,6 +16,8 @@ export class Mock {
   token = null;
   down = false;
   asked = [];
+  /** Where there are several: what the status says of them, as `{ replicas, away }`. */
+  several = null;
 
   constructor({ admin = process.env.BATON_ADMIN } = {}) {
     this.admin = admin;
@@ -82,12 +84,13 @@ export class Mock {
     const short = ({ prompt, lineage, ...rest }) => rest;
     if (what === "status") {
       const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
-      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length };
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, ...this.several };
     }
-    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => story.conversation).sort((a, b) => b.last_ms - a.last_ms) };
+    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms), away: this.several?.away };
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
-      return story && { conversation: story.conversation, exchanges: story.rows, handoffs: story.handoffs.map(short) };
+      const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
+      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short) };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {

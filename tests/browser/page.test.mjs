@@ -41,6 +41,18 @@ test("conversations are listed, with what was saved", async () => {
   await shot(page, "home");
 });
 
+test("several replicas: whose an exchange is, and who is away", async () => {
+  mock.stories = examples();
+  mock.several = { replicas: [{ name: "one", here: true }, { name: "two", here: false }], away: [{ replica: "three", why: "it cannot be reached" }] };
+  await go(talk());
+  assert.match(await text("#foot"), /3 replicas[\s\S]*three is away/);
+  assert.equal(await page.locator("#foot .warn-text").getAttribute("title"), "it cannot be reached");
+  assert.match(await text("#list .talk"), /Anthropic · claude-sonnet-4-5 · one, two/);
+  const tags = await page.locator(".exchange .tags").allInnerTexts();
+  assert.ok(tags.some((it) => it.includes("one")) && tags.some((it) => it.includes("two")), tags.join("; "));
+  await shot(page, "replicas");
+});
+
 test("a conversation has a chart with a mark for each handoff, and its numbers as a table", async () => {
   mock.stories = examples();
   await go(talk());

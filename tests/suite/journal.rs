@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_proxy::admin::readiness::Report;
-use baton_proxy::admin::{self, AdminState, Inspector};
+use baton_proxy::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::config::{Config, Secret};
 use baton_proxy::journal::{self, Filter, Query, Recorder, Row, Side, State};
 use baton_proxy::store::SharedStore;
@@ -241,6 +241,7 @@ impl Listener {
             ready: Arc::new(|| Box::pin(async { Report::default() })),
             token: token.map(Secret::new),
             inspector: Some(Inspector {
+                peers: Peers::none(),
                 journal: run.recorder.clone(),
                 dir: run.dir.path().to_owned(),
                 store: Arc::clone(&run.store),

@@ -24,6 +24,7 @@ mod malformed_answers;
 mod matrix;
 mod nudges;
 mod oneshot;
+mod peers;
 mod risks;
 mod sdk;
 mod seal_keys;

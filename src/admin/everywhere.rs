@@ -1,0 +1,205 @@
+//! The inspector's JSON where there are several replicas: lists of all of them as one, and anything else from whoever has it.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, HeaderName, HeaderValue};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use super::answers::{Answer, JSON, TEXT, error, respond};
+use super::merge::{self, Part};
+use super::peers::{Away, Peer, Peers, Told};
+use super::question::{Asked, Unanswered, shown};
+
+/// The replica whose answer this is.
+const REPLICA: HeaderName = HeaderName::from_static("x-baton-replica");
+
+/// The answer of all replicas to `/api/{path}?{query}`; `own` is this one's.
+pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: Answer) -> Answer {
+    let segments: Vec<_> = path.split('/').collect();
+    let list = match segments.as_slice() {
+        ["status"] => List::Status,
+        ["conversations"] => List::Conversations,
+        ["conversations", _] => List::Conversation,
+        ["exchanges"] => List::Exchanges,
+        ["handoffs"] => List::Handoffs,
+        ["search"] => List::Search,
+        _ if own.status() == StatusCode::NOT_FOUND => return whoever_has_it(peers, path, asked, own).await,
+        _ => {
+            let own = whole(own, peers.own_name()).await;
+            return passed_on(own, path);
+        }
+    };
+    // A journal that cannot be read, or a question that nobody understands.
+    if !own.status().is_success() && own.status() != StatusCode::NOT_FOUND {
+        return own;
+    }
+    let own = whole(own, peers.own_name()).await;
+    let (told, mut away) = peers.ask(path, &asked.without_replica()).await;
+    let mut parts = Vec::new();
+    for told in std::iter::once(own).chain(told) {
+        if told.status == StatusCode::NOT_FOUND {
+            continue;
+        }
+        match serde_json::from_slice(&told.body) {
+            Ok(said) if told.status.is_success() => parts.push(Part {
+                replica: told.replica,
+                said,
+            }),
+            _ => away.push(Away {
+                replica: told.replica,
+                why: format!("it answered {}", told.status.as_u16()),
+            }),
+        }
+    }
+    list.of(&parts, asked, &away, peers.own_name())
+}
+
+/// One other replica's own answer.
+pub(super) async fn of_one(peer: &Peer, path: &str, asked: &Asked) -> Answer {
+    match peer.ask(path, &asked.without_replica()).await {
+        Ok(told) => passed_on(told, path),
+        Err(why) => error(
+            StatusCode::BAD_GATEWAY,
+            "replica_away",
+            &format!("replica {} does not answer: {why}", peer.name),
+        ),
+    }
+}
+
+/// What replicas have together.
+#[derive(Clone, Copy)]
+enum List {
+    Status,
+    Conversations,
+    Conversation,
+    Exchanges,
+    Handoffs,
+    Search,
+}
+
+impl List {
+    fn of(self, parts: &[Part], asked: &Asked, away: &[Away], own: &str) -> Answer {
+        let limit = match asked.limit() {
+            Ok(limit) => limit,
+            Err(_) => {
+                return error(
+                    StatusCode::BAD_REQUEST,
+                    "bad_request",
+                    "limit is not a whole number",
+                );
+            }
+        };
+        let mut merged = match self {
+            Self::Status => status(parts, away, own),
+            Self::Conversations => json!({"conversations": merge::conversations(parts, limit)}),
+            Self::Conversation => match merge::conversation(parts) {
+                Some(found) => found,
+                None => return nowhere("there is no such conversation in the journal", away),
+            },
+            Self::Exchanges => json!({"exchanges": merge::exchanges(parts, limit)}),
+            Self::Handoffs => json!({"handoffs": merge::handoffs(parts, limit)}),
+            Self::Search => {
+                let (hits, complete) = merge::hits(parts, limit);
+                json!({"hits": hits, "complete": complete && away.is_empty()})
+            }
+        };
+        merged["away"] = json!(away);
+        let answer = shown(&merged);
+        answer.unwrap_or_else(|why| match why {
+            Unanswered::Unavailable(message) | Unanswered::Bad(message) => {
+                error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
+            }
+            Unanswered::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
+        })
+    }
+}
+
+/// This replica's state, and that of all.
+fn status(parts: &[Part], away: &[Away], own: &str) -> Value {
+    let here = parts.iter().find(|part| part.replica == own);
+    let mut status = here.map_or_else(|| json!({}), |part| part.said.clone());
+    let replicas = parts.iter().map(|part| {
+        let of = |name: &str| part.said.get(name).cloned().unwrap_or_default();
+        json!({
+            "name": part.replica,
+            "here": part.replica == own,
+            "version": of("version"),
+            "data_listener": of("data_listener"),
+            "conversations": of("conversations"),
+            "exchanges": part.said.pointer("/journal/exchanges"),
+        })
+    });
+    status["replicas"] = replicas.collect();
+    status["away"] = json!(away);
+    status
+}
+
+/// Asks the other replicas for what this one has not.
+async fn whoever_has_it(peers: &Peers, path: &str, asked: &Asked, own: Answer) -> Answer {
+    let (told, away) = peers.ask(path, &asked.without_replica()).await;
+    match told.into_iter().find(|told| told.status.is_success()) {
+        Some(told) => passed_on(told, path),
+        None if away.is_empty() => own,
+        None => nowhere("no replica that answers has this", &away),
+    }
+}
+
+fn nowhere(message: &str, away: &[Away]) -> Answer {
+    let names: Vec<_> = away
+        .iter()
+        .map(|away| format!("{} ({})", away.replica, away.why))
+        .collect();
+    let message = match names.is_empty() {
+        true => message.to_owned(),
+        false => format!("{message}; away: {}", names.join(", ")),
+    };
+    error(StatusCode::NOT_FOUND, "not_found", &message)
+}
+
+/// A replica's answer as it is, signed with its name. Its headers are this listener's own.
+fn passed_on(told: Told, path: &str) -> Answer {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let kind = match last {
+        "received" | "sent" | "response" | "shown" if told.status.is_success() => TEXT,
+        _ => JSON,
+    };
+    let is_exchange = matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["exchanges", _]);
+    let body = match is_exchange && told.status.is_success() {
+        true => with_replica(&told).unwrap_or(told.body),
+        false => told.body,
+    };
+    let mut answer = respond(told.status, kind, body);
+    if last == "har" {
+        let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
+        answer.headers_mut().insert(CONTENT_DISPOSITION, file);
+    }
+    signed(answer, &told.replica)
+}
+
+/// An exchange whose row says where it is.
+fn with_replica(told: &Told) -> Option<Bytes> {
+    let mut said: Value = serde_json::from_slice(&told.body).ok()?;
+    let row = said.get_mut("exchange")?.take();
+    said["exchange"] = merge::of_replica(row, &told.replica);
+    serde_json::to_vec(&said).ok().map(Bytes::from)
+}
+
+fn signed(mut answer: Answer, replica: &str) -> Answer {
+    if let Ok(name) = HeaderValue::try_from(replica) {
+        answer.headers_mut().insert(REPLICA, name);
+    }
+    answer
+}
+
+/// This replica's own answer, like another's.
+async fn whole(answer: Answer, name: &str) -> Told {
+    let status = answer.status();
+    // It is complete already, and cannot fail.
+    let body = answer.into_body().collect().await;
+    Told {
+        replica: name.to_owned(),
+        status,
+        body: body.map(|body| body.to_bytes()).unwrap_or_default(),
+    }
+}
