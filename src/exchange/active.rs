@@ -162,21 +162,24 @@ async fn meant(
 }
 
 /// What stands behind the response that the request goes on from: a handoff that ended that response, or
-/// upstream's own id of it.
+/// upstream's own id of it. `ahead`: what the store has behind that response, where that was read.
 pub(super) async fn find_previous(
     app: &App,
     ctx: &RequestContext,
     wire: &dyn Wire,
     reading: &Reading,
+    ahead: Option<Option<String>>,
 ) -> Result<(Option<Active>, Option<String>), StoreError> {
     let Some(previous) = &reading.view.facts.previous else {
         return Ok((None, None));
     };
-    let found = app
-        .sessions
-        .store()
-        .response_id(&ctx.principal, &previous.id)
-        .await?;
+    let found = match ahead {
+        Some(found) => found,
+        None => {
+            let store = app.sessions.store();
+            store.response_id(&ctx.principal, &previous.id).await?
+        }
+    };
     let Some(id) = found.as_deref().and_then(handoff_behind) else {
         return Ok((None, found));
     };

@@ -62,7 +62,7 @@ impl Exchange {
             .live
             .as_ref()
             .filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
-        live.take_repeat(self.hash(), &self.answer, super::now_ms())
+        live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms())
     }
 
     /// Sends the first leg and takes its answer.

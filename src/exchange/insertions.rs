@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use super::prepared::Prepared;
-use super::{Exchange, heavy, is_model_call, now_ms};
+use super::{Exchange, heavy, is_model_call};
 use crate::proxy::{App, Reminder, RequestContext};
 use crate::record::{Content, Insertion, Place};
 use crate::rewrite::{insertions, positions};
@@ -23,7 +21,7 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, prepared: &mut Prepare
     if !live.has_insertions() {
         return Ok(());
     }
-    let (known, mut lost) = app.sessions.insertions_of(live, now_ms()).await?;
+    let (known, mut lost) = app.sessions.insertions_of(live, app.clock.now_ms()).await?;
     let view = prepared.request.view();
     let known = known.iter().map(|insertion| &**insertion);
     let (placed, misplaced) = heavy::work(prepared.weight, || insertions::find(view, known));
@@ -66,7 +64,9 @@ async fn copied_from(
     if found.is_empty() {
         return Ok(());
     }
-    app.sessions.take_over_insertions(live, found, now_ms()).await
+    app.sessions
+        .take_over_insertions(live, found, app.clock.now_ms())
+        .await
 }
 
 impl Exchange {
@@ -85,17 +85,17 @@ impl Exchange {
         }
         let live = self.live()?;
         let insertion = Insertion {
-            id: Uuid::now_v7(),
+            id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
             wire: self.prepared.wire.id(),
             place: Place::Behind(heavy::work(self.prepared.weight, || positions::of(view))),
             content: Content::Text(text.to_owned()),
-            created_ms: now_ms(),
+            created_ms: self.app.clock.now_ms(),
         };
         self.app
             .sessions
-            .insert(live, insertion.clone(), now_ms())
+            .insert(live, insertion.clone(), self.app.clock.now_ms())
             .await?;
         let (placed, _) = heavy::work(self.prepared.weight, || insertions::find(view, [&insertion]));
         Arc::make_mut(&mut self.prepared).insertions.extend(placed);

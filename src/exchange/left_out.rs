@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::active::{Active, fresh_preamble, stored_head};
-use super::{heavy, now_ms};
+use super::heavy;
 use crate::proxy::{App, RequestContext};
 use crate::rewrite::Reading;
 use crate::rewrite::{left_out, preamble};
@@ -28,7 +28,7 @@ pub(super) async fn find(
         let missing = heavy::work(weight, || left_out::missing_answers(wire, view, behind));
         copied_from(app, ctx, live, missing).await?;
     }
-    let points = app.sessions.cut_off(live, now_ms()).await?;
+    let points = app.sessions.cut_off(live, app.clock.now_ms()).await?;
     let known = points.iter().map(|p| &**p);
     let held = heavy::work(weight, || left_out::last_in(wire, view, known, behind));
     let Some((turn, point)) = held else {
@@ -64,7 +64,7 @@ async fn copied_from(
     let store = app.sessions.store();
     for point in store.cut_points_at(&ctx.principal, &missing).await? {
         if !known.contains(&point.handoff) {
-            app.sessions.take_over(live, &point, now_ms()).await?;
+            app.sessions.take_over(live, &point, app.clock.now_ms()).await?;
         }
     }
     Ok(())

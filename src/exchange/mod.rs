@@ -6,6 +6,7 @@
 //! ```
 
 mod active;
+mod ahead;
 mod answer;
 mod coalesce;
 mod draft_legs;

@@ -1,7 +1,7 @@
 //! Whether a request gets the tool.
 
 use super::prepared::Prepared;
-use super::{heavy, is_model_call, now_ms};
+use super::{heavy, is_model_call};
 use crate::config::Inject;
 use crate::proxy::route::Endpoint;
 use crate::proxy::{App, RequestContext, headers};
@@ -38,7 +38,7 @@ pub(super) async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepare
         return decision;
     }
     let tooled = decision.is_none();
-    match app.sessions.decide_tooled(live, tooled, now_ms()).await {
+    match app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await {
         // Another process has decided otherwise meanwhile; a sentinel proves that the conversation has the tool.
         Ok(stands) if stands != tooled && prepared.active.is_none() => {
             (!stands).then_some(Untooled::BoundHistory)

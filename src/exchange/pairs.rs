@@ -4,19 +4,23 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::active::Active;
+use super::ahead::Ahead;
+use super::heavy;
 use super::prepared::Prepared;
-use super::{heavy, now_ms};
 use crate::proxy::{App, RequestContext};
-use crate::record::{HiddenPair, Place};
-use crate::session::{LiveConversation, Transcript as Calls};
+use crate::record::{HandoffId, HiddenPair, Place};
+use crate::rewrite::Reading;
+use crate::session::{LiveConversation, Transcript as Calls, Unknown};
 use crate::store::StoreError;
 use crate::text::Span;
+use crate::wire::Wire;
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
 pub(super) async fn find_pairs(
     app: &App,
     ctx: &RequestContext,
     prepared: &mut Prepared,
+    ahead: &mut Ahead,
 ) -> Result<(), StoreError> {
     let Some(live) = &prepared.live else {
         return Ok(());
@@ -26,18 +30,23 @@ pub(super) async fn find_pairs(
     let cut = prepared.active.as_ref();
     // What stands before the cut is not sent.
     let from = cut.and_then(Active::turn).unwrap_or_default();
-    let view = prepared.request.view();
-    let unknown = heavy::work(prepared.weight, || {
-        let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
-        let transcript = Calls {
-            newest_first: prepared.request.reading().call_names_back(prepared.wire, from),
-            up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
-        };
-        live.unknown_calls(cut.map(|a| a.id), transcript, now_ms())
-    });
+    let cut = cut.map(|active| active.id);
+    let (unknown, beside) = match ahead.beside(cut, from, live) {
+        Some(read) => read,
+        None => {
+            let (reading, now) = (prepared.request.reading(), app.clock.now_ms());
+            let unknown = heavy::work(prepared.weight, || {
+                unknown_calls(prepared.wire, reading, live, cut, from, now)
+            });
+            let beside = match unknown.calls().is_empty() {
+                true => Vec::new(),
+                false => store.pairs_beside(&ctx.principal, unknown.calls()).await?,
+            };
+            (unknown, beside)
+        }
+    };
     let mut found = Vec::new();
-    if !unknown.calls().is_empty() {
-        let beside = store.pairs_beside(&ctx.principal, unknown.calls()).await?;
+    if !beside.is_empty() {
         let beside = heavy::work(prepared.weight, || belonging(prepared, live, beside));
         found.extend(beside.into_iter().map(Arc::new));
     }
@@ -56,6 +65,24 @@ pub(super) async fn find_pairs(
     all.sort_by_key(|p| p.id);
     prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
     Ok(())
+}
+
+/// The calls behind turn `from` of which it is not known what stands beside them.
+pub(super) fn unknown_calls(
+    wire: &dyn Wire,
+    reading: &Reading,
+    live: &LiveConversation,
+    cut: Option<HandoffId>,
+    from: usize,
+    now_ms: u64,
+) -> Unknown {
+    let view = &reading.view;
+    let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
+    let transcript = Calls {
+        newest_first: reading.call_names_back(wire, from),
+        up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
+    };
+    live.unknown_calls(cut, transcript, now_ms)
 }
 
 /// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this

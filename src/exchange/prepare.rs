@@ -6,11 +6,12 @@ use std::cell::Cell;
 use bytes::Bytes;
 
 use super::active::{find_active, find_previous, why_unresolved};
+use super::ahead::Ahead;
 use super::offer::{forbidden, summary_class, untooled};
 use super::pairs::find_pairs;
 use super::prepared::Prepared;
 use super::request::Request;
-use super::{flattened, heavy, insertions, is_model_call, left_out, now_ms};
+use super::{ahead, flattened, heavy, insertions, is_model_call, left_out};
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
@@ -37,7 +38,27 @@ pub(super) async fn prepare(
     };
     let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
-    let live = match app.sessions.open(&key, &ctx.principal, now_ms()).await {
+    let candidates = heavy::work(weight, || reading.candidates(wire));
+    let newest = candidates.first().cloned();
+    let (opened, mut ahead) = match app.sessions.is_shared() {
+        true => {
+            Box::pin(ahead::read(
+                app,
+                ctx,
+                wire,
+                &reading,
+                &key,
+                newest.as_ref(),
+                weight,
+            ))
+            .await
+        }
+        false => {
+            let opened = app.sessions.open(&key, &ctx.principal, app.clock.now_ms()).await;
+            (opened, Ahead::default())
+        }
+    };
+    let live = match opened {
         Ok(live) => Some(live),
         Err(error) => {
             tracing::error!(%error, "the store cannot be read");
@@ -48,12 +69,10 @@ pub(super) async fn prepare(
         tracing::error!(%error, "a pinned request cannot be served");
         Fault::from(Code::STORE)
     };
-    let candidates = heavy::work(weight, || reading.candidates(wire));
-    let newest = candidates.first().cloned();
     let mut active = find_active(app, ctx, wire, &reading, candidates, weight)
         .await
         .map_err(store_down)?;
-    let (behind, previous) = find_previous(app, ctx, wire, &reading)
+    let (behind, previous) = find_previous(app, ctx, wire, &reading, ahead.previous.take())
         .await
         .map_err(store_down)?;
     let missed = newest.filter(|c| {
@@ -116,7 +135,9 @@ pub(super) async fn prepare(
         unresolved,
     };
     prepared.side_call = prepared.request.view().facts.summary || summary_class(ctx);
-    find_pairs(app, ctx, &mut prepared).await.map_err(store_down)?;
+    find_pairs(app, ctx, &mut prepared, &mut ahead)
+        .await
+        .map_err(store_down)?;
     insertions::find(app, ctx, &mut prepared)
         .await
         .map_err(store_down)?;
@@ -124,7 +145,7 @@ pub(super) async fn prepare(
     prepared.tooled = prepared.untooled.is_none();
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
         app.sessions
-            .follow(live, prepared.active.as_ref().map(|a| a.id), now_ms());
+            .follow(live, prepared.active.as_ref().map(|a| a.id), app.clock.now_ms());
     }
     Ok(Some(prepared))
 }

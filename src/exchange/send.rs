@@ -130,7 +130,7 @@ impl Exchange {
                     && let Err(error) = self
                         .app
                         .sessions
-                        .decide_tooled(live, tooled, super::now_ms())
+                        .decide_tooled(live, tooled, self.app.clock.now_ms())
                         .await
                 {
                     tracing::error!(%error, "what worked could not be written down");

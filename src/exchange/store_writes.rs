@@ -1,10 +1,8 @@
 //! Writes handoffs, hidden pairs and response ids to the store, before anything of them is shown.
 
-use uuid::Uuid;
-
 use super::Exchange;
 use super::active::{Active, HANDOFF};
-use super::{heavy, now_ms};
+use super::heavy;
 use crate::config::Transcript;
 use crate::course::{Answered, Behind};
 use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place, Repeat};
@@ -38,9 +36,9 @@ impl Exchange {
         (origin, before): (Origin, u64),
     ) -> Result<Handoff, StoreError> {
         let live = self.live()?;
-        let now = now_ms();
+        let now = self.app.clock.now_ms();
         let handoff = Handoff {
-            id: Uuid::now_v7(),
+            id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
             wire: self.prepared.wire.id(),
@@ -124,7 +122,8 @@ impl Exchange {
 
     /// Writes pairs; when this has returned, what stands for them may be shown.
     pub(super) async fn write_pairs(&self, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
-        self.app.sessions.add_pairs(self.live()?, pairs, now_ms()).await
+        let now = self.app.clock.now_ms();
+        self.app.sessions.add_pairs(self.live()?, pairs, now).await
     }
 
     /// Writes what stands behind the id that the agent knows the response by.
@@ -148,7 +147,7 @@ impl Exchange {
         let refused = u32::from(answer.is_error());
         self.ctx.recorder.note(|e| e.refused_calls += refused);
         Ok(HiddenPair {
-            id: Uuid::now_v7(),
+            id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
             conversation,
             wire: self.prepared.wire.id(),
@@ -158,7 +157,7 @@ impl Exchange {
             answer,
             place,
             pending: answered.pending,
-            created_ms: now_ms(),
+            created_ms: self.app.clock.now_ms(),
         })
     }
 

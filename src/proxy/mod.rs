@@ -10,6 +10,7 @@ mod agent_stream;
 pub mod body;
 mod budget;
 mod buffers;
+mod clock;
 pub mod coding;
 mod connect;
 mod decode;
@@ -56,6 +57,7 @@ use tokio::sync::Semaphore;
 
 use self::body::Collected;
 use self::budget::Budget;
+pub use self::clock::Clock;
 use self::coding::Coding;
 use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
@@ -107,6 +109,8 @@ pub struct App {
     pub sessions: Sessions,
     /// The keys of the sentinels' seals.
     pub seals: Seals,
+    /// The time of what is recorded.
+    pub clock: Clock,
     /// Our tools, as the model sees them.
     pub tools: Arc<ToolTable>,
     /// What answers those that are answered with a text; nobody, where there are none.
@@ -170,6 +174,7 @@ impl App {
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),
             seals: seals.into(),
+            clock: Clock::default(),
             events,
             journal: Recorder::off(),
             handler,
@@ -193,6 +198,11 @@ impl App {
             answers: Some(answers),
             ..self
         }
+    }
+
+    /// The same, by another clock.
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// The same, with what is put behind requests.

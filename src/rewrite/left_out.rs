@@ -28,7 +28,8 @@ pub fn last_in<'a>(
         // Nothing behind the system's word can be told from any other request that upstream holds the rest of.
         p.position.turns > 0 && behind.is_none_or(|turn| at > turn) && new_text(wire, view, at)
     });
-    maybe.sort_by_key(|p| (p.position.turns, p.handoff));
+    // Of two at one place the last listed is the newer one: ids are made by the clocks of different machines.
+    maybe.sort_by_key(|p| p.position.turns);
     let counts: Vec<usize> = maybe.iter().map(|p| p.position.turns).collect();
     let digests = digests(view, &counts);
     let held = maybe

@@ -289,7 +289,7 @@ impl LiveConversation {
     }
 
     /// The version of the record that is known.
-    pub(super) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.state().record.version
     }
 

@@ -97,6 +97,24 @@ impl Sessions {
         self.live.is_empty()
     }
 
+    /// Whether other processes serve the same conversations.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// What is in memory of a conversation, with its version, which may be an older one than the store's; else an empty one,
+    /// without a version, that is no part of the map.
+    pub fn peek(&self, key: &str, principal: &str) -> (Arc<LiveConversation>, Option<u64>) {
+        let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
+        match hit.filter(|live| live.principal() == principal) {
+            Some(live) => {
+                let version = live.version();
+                (live, Some(version))
+            }
+            None => (Arc::new(LiveConversation::new(Conversation::default())), None),
+        }
+    }
+
     /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is
     /// written until something is decided.
     ///

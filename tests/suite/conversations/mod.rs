@@ -10,6 +10,7 @@ mod items;
 mod oracle;
 mod plan;
 mod regressions;
+mod replicas;
 mod shown;
 mod wires;
 
@@ -17,6 +18,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use baton_proxy::config::Config;
 use baton_proxy::nudge::Thresholds;
 use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
@@ -26,8 +28,10 @@ use self::conversation::AgentConversation;
 use self::items::Item;
 use self::oracle::{Ended, Outcome};
 use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
+use self::replicas::Replicas;
 use self::shown::Progress;
 use self::wires::WireProfile;
+use crate::harness::redis::RedisServer;
 use crate::harness::{self, Baton, RawResponse};
 use crate::matrix::variants::Answer;
 
@@ -98,7 +102,7 @@ struct Run {
     profile: WireProfile,
     model: ScriptedModel,
     provider: Strict,
-    baton: Option<Baton>,
+    proxies: Proxies,
     dir: PathBuf,
     temp: tempfile::TempDir,
     conversations: Vec<AgentConversation>,
@@ -107,10 +111,24 @@ struct Run {
     nudge_from: u64,
 }
 
+/// Where the conversations go.
+enum Setting<'a> {
+    /// To one process with a SQLite file.
+    OneProcess,
+    /// To replicas over a store in this server.
+    Replicas(&'a RedisServer),
+}
+
+/// The running proxies.
+enum Proxies {
+    One(Option<Baton>),
+    Many(Replicas),
+}
+
 type Checked = Result<(), String>;
 
 impl Run {
-    async fn new(profile: WireProfile, plan: &Plan) -> Self {
+    async fn new(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Self {
         let model = ScriptedModel {
             profile,
             script: Arc::default(),
@@ -130,19 +148,33 @@ impl Run {
             profile,
             model,
             provider,
-            baton: None,
+            proxies: Proxies::One(None),
             dir: temp.path().join("0"),
             temp,
             conversations,
             counter: 0,
-            nudge_from: plan.nudge_from,
+            // Each replica knows the usage of its own answers alone.
+            nudge_from: match setting {
+                Setting::OneProcess => plan.nudge_from,
+                Setting::Replicas(_) => 0,
+            },
         };
-        run.restart();
+        match setting {
+            Setting::OneProcess => run.restart(),
+            Setting::Replicas(server) => run.proxies = Proxies::Many(Replicas::new(server, run.config())),
+        }
         run
     }
 
     fn restart(&mut self) {
-        self.baton = None;
+        if let Proxies::Many(replicas) = &mut self.proxies {
+            return replicas.restart_one();
+        }
+        self.proxies = Proxies::One(None);
+        self.proxies = Proxies::One(Some(Baton::start(self.config(), harness::sqlite(&self.dir))));
+    }
+
+    fn config(&self) -> Config {
         let mut config = harness::config(&self.provider.url());
         config.handoff.max_chain = MAX_CHAIN;
         config.handoff.retries = RETRIES;
@@ -155,7 +187,7 @@ impl Run {
             place.base_url = format!("{}{folder}", self.provider.url());
             config.upstreams.insert(name.to_owned(), place);
         }
-        self.baton = Some(Baton::start(config, harness::sqlite(&self.dir)));
+        config
     }
 
     fn n(&mut self) -> usize {
@@ -197,7 +229,10 @@ impl Run {
                         .iter_mut()
                         .for_each(AgentConversation::forget_dependent);
                     self.dir = self.temp.path().join(n.to_string());
-                    self.restart();
+                    match &mut self.proxies {
+                        Proxies::Many(replicas) => replicas.lose_store(),
+                        Proxies::One(_) => self.restart(),
+                    }
                 }
                 Ok(())
             }
@@ -229,7 +264,8 @@ impl Run {
                     repeat = self.goes_on(who, exchange, broken, &mut doubled);
                     if restart {
                         self.restart();
-                        repeat = None;
+                        // One process has forgotten the answer; replicas have noted it in the store.
+                        repeat = repeat.filter(|_| matches!(self.proxies, Proxies::Many(_)));
                     }
                 }
             }
@@ -348,10 +384,13 @@ impl Run {
         })
     }
 
-    async fn send(&self, who: usize, path: &str, body: &Value) -> RawResponse {
+    async fn send(&mut self, who: usize, path: &str, body: &Value) -> RawResponse {
         let mut headers = self.profile.variant.headers.to_vec();
         headers.extend(self.conversations[who].session());
-        let baton = self.baton.as_ref().unwrap();
+        let baton = match &mut self.proxies {
+            Proxies::One(baton) => baton.as_ref().unwrap(),
+            Proxies::Many(replicas) => replicas.next(),
+        };
         baton.post(path, &headers, body.to_string().into()).await
     }
 
@@ -509,13 +548,13 @@ fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Checked {
     Ok(())
 }
 
-fn run(profile: WireProfile, plan: &Plan) -> Checked {
+fn run(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Checked {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut run = Run::new(profile, plan).await;
+        let mut run = Run::new(profile, plan, setting).await;
         for (at, step) in plan.steps.iter().enumerate() {
             run.step(step).await.map_err(|e| format!("step {at}: {e}"))?;
         }
@@ -523,9 +562,8 @@ fn run(profile: WireProfile, plan: &Plan) -> Checked {
     })
 }
 
-fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile) {
-    let cases = std::env::var("BATON_CASES").ok().and_then(|c| c.parse().ok());
-    let mut config = Cases::with_cases(cases.unwrap_or(CASES));
+fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting: &Setting<'_>, cases: u32) {
+    let mut config = Cases::with_cases(cases);
     config.failure_persistence = None;
     config.rng_seed = match std::env::var("BATON_SEED") {
         Ok(seed) if seed == "random" => RngSeed::Random,
@@ -540,7 +578,7 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile) {
         }
         // Not yet: a reference to an item that the proxy put in for an empty answer (`msg_note_0`) reaches upstream.
         plan.quirks.references = false;
-        run(profile, &plan).map_err(TestCaseError::fail)
+        run(profile, &plan, setting).map_err(TestCaseError::fail)
     });
     if let Err(error) = checked {
         match error {
@@ -554,7 +592,9 @@ macro_rules! conversations {
     ($($name:ident = $profile:ident;)*) => {
         $(#[test]
         fn $name() {
-            whatever_happens_the_model_sees_what_it_should(wires::$profile);
+            let cases = std::env::var("BATON_CASES").ok().and_then(|c| c.parse().ok());
+            let cases = cases.unwrap_or(CASES);
+            whatever_happens_the_model_sees_what_it_should(wires::$profile, &Setting::OneProcess, cases);
         })*
     };
 }

@@ -46,7 +46,8 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
         nudge_from: 0,
     };
     for profile in PROFILES {
-        run(profile, &plan).unwrap_or_else(|e| panic!("{} {e}", profile.transcript));
+        run(profile, &plan, &super::Setting::OneProcess)
+            .unwrap_or_else(|e| panic!("{} {e}", profile.transcript));
     }
 }
 

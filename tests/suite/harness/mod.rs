@@ -4,6 +4,8 @@ pub mod anthropic;
 pub mod fixture;
 pub mod program;
 pub mod quirks;
+#[allow(dead_code, reason = "the library's tests use all of it")]
+pub mod redis;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,110 @@
+//! The same conversations, request by request over three replicas in front of one Redis or Valkey server: whatever
+//! one of them knows, the others know, and every view is the one that a single process gives. Their clocks are minutes
+//! apart, and they are stopped and started.
+//!
+//! `BATON_REPLICA_CASES` sets how many conversations are tried on each wire. 10,000 in all:
+//! `BATON_REPLICA_CASES=2000 BATON_SEED=random cargo nextest run --release --test suite conversations::replicas`.
+
+use std::sync::Arc;
+
+use baton_proxy::config::{Config, Durability, StoreKind};
+use baton_proxy::journal::Recorder;
+use baton_proxy::proxy::Clock;
+use baton_proxy::store::SharedStore;
+use baton_proxy::store::redis::RedisStore;
+use uuid::Uuid;
+
+use super::wires;
+use super::{Setting, whatever_happens_the_model_sees_what_it_should};
+use crate::harness::redis::RedisServer;
+use crate::harness::{Baton, KEY};
+
+/// Conversations on each wire, unless `BATON_REPLICA_CASES` says otherwise.
+const CASES: u32 = 50;
+
+/// The replicas, by how far their clocks are ahead; milliseconds.
+const CLOCKS: [i64; 3] = [0, 4 * 60_000, -4 * 60_000];
+
+/// Replicas behind a balancer that knows nothing of conversations.
+pub struct Replicas {
+    url: String,
+    prefix: String,
+    config: Config,
+    all: Vec<Baton>,
+    turns: u64,
+}
+
+impl Replicas {
+    pub fn new(server: &RedisServer, config: Config) -> Self {
+        let mut this = Self {
+            url: server.url(),
+            prefix: Uuid::now_v7().to_string(),
+            config,
+            all: Vec::new(),
+            turns: 0,
+        };
+        this.all = CLOCKS.map(|ahead| this.started(ahead)).into();
+        this
+    }
+
+    fn started(&self, ahead: i64) -> Baton {
+        let clock = |app: baton_proxy::proxy::App| app.with_clock(Clock::ahead(ahead));
+        let store = shared(&self.url, &self.prefix);
+        Baton::changed(self.config.clone(), store, KEY, Recorder::off(), clock)
+    }
+
+    /// The replica that the next request comes to.
+    pub fn next(&mut self) -> &Baton {
+        let replica = self.draw();
+        &self.all[replica]
+    }
+
+    /// Stops one, and starts it again with empty memory.
+    pub fn restart_one(&mut self) {
+        let replica = self.draw();
+        self.all[replica] = self.started(CLOCKS[replica]);
+    }
+
+    /// The store is lost: all begin anew over an empty one.
+    pub fn lose_store(&mut self) {
+        self.prefix = Uuid::now_v7().to_string();
+        self.all = CLOCKS.map(|ahead| self.started(ahead)).into();
+    }
+
+    /// In an order without a rule, the same in each run.
+    fn draw(&mut self) -> usize {
+        self.turns += 1;
+        let mixed = self.turns.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 33) as usize % CLOCKS.len()
+    }
+}
+
+/// A store in that server.
+pub fn shared(url: &str, prefix: &str) -> SharedStore {
+    let mut settings = baton_proxy::config::Store::from(StoreKind::Redis);
+    settings.address = Some(url.parse().unwrap());
+    settings.durability = Durability::Memory;
+    prefix.clone_into(&mut settings.prefix);
+    settings.timeout = std::time::Duration::from_secs(20);
+    Arc::new(RedisStore::of(&settings).unwrap())
+}
+
+macro_rules! replicas {
+    ($($name:ident = $profile:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            let Some(server) = RedisServer::start(&[]) else { return };
+            let cases = std::env::var("BATON_REPLICA_CASES").ok().and_then(|c| c.parse().ok());
+            let setting = Setting::Replicas(&server);
+            whatever_happens_the_model_sees_what_it_should(wires::$profile, &setting, cases.unwrap_or(CASES));
+        })*
+    };
+}
+
+replicas! {
+    anthropic = ANTHROPIC;
+    openai_chat = CHAT;
+    openai_responses = RESPONSES;
+    gemini = GEMINI;
+    ollama = OLLAMA;
+}
