@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
+use crate::drafting::Drafting;
 use crate::exchange;
 use crate::journal::Recorder;
 use crate::proxy::App;
@@ -96,6 +97,11 @@ impl Data {
                 .map_or(0, |app| all.saturating_sub(app.free_exchanges()))
         });
         Ok(Self { bound, app, telling })
+    }
+
+    /// The drafts of its conversations.
+    pub(crate) fn drafting(&self) -> Arc<Drafting> {
+        Arc::clone(&self.app.drafting)
     }
 
     /// The address, with the port that was picked.

@@ -1,4 +1,4 @@
-//! The inspector's JSON API, read-only. `docs/inspector-api.md` documents it.
+//! The inspector's JSON API: what is only read. `docs/inspector-api.md` documents it.
 
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::answers::{Answer, TEXT, error, respond};
 use super::peers::Scope;
 use super::question::{Asked, Told, Unanswered, read, shown};
-use super::{Inspector, api_handoffs, everywhere};
+use super::{Inspector, api_drafts, api_handoffs, everywhere};
 use crate::journal::{Filter, Query, Side};
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
@@ -42,17 +42,12 @@ async fn here(inspector: &Inspector, path: &str, asked: &Asked) -> Answer {
         ["exchanges", id, side] => body(inspector, id, side, asked).await,
         ["handoffs"] => api_handoffs::list(inspector, asked).await,
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
+        ["drafts"] => api_drafts::list(inspector),
+        ["drafts", id] => api_drafts::one(inspector, id),
         ["search"] => search(inspector, asked).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
-    told.unwrap_or_else(|why| match why {
-        Unanswered::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
-        Unanswered::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
-        Unanswered::Unavailable(message) => {
-            tracing::warn!(target: "baton", message, "the inspector cannot answer");
-            error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
-        }
-    })
+    told.unwrap_or_else(Unanswered::answer)
 }
 
 async fn status(inspector: &Inspector) -> Told {
@@ -71,6 +66,7 @@ async fn status(inspector: &Inspector) -> Told {
         "data_listener": inspector.data_listener.to_string(),
         "conversations": totals.conversations,
         "handoffs": handoffs.len(),
+        "drafts": api_drafts::open(inspector),
     }))
 }
 
@@ -96,7 +92,13 @@ async fn conversation(inspector: &Inspector, key: &str) -> Told {
     };
     exchanges.reverse();
     let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
-    shown(&json!({"conversation": conversation, "exchanges": exchanges, "handoffs": handoffs}))
+    let draft = inspector.drafting.open_in(key);
+    shown(&json!({
+        "conversation": conversation,
+        "exchanges": exchanges,
+        "handoffs": handoffs,
+        "draft": draft.as_ref().map(api_drafts::value),
+    }))
 }
 
 async fn exchanges(inspector: &Inspector, asked: &Asked) -> Told {

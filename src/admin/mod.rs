@@ -1,11 +1,12 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
 //! It gets the metrics, a readiness check, the journal, the store and the admin listeners of other replicas, and only
-//! reads them. Everything it shows was written
-//! by models and agents: it is treated as text, never as markup.
+//! reads them; of the drafts it asks for some, and cancels some. Everything it shows was written by models and agents: it is
+//! treated as text, never as markup.
 
 mod answers;
 mod api;
+mod api_drafts;
 mod api_events;
 mod api_handoffs;
 mod everywhere;
@@ -28,6 +29,7 @@ use std::time::Instant;
 
 use self::readiness::Ready;
 use crate::config::Secret;
+use crate::drafting::Drafting;
 use crate::journal::Recorder;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
@@ -57,6 +59,8 @@ pub struct Inspector {
     pub store: SharedStore,
     /// The other processes behind the same balancer.
     pub peers: Peers,
+    /// The drafts.
+    pub drafting: Arc<Drafting>,
     /// Address of the data listener.
     pub data_listener: SocketAddr,
     /// When the process started to serve.

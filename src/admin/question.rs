@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::Inspector;
-use super::answers::{Answer, JSON, respond};
+use super::answers::{Answer, JSON, error, respond};
 use crate::journal::{JournalError, Query};
 use crate::store::StoreError;
 
@@ -20,6 +20,20 @@ pub(super) enum Unanswered {
     Bad(String),
     /// The journal or the store cannot be read.
     Unavailable(String),
+}
+
+impl Unanswered {
+    /// What is told.
+    pub(super) fn answer(self) -> Answer {
+        match self {
+            Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
+            Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
+            Self::Unavailable(message) => {
+                tracing::warn!(target: "baton", message, "the inspector cannot answer");
+                error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
+            }
+        }
+    }
 }
 
 /// The result of a request.

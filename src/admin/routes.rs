@@ -7,9 +7,12 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
 use tokio::sync::watch;
 
 use super::answers::{Answer, AnyAnswer, JSON, TEXT, boxed, error, respond};
+use super::api_drafts;
 use super::guard::{Denied, admit};
 use super::readiness::Report;
 use super::{AdminState, api, api_events, page};
@@ -29,6 +32,9 @@ const ROUTES: [(&str, Page, bool); 3] = [
     ("/metrics", Page::Metrics, false),
 ];
 
+/// Bytes of a request's body: a carry-over prompt of the largest size, escaped.
+const BODY_BYTES: usize = 8 << 20;
+
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -42,13 +48,15 @@ const SAFETY: [(HeaderName, &str); 5] = [
 ];
 
 /// Answers one request. `closing` becomes true when the listener stops.
-pub(super) async fn answer<B>(
+pub(super) async fn answer(
     state: &AdminState,
     bound: SocketAddr,
     closing: watch::Receiver<bool>,
-    request: &Request<B>,
+    request: Request<Incoming>,
 ) -> AnyAnswer {
-    let mut answer = found(state, bound, closing, request).await;
+    let (parts, body) = request.into_parts();
+    let request = Request::from_parts(parts, ());
+    let mut answer = found(state, bound, closing, &request, body).await;
     let headers = answer.headers_mut();
     for (name, value) in SAFETY {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
@@ -56,11 +64,12 @@ pub(super) async fn answer<B>(
     answer
 }
 
-async fn found<B>(
+async fn found(
     state: &AdminState,
     bound: SocketAddr,
     closing: watch::Receiver<bool>,
-    request: &Request<B>,
+    request: &Request<()>,
+    body: Incoming,
 ) -> AnyAnswer {
     let path = request.uri().path();
     let route = ROUTES.iter().find(|(known, ..)| *known == path);
@@ -69,7 +78,7 @@ async fn found<B>(
         return boxed(denial(denied));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return boxed(only_read());
+        return boxed(change(state, request, body).await);
     }
     if let Some((_, page, _)) = route {
         let accept = request.headers().get_all(ACCEPT);
@@ -89,6 +98,27 @@ async fn found<B>(
             error(StatusCode::NOT_FOUND, "not_found", message)
         })),
     }
+}
+
+/// Answers a request that is not only to read.
+async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Answer {
+    let path = request.uri().path().strip_prefix("/api/");
+    let wanted = path
+        .filter(|path| api_drafts::is_for(path))
+        .zip(state.inspector.as_ref());
+    let Some((path, inspector)) = wanted else {
+        return only_read();
+    };
+    let Ok(body) = Limited::new(body, BODY_BYTES).collect().await else {
+        return error(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            "the body is too large, or broke off",
+        );
+    };
+    let (method, headers) = (request.method(), request.headers());
+    let changed = api_drafts::change(inspector, (method, path), headers, &body.to_bytes()).await;
+    changed.unwrap_or_else(only_read)
 }
 
 fn only_read() -> Answer {

@@ -55,7 +55,7 @@ pub async fn serve(
         let (state, closing) = (Arc::clone(&state), closing.clone());
         let service = service_fn(move |request| {
             let (state, closing) = (Arc::clone(&state), closing.clone());
-            async move { Ok::<_, Infallible>(answer(&state, bound, closing, &request).await) }
+            async move { Ok::<_, Infallible>(answer(&state, bound, closing, request).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

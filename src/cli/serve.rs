@@ -106,6 +106,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
             dir: config.state_dir.clone(),
             store: Arc::clone(&swept),
             peers,
+            drafting: data.drafting(),
             data_listener: data.addr(),
             started: Instant::now(),
         }),

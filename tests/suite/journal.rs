@@ -245,6 +245,7 @@ impl Listener {
                 journal: run.recorder.clone(),
                 dir: run.dir.path().to_owned(),
                 store: Arc::clone(&run.store),
+                drafting: Arc::clone(&run.baton.drafting),
                 data_listener: run.baton.addr,
                 started: Instant::now(),
             }),

@@ -9,6 +9,7 @@ mod crash;
 mod dashboard;
 mod descriptors;
 mod docs;
+mod draft_api;
 mod drafts;
 mod export;
 mod failures;

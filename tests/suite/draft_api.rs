@@ -1,0 +1,205 @@
+//! Handoffs by the API of the admin listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use baton_proxy::admin::readiness::Report;
+use baton_proxy::admin::{self, AdminState, Inspector, Peers};
+use baton_proxy::journal::Recorder;
+use baton_proxy::store::SharedStore;
+use baton_proxy::strict::Reply;
+use baton_proxy::telemetry::Metrics;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::harness::{config, memory};
+use crate::matrix::fixture::{Fixture, fresh, outline};
+use crate::matrix::variants::ANTHROPIC;
+
+struct Api {
+    fixture: Fixture,
+    address: SocketAddr,
+    history: Vec<Value>,
+    key: String,
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Api {
+    async fn start() -> Self {
+        let store = memory();
+        let fixture = Fixture::with(ANTHROPIC, [Reply::text("Looked.")], store.clone(), |_| {}).await;
+        let said = fixture.ask(&fixture.history(), true).await;
+        let history = fixture.then(&fixture.history(), &said, "Now the exporter.");
+        let key = fixture.baton.events(1).await[0].conversation.clone().unwrap();
+        let (address, stop) = listen(&fixture, store).await;
+        Self {
+            fixture,
+            address,
+            history,
+            key,
+            _stop: stop,
+        }
+    }
+
+    /// Status and JSON.
+    async fn call(&self, start: &str, headers: &str, body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!(
+            "{start} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let body = serde_json::from_str(body).unwrap_or(Value::Null);
+        (head[9..12].parse().unwrap(), body)
+    }
+
+    async fn ask(&self, key: &str, headers: &str, body: &Value) -> (u16, Value) {
+        let headers = format!("content-type: application/json\r\n{headers}");
+        let start = format!("POST /api/conversations/{key}/handoff");
+        self.call(&start, &headers, &body.to_string()).await
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.call(&format!("GET {path}"), "", "").await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+}
+
+async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sync::oneshot::Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let state = AdminState {
+        metrics: Arc::new(Metrics::new()),
+        ready: Arc::new(|| Box::pin(async { Report::default() })),
+        token: None,
+        inspector: Some(Inspector {
+            journal: Recorder::off(),
+            dir: config("").state_dir,
+            store,
+            peers: Peers::none(),
+            drafting: Arc::clone(&fixture.baton.drafting),
+            data_listener: fixture.baton.addr,
+            started: Instant::now(),
+        }),
+    };
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    tokio::spawn(admin::serve(listener, Arc::new(state), async {
+        let _ = stopped.await;
+    }));
+    (address, stop)
+}
+
+#[tokio::test]
+async fn a_handoff_is_asked_for_and_made_with_the_next_request() {
+    let api = Api::start().await;
+    let body = json!({"focus": "the exporter"});
+    let (status, asked) = api.ask(&api.key, "idempotency-key: k1\r\n", &body).await;
+    assert_eq!(
+        (status, &asked["draft"]["state"]),
+        (202, &json!("asked")),
+        "{asked}"
+    );
+    let id = asked["draft"]["id"].as_str().unwrap();
+    let (status, again) = api.ask(&api.key, "idempotency-key: k1\r\n", &body).await;
+    assert_eq!((status, &again["draft"]["id"]), (202, &asked["draft"]["id"]));
+    let (status, busy) = api.ask(&api.key, "", &body).await;
+    assert_eq!(
+        (status, &busy["error"]["code"]),
+        (409, &json!("already_drafting"))
+    );
+    assert!(busy["error"]["message"].as_str().unwrap().ends_with(id), "{busy}");
+    assert_eq!(api.get("/api/drafts").await["drafts"][0]["id"], id);
+    assert_eq!(api.get("/api/status").await["drafts"][0]["origin"], "api");
+    api.fixture.push(Reply::text("## Goal\nMend it."));
+    api.fixture.push(fresh());
+    let answer = api.fixture.ask(&api.history, true).await;
+    assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+    let done = api.get(&format!("/api/drafts/{id}")).await;
+    assert_eq!(
+        (&done["draft"]["state"], &done["draft"]["method"]),
+        (&json!("done"), &json!("oneshot"))
+    );
+    assert!(answer.text.contains(done["handoff"].as_str().unwrap()));
+    assert!(
+        done["document"]
+            .as_str()
+            .unwrap()
+            .starts_with("## Goal\nMend it."),
+        "{done}"
+    );
+    assert_eq!(api.get("/api/drafts").await["drafts"], json!([]));
+    let (status, ended) = api.call(&format!("DELETE /api/drafts/{id}"), "", "").await;
+    assert_eq!((status, &ended["error"]["code"]), (409, &json!("ended")));
+    api.fixture.assert_clean();
+}
+
+#[tokio::test]
+async fn a_prompt_is_used_as_it_is_and_a_draft_that_waits_is_cancelled() {
+    let api = Api::start().await;
+    let (_, asked) = api.ask(&api.key, "", &json!({"method": "local"})).await;
+    let path = format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap());
+    let (status, cancelled) = api.call(&format!("DELETE {path}"), "", "").await;
+    assert_eq!((status, &cancelled["draft"]["state"]), (200, &json!("cancelled")));
+    let (status, _) = api
+        .ask(
+            &api.key,
+            "",
+            &json!({"prompt": "Only the exporter.", "reason": "late"}),
+        )
+        .await;
+    assert_eq!(status, 202);
+    api.fixture.push(fresh());
+    let answer = api.fixture.ask(&api.history, false).await;
+    assert!(answer.text.contains("*Handed over: late."), "{}", answer.text);
+    let seen = outline(api.fixture.provider.generations().last().unwrap());
+    assert!(seen[0].starts_with("u: Only the exporter.\n\n"), "{seen:?}");
+    api.fixture.assert_clean();
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_and_changes_nothing() {
+    let api = Api::start().await;
+    let start = format!("POST /api/conversations/{}/handoff", api.key);
+    let json_type = "content-type: application/json\r\n";
+    for (start, headers, body, status) in [
+        (start.as_str(), "", "{}", 400),
+        (&start, json_type, "{\"promt\":1}", 400),
+        (&start, json_type, "{\"method\":\"fast\"}", 400),
+        (
+            &start,
+            "content-type: application/json\r\nidempotency-key: \r\n",
+            "{}",
+            400,
+        ),
+        (
+            &start,
+            "content-type: application/json\r\norigin: https://evil.example\r\n",
+            "{}",
+            403,
+        ),
+        ("POST /api/conversations/nobody/handoff", json_type, "{}", 404),
+        (
+            "DELETE /api/drafts/0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11",
+            "",
+            "",
+            404,
+        ),
+        ("DELETE /api/handoffs/x", "", "", 405),
+        ("PUT /api/drafts/x", "", "", 405),
+        ("GET /api/drafts/x", "", "", 404),
+    ] {
+        assert_eq!(
+            api.call(start, headers, body).await.0,
+            status,
+            "{start} {headers} {body}"
+        );
+    }
+    assert!(api.fixture.baton.drafting.is_idle());
+}
