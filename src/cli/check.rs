@@ -91,19 +91,14 @@ fn of_server(config: &Config) -> Option<Problem> {
 
 /// Thresholds that an agent never reaches, since it sums its transcript up before.
 fn warnings(policy: &HandoffPolicy) -> Vec<Warning> {
-    let sub = policy.thresholds_of(true);
     let thresholds = [
-        ("handoff.nudge_at", policy.thresholds.nudge_at),
-        (
-            "handoff.subagent_nudge_at",
-            if policy.subagents.nudge_at.is_some() {
-                sub.nudge_at
-            } else {
-                0.0
-            },
-        ),
+        ("handoff.nudge_at", Some(policy.thresholds.nudge_at)),
+        ("handoff.auto_at", Some(policy.thresholds.auto_at)),
+        ("handoff.subagent_nudge_at", policy.subagents.nudge_at),
+        ("handoff.subagent_auto_at", policy.subagents.auto_at),
     ];
-    let warning = |(key, share): (&'static str, f64)| {
+    let warning = |(key, share): (&'static str, Option<f64>)| {
+        let share = share?;
         let before = nudge::AGENTS.iter().filter(|agent| share > agent.share());
         let before: Vec<String> = before
             .map(|agent| format!("{} ({:.0}%)", agent.agent, agent.share() * 100.0))
@@ -154,7 +149,13 @@ mod tests {
                 .ends_with("reached there: gemini (50%), qwen (70%)"),
             "{warning:?}"
         );
-        policy.subagents.nudge_at = Some(0.9);
-        assert_eq!(warnings(&policy)[1].key, "handoff.subagent_nudge_at");
+        policy.thresholds.auto_at = 0.75;
+        policy.subagents.nudge_at = Some(0.5);
+        policy.subagents.auto_at = Some(0.95);
+        let keys: Vec<_> = warnings(&policy).iter().map(|warning| warning.key).collect();
+        assert_eq!(
+            keys,
+            ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
+        );
     }
 }

@@ -187,6 +187,15 @@ pub(super) const SECTIONS: &[Section] = &[
                 let place = &mut d.config.handoff.subagents.nudge_tokens;
                 put(place, v.count(0, TOKENS).map(Some))
             }),
+            key("auto_at", |d, v, _| {
+                put(&mut d.config.handoff.thresholds.auto_at, v.share())
+            }),
+            optional("subagent_auto_at", |d, v, _| {
+                put(&mut d.config.handoff.subagents.auto_at, v.share().map(Some))
+            }),
+            optional("save_dir", |d, v, e| {
+                put(&mut d.config.handoff.save_dir, v.path(e).map(Some))
+            }),
             key("windows", |d, v, _| {
                 put(
                     &mut d.config.handoff.windows,
@@ -421,6 +430,7 @@ pub(super) fn blank() -> Draft {
                 thresholds: Thresholds::default(),
                 subagents: SubagentThresholds::default(),
                 windows: Windows::default(),
+                save_dir: None,
             },
             draft: DraftPolicy {
                 git_dir: None,

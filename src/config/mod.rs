@@ -200,12 +200,14 @@ pub struct HandoffPolicy {
     pub keepalive: Duration,
     /// Maximum retries of a later leg.
     pub retries: u32,
-    /// When the model is told that its context fills up.
+    /// When the model is told that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
     /// What differs for subagents.
     pub subagents: SubagentThresholds,
     /// Windows of models.
     pub windows: Windows,
+    /// Where the prompts of automatic handoffs are kept as files.
+    pub save_dir: Option<PathBuf>,
 }
 
 impl HandoffPolicy {
@@ -220,7 +222,7 @@ impl HandoffPolicy {
                 .subagents
                 .nudge_tokens
                 .unwrap_or(self.thresholds.nudge_tokens),
-            ..self.thresholds
+            auto_at: self.subagents.auto_at.unwrap_or(self.thresholds.auto_at),
         }
     }
 }
@@ -232,6 +234,8 @@ pub struct SubagentThresholds {
     pub nudge_at: Option<f64>,
     /// `handoff.subagent_nudge_tokens`
     pub nudge_tokens: Option<u64>,
+    /// `handoff.subagent_auto_at`
+    pub auto_at: Option<f64>,
 }
 
 /// `handoff.mode`

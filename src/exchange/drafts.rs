@@ -53,14 +53,16 @@ struct Document {
 /// Answers a request with which a draft is made: by the leg behind the handoff, or as if nobody had asked.
 pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> {
     super::patience::answered(exchange.clone(), async move {
-        let id = job.id();
+        let (id, origin) = (job.id(), job.wanted().ask.origin);
         match exchange.hand_over(job).await {
             Ok(handoff) => {
+                exchange.save_automatic(&handoff);
                 let told = exchange.told(&handoff);
                 exchange.telling(told).go_on_behind(&handoff).await
             }
             Err(end) => {
                 tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
+                exchange.note_no_draft(origin);
                 exchange.begin().await
             }
         }

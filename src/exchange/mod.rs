@@ -8,6 +8,7 @@
 mod active;
 mod ahead;
 mod answer;
+mod automatic;
 mod coalesce;
 mod draft_legs;
 mod drafts;
@@ -36,6 +37,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::response::Parts;
 use http::{Response, StatusCode, header};
 
+use self::nudges::Due;
 use self::prepared::Prepared;
 use crate::journal::PackedHeaders;
 use crate::proxy::body::{Collected, RequestBody};
@@ -139,9 +141,11 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     if let Some(reminder) = exchange.app.reminder.clone() {
         Box::pin(exchange.remind(&reminder)).await;
     }
-    if let Some(text) = exchange.nudge_due() {
-        // In a box, like all that is rare: what is awaited here is as large as its largest branch.
-        Box::pin(exchange.nudge(&text)).await;
+    // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+    match exchange.due() {
+        Some(Due::Nudge(text)) => Box::pin(exchange.nudge(&text)).await,
+        Some(Due::HandOff(job)) => return Box::pin(drafts::run(exchange, job)).await,
+        None => {}
     }
     match exchange.repeated() {
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,

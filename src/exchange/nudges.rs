@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::active::Active;
 use super::{Exchange, heavy, is_model_call};
+use crate::drafting::Job;
 use crate::nudge::{self, ContextUse, Decision, Limits, Measured, Outcome, Treadmill};
 use crate::proxy::{RequestContext, headers};
 use crate::record::HandoffId;
@@ -30,9 +31,17 @@ pub(super) struct InThread {
     window: Option<u64>,
 }
 
+/// What is to be done with a request.
+pub(super) enum Due {
+    /// The model is told this.
+    Nudge(String),
+    /// The session is handed over by this draft.
+    HandOff(Job),
+}
+
 impl Exchange {
-    /// Finds the request's thread. The text that the model is to be told with this request, if any.
-    pub(super) fn nudge_due(&mut self) -> Option<String> {
+    /// Finds the request's thread, and says what is to be done with the request, if anything.
+    pub(super) fn due(&mut self) -> Option<Due> {
         let (here, new) = self.enter_thread()?;
         self.thread = Some(here);
         // What is sent again is sent as before.
@@ -40,8 +49,9 @@ impl Exchange {
             return None;
         }
         match self.decide(&here) {
-            Decision::Nudge { tokens } => Some(nudge::text(tokens, here.window)),
-            Decision::Nothing | Decision::HandOff { .. } => None,
+            Decision::Nudge { tokens } => Some(Due::Nudge(nudge::text(tokens, here.window))),
+            Decision::HandOff { tokens } => self.automatic_draft(tokens).map(Due::HandOff),
+            Decision::Nothing => None,
         }
     }
 
@@ -164,12 +174,12 @@ impl Exchange {
         self.prepared.active.as_ref().map(|active: &Active| active.id)
     }
 
-    fn in_context<T>(&self, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+    pub(super) fn in_context<T>(&self, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
         let here = self.thread?;
         self.prepared.live.as_ref()?.context(here.thread, with)
     }
 
-    fn note_nudge(&self, outcome: Outcome) {
+    pub(super) fn note_nudge(&self, outcome: Outcome) {
         self.ctx.recorder.note(|e| e.nudges.push(outcome));
     }
 

@@ -118,6 +118,7 @@ fn nudged(outcome: &str) -> Option<&'static str> {
         "told" => "The model was told how full its context is, and asked to finish its step and hand off.",
         "followed" => "The model handed over after it had been told how full its context is.",
         "not_written" => "How full the context is could not be written down, so the model was not told.",
+        "auto_failed" => "The context was so full that a handoff was to be drafted, and no draft came of it.",
         "large_cut" => {
             "What is left behind the handoff is over the threshold by itself: in this task the model is told no more."
         }

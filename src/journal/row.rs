@@ -77,7 +77,7 @@ pub struct Event {
     pub refused_calls: u32,
     /// Model texts that were broken up.
     pub broken_up: u32,
-    /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `large_cut`, `close_handoffs`.
+    /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`, `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
     /// Bytes of the agent's request.

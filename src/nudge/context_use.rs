@@ -107,16 +107,19 @@ pub enum Outcome {
     Followed,
     /// It would have been told, and that could not be written down.
     NotWritten,
+    /// A threshold began a handoff, and no draft came of it.
+    AutoFailed,
     /// It is told no more in this task.
     Stopped(Treadmill),
 }
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Told,
         Self::Followed,
         Self::NotWritten,
+        Self::AutoFailed,
         Self::Stopped(Treadmill::LargeCut),
         Self::Stopped(Treadmill::CloseHandoffs),
     ];
@@ -127,6 +130,7 @@ impl Outcome {
             Self::Told => "told",
             Self::Followed => "followed",
             Self::NotWritten => "not_written",
+            Self::AutoFailed => "auto_failed",
             Self::Stopped(why) => why.name(),
         }
     }

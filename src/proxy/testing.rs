@@ -61,6 +61,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             thresholds: Default::default(),
             subagents: Default::default(),
             windows: Default::default(),
+            save_dir: None,
         },
         draft: DraftPolicy {
             git_dir: None,

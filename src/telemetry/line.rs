@@ -72,6 +72,7 @@ impl ExchangeEvent {
                 Nudged::Told => "nudged to hand off".to_owned(),
                 Nudged::Followed => "as nudged".to_owned(),
                 Nudged::NotWritten => "nudge not written".to_owned(),
+                Nudged::AutoFailed => "automatic handoff failed".to_owned(),
                 Nudged::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
             });
         }

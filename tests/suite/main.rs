@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, unreachable_pub)]
 
 mod agents;
+mod automatic;
 mod bad_input;
 mod browser;
 mod conversations;

@@ -192,6 +192,7 @@ const NUDGES = {
   told: ["nudged", "new", "The model was told how full its context is, and asked to finish its step and hand off"],
   followed: ["as nudged", "", "The model handed over after it had been told how full its context is"],
   not_written: ["nudge not written", "warn", "The model was not told, since that could not be written down"],
+  auto_failed: ["automatic handoff failed", "warn", "The context was so full that a handoff was to be drafted, and no draft came of it"],
   large_cut: ["nudging stopped", "warn", "What is left behind the handoff is over the threshold by itself"],
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };

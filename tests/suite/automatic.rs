@@ -1,0 +1,248 @@
+//! Handoffs that a threshold begins, on every wire: inside the agent's loop, which goes on as if nothing had been.
+
+use std::fs;
+use std::time::Duration;
+
+use baton_proxy::config::{Config, Mode};
+use baton_proxy::nudge::{Outcome, Thresholds, Windows};
+use baton_proxy::record::Origin;
+use baton_proxy::store::{HandoffFilter, SharedStore};
+use baton_proxy::strict::{Options, Queue, Reply};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::fixture::Fixture;
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+
+const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. Open exporter.rs.";
+
+/// Handed over from 5,000 tokens on.
+fn early(config: &mut Config) {
+    config.handoff.thresholds = Thresholds {
+        auto_at: 0.5,
+        ..Thresholds::default()
+    };
+    config.handoff.windows = Windows::with(vec![(String::new(), 10_000)]);
+}
+
+async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut Config)) -> Fixture {
+    let script = Queue::new([]);
+    let options = Options::default().prefixes();
+    Fixture::under(options, variant, script.clone(), script, store, |config| {
+        early(config);
+        change(config);
+    })
+    .await
+}
+
+/// The agent's loop up to where its context has passed the threshold: it calls, and runs what was called.
+async fn full(fixture: &Fixture) -> Vec<Value> {
+    let mut history = vec![fixture.user("Mend the importer.")];
+    for n in 0..3 {
+        fixture.push(Reply::new().call_as(
+            format!("toolu_f{n}u1l9"),
+            "read_file",
+            json!({"path": format!("f{n}")}),
+        ));
+        let answer = fixture.ask(&history, true).await;
+        history.extend(answer.keep.clone());
+        history.extend((fixture.variant.results)(&answer.calls, &"word ".repeat(2_000)));
+    }
+    history
+}
+
+async fn origins(store: &SharedStore) -> Vec<Origin> {
+    let filter = HandoffFilter {
+        limit: 9,
+        ..HandoffFilter::default()
+    };
+    let all = store.handoffs(&filter).await.unwrap();
+    all.iter().map(|handoff| handoff.origin).collect()
+}
+
+async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<Outcome> {
+    let events = fixture.baton.events(exchanges).await;
+    events.into_iter().flat_map(|event| event.nudges).collect()
+}
+
+#[tokio::test]
+async fn a_full_context_is_handed_over_inside_the_agents_loop() {
+    for variant in WIRES {
+        for stream in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let store = memory();
+            let saved = folder.path().join("saved");
+            let fixture = fixture(variant, store.clone(), |config| {
+                config.handoff.save_dir = Some(saved.clone());
+            })
+            .await;
+            let mut history = full(&fixture).await;
+            // The document, then the leg behind the handoff, which goes on with a call.
+            fixture.push(Reply::text(DOCUMENT));
+            fixture.push(Reply::new().call_as(
+                "toolu_n3xt1".to_owned(),
+                "read_file",
+                json!({"path": "exporter.rs"}),
+            ));
+            let answer = fixture.ask(&history, stream).await;
+            assert_eq!(answer.calls.len(), 1, "the loop goes on: {}", answer.text);
+            assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
+            assert!(
+                answer.text.contains("by a threshold"),
+                "the person is told: {}",
+                answer.text
+            );
+            assert_eq!(origins(&store).await, [Origin::Auto]);
+            let sent = fixture.sent();
+            assert!(
+                sent[0].contains("Open exporter.rs.") && sent.len() == 1,
+                "{sent:?}"
+            );
+            // The agent goes on with its own history, and the model sees what follows the handoff.
+            history.extend(answer.keep.clone());
+            history.extend((variant.results)(&answer.calls, "fn main() {}"));
+            fixture.push(Reply::text("Done."));
+            fixture.ask(&history, stream).await;
+            let next = fixture.sent();
+            assert_eq!(next[0], sent[0]);
+            assert_eq!(next[1..], ["call read_file", "result"]);
+            let file = wait_for_file(&saved).await;
+            assert!(file.contains("Open exporter.rs.") && file.ends_with('\n') && !file.ends_with("\n\n"));
+            fixture.assert_clean();
+        }
+    }
+}
+
+/// The one file of a folder, once it is whole.
+async fn wait_for_file(folder: &std::path::Path) -> String {
+    for _ in 0..300 {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        let files: Vec<_> = files.map(|file| file.path()).collect();
+        if let [file] = &files[..] {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            assert!(
+                name.starts_with("handoff-2") && name.ends_with(".md") && name.len() == 30,
+                "{name}"
+            );
+            let text = fs::read_to_string(file).unwrap();
+            if !text.is_empty() {
+                return text;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no file in {}", folder.display());
+}
+
+#[tokio::test]
+async fn in_stop_mode_the_answer_ends_at_the_handoff() {
+    for variant in WIRES {
+        let store = memory();
+        let fixture = fixture(variant, store.clone(), |config| config.handoff.mode = Mode::Stop).await;
+        let history = full(&fixture).await;
+        fixture.push(Reply::text(DOCUMENT));
+        let answer = fixture.ask(&history, true).await;
+        assert!(
+            answer.calls.is_empty() && answer.text.contains("[[handoff-resume:"),
+            "{}",
+            answer.text
+        );
+        let history = fixture.then(&history, &answer, "Go on.");
+        fixture.push(Reply::text("So."));
+        fixture.ask(&history, true).await;
+        assert!(fixture.sent()[0].contains("Open exporter.rs."));
+        assert!(fixture.sent()[0].ends_with("Go on."));
+        fixture.assert_clean();
+    }
+}
+
+/// A model that writes nothing: a selection is tried, then none. A folder that cannot be written is told of in the log alone.
+#[tokio::test]
+async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
+    for variant in WIRES {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let store = memory();
+        let fixture = fixture(variant, store.clone(), |config| {
+            config.handoff.save_dir = Some(file.join("below"));
+            config.handoff.retries = 0;
+        })
+        .await;
+        let history = full(&fixture).await;
+        fixture.push(Reply::status(403, "no"));
+        fixture.push(Reply::status(403, "no"));
+        fixture.push(Reply::text("Fresh."));
+        let answer = fixture.ask(&history, true).await;
+        assert!(
+            answer.text.contains("[[handoff-resume:") && answer.text.contains("Fresh."),
+            "{}",
+            answer.text
+        );
+        assert_eq!(origins(&store).await, [Origin::Auto]);
+        assert!(
+            fixture.sent()[0].contains("Mend the importer."),
+            "{:?}",
+            fixture.sent()
+        );
+        fixture.assert_clean();
+    }
+}
+
+/// No draft at all: the request goes up as it came, and the next try waits until the context has grown.
+#[tokio::test]
+async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
+    for variant in WIRES {
+        let store = memory();
+        let fixture = fixture(variant, store.clone(), |config| {
+            // Too little room for any document.
+            config.draft.facts_tokens = 1;
+            config.draft.bundle_tokens = 1;
+        })
+        .await;
+        let mut history = full(&fixture).await;
+        fixture.push(Reply::status(403, "no"));
+        fixture.push(Reply::text("Went on."));
+        let mut answer = fixture.ask(&history, true).await;
+        assert_eq!(answer.text, "Went on.");
+        assert_eq!(origins(&store).await, []);
+        for n in 0..2 {
+            history = fixture.then(&history, &answer, &format!("More {n}."));
+            fixture.push(Reply::text(format!("On {n}.")));
+            answer = fixture.ask(&history, true).await;
+        }
+        assert_eq!(outcomes(&fixture, 6).await, [Outcome::AutoFailed], "tried once");
+        fixture.assert_clean();
+    }
+}
+
+/// What is left behind the handoff is over the threshold by itself: the session is not handed over again and again.
+#[tokio::test]
+async fn it_is_no_treadmill() {
+    for variant in WIRES {
+        let store = memory();
+        let fixture = fixture(variant, store.clone(), |config| {
+            config.handoff.thresholds.nudge_at = 0.01;
+            config.handoff.thresholds.auto_at = 0.02;
+        })
+        .await;
+        let mut history = vec![fixture.user("Mend the importer.")];
+        fixture.push(Reply::text("Looked."));
+        let answer = fixture.ask(&history, true).await;
+        history = fixture.then(&history, &answer, "Go on.");
+        fixture.push(Reply::text(DOCUMENT));
+        fixture.push(Reply::text("Fresh."));
+        let mut answer = fixture.ask(&history, true).await;
+        for n in 0..3 {
+            history = fixture.then(&history, &answer, "More.");
+            fixture.push(Reply::text(format!("Turn {n}.")));
+            answer = fixture.ask(&history, true).await;
+            assert_eq!(answer.text, format!("Turn {n}."));
+        }
+        assert_eq!(origins(&store).await, [Origin::Auto]);
+        fixture.assert_clean();
+    }
+}
