@@ -96,5 +96,6 @@ fn ordinary_code_and_transcripts_are_hardly_touched() {
         finds.join("\n")
     );
     assert!(bytes > 2_000_000, "{bytes}");
-    assert!(finds.len() <= 30, "{}", finds.len());
+    // They are made up, by tests and examples, as far as anybody has looked: one in 100 KB, however much code there is.
+    assert!(finds.len() <= bytes / 100_000, "{}", finds.len());
 }
