@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::drafting::Drafting;
 use crate::exchange;
 use crate::journal::Recorder;
+use crate::packet_files::{PacketSettings, PacketWriter};
 use crate::proxy::App;
 use crate::proxy::server::Bound;
 use crate::store::SharedStore;
@@ -47,6 +48,7 @@ pub(crate) struct Data {
     bound: Bound,
     app: Arc<App>,
     telling: JoinHandle<()>,
+    packets: PacketWriter,
 }
 
 /// Ended exchanges that may wait to be told.
@@ -54,6 +56,9 @@ const UNTOLD: usize = 4096;
 
 /// How long ended exchanges may take to be told when the process ends.
 const TOLD_TIME: Duration = Duration::from_secs(1);
+
+/// How long packets may take to be written when the process ends.
+const PACKETS_TIME: Duration = Duration::from_secs(5);
 
 impl Data {
     /// Prepares a client for each upstream, and the one tap that logs and counts. Call it within the runtime.
@@ -87,8 +92,15 @@ impl Data {
             // Where nobody takes it any more, or the log stands still, it is told here.
             let _ = tell.try_send(told);
         };
-        let app =
-            App::new(config.clone(), store, seals, Arc::new(tap), exchange::handle)?.with_journal(journal);
+        let packets = PacketWriter::start(PacketSettings::of(config), Arc::clone(&store));
+        let counted = packets.clone();
+        metrics.count_packets_by(move || {
+            let counts = counted.counts();
+            [counts.written, counts.failed, counts.dropped]
+        });
+        let app = App::new(config.clone(), store, seals, Arc::new(tap), exchange::handle)?
+            .with_journal(journal)
+            .with_packets(packets.clone());
         let app = Arc::new(app);
         let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
         metrics.count_open_by(move || {
@@ -96,7 +108,12 @@ impl Data {
                 .upgrade()
                 .map_or(0, |app| all.saturating_sub(app.free_exchanges()))
         });
-        Ok(Self { bound, app, telling })
+        Ok(Self {
+            bound,
+            app,
+            telling,
+            packets,
+        })
     }
 
     /// The drafts of its conversations.
@@ -114,5 +131,6 @@ impl Data {
         self.bound.run(self.app, stop).await;
         // The last exchange lets go of the last way to tell.
         let _ = tokio::time::timeout(TOLD_TIME, self.telling).await;
+        self.packets.flush(PACKETS_TIME).await;
     }
 }

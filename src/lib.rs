@@ -38,6 +38,8 @@ pub mod exchange;
 #[cfg(feature = "proxy")]
 pub mod journal;
 #[cfg(feature = "proxy")]
+pub mod packet_files;
+#[cfg(feature = "proxy")]
 pub mod proxy;
 #[cfg(feature = "proxy")]
 mod repository;

@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::packet::fields::Checkout;
+
 /// What is asked of git.
 const QUESTIONS: [&[&str]; 3] = [
     &["status", "-sb"],
@@ -37,6 +39,20 @@ pub(crate) fn state(dir: &Path) -> String {
         })
     });
     answers.collect::<Vec<_>>().join("\n")
+}
+
+/// Branch, commit and uncommitted files of a folder; `None` without git or outside of a repository.
+pub(crate) fn checkout(dir: &Path) -> Option<Checkout> {
+    let git = |question: &[&str]| ask("git", dir, question, LIMIT);
+    let status = git(&["status", "--porcelain"])?;
+    let line = |text: Option<String>| text.map(|text| text.trim().to_owned()).unwrap_or_default();
+    let changed = status.lines().filter_map(|line| line.get(3..));
+    Some(Checkout {
+        branch: line(git(&["branch", "--show-current"])),
+        // Without a commit there is none.
+        head: line(git(&["rev-parse", "--verify", "HEAD"])),
+        changed: changed.map(|path| path.trim_matches('"').to_owned()).collect(),
+    })
 }
 
 /// What a program answers in time, if it does so with success.
@@ -88,6 +104,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         assert_eq!(state(dir), "");
+        assert_eq!(checkout(dir), None);
         assert_eq!(ask("no-such-program-here", dir, &["status"], LIMIT), None);
         let git = |arguments: &[&str]| ask("git", dir, arguments, LIMIT);
         if git(&["init", "-q", "-b", "main"]).is_none() {
@@ -99,6 +116,9 @@ mod tests {
             told.contains("$ git status -sb\n") && told.contains("?? new.txt"),
             "{told}"
         );
+        let known = checkout(dir).unwrap();
+        assert_eq!((known.branch.as_str(), known.head.as_str()), ("main", ""));
+        assert_eq!(known.changed, ["new.txt"]);
         // There is no commit yet, so that the log fails.
         assert!(!told.contains("git log"), "{told}");
     }

@@ -28,6 +28,9 @@ pub(crate) enum Event {
     Say(String),
     /// The model calls a tool and gets its result; a command that failed has another exit code than 0.
     Call(Tool, String, i32),
+    #[allow(dead_code, reason = "not every user of this file plays it")]
+    /// The same, and the result says nothing of an exit code: whether the tool failed is all that is told.
+    Plain(Tool, String, bool),
 }
 
 /// A call.
@@ -35,6 +38,8 @@ pub(crate) enum Tool {
     Shell(String),
     Read(String),
     Edit(String),
+    #[allow(dead_code, reason = "not every user of this file plays it")]
+    Write(String),
     Search(String),
     Todo(Vec<(String, &'static str)>),
 }
@@ -229,7 +234,9 @@ impl Session {
         for event in self.events.iter().rev() {
             let text = match event {
                 Event::User(text) | Event::Say(text) => text.clone(),
-                Event::Call(tool, result, _) => format!("{}\n{result}", tool.arguments()),
+                Event::Call(tool, result, _) | Event::Plain(tool, result, _) => {
+                    format!("{}\n{result}", tool.arguments())
+                }
             };
             used += baton_proxy::draft::tokens(&text);
             if used > tokens {
@@ -248,7 +255,10 @@ impl Session {
             match event {
                 Event::User(text) => turns.push(said(wire, "user", text)),
                 Event::Say(text) => turns.push(said(wire, "assistant", text)),
-                Event::Call(tool, result, exit) => called(wire, n, tool, result, *exit, &mut turns),
+                Event::Call(tool, result, exit) => called(wire, n, tool, result, (*exit, true), &mut turns),
+                Event::Plain(tool, result, failed) => {
+                    called(wire, n, tool, result, (i32::from(*failed), false), &mut turns)
+                }
             }
         }
         let (agent, list) = match wire {
@@ -318,6 +328,13 @@ impl Tool {
                 "developer__text_editor",
             ],
             Self::Edit(_) => ["Edit", "edit", "apply_patch", "replace", "developer__text_editor"],
+            Self::Write(_) => [
+                "Write",
+                "write",
+                "apply_patch",
+                "write_file",
+                "developer__text_editor",
+            ],
             Self::Search(_) => [
                 "Grep",
                 "grep",
@@ -344,6 +361,7 @@ impl Tool {
             Self::Edit(path) => {
                 json!({"file_path": path, "old_string": "a", "new_string": "b", "command": "str_replace"})
             }
+            Self::Write(path) => json!({"file_path": path, "content": "b", "command": "write"}),
             Self::Search(words) => json!({"pattern": words}),
             Self::Todo(items) => {
                 let items = items
@@ -372,7 +390,14 @@ impl Tool {
 }
 
 /// A call and its result as the wire's agent sends them.
-fn called(wire: WireId, n: usize, tool: &Tool, result: &str, exit: i32, turns: &mut Vec<Value>) {
+fn called(
+    wire: WireId,
+    n: usize,
+    tool: &Tool,
+    result: &str,
+    (exit, tells): (i32, bool),
+    turns: &mut Vec<Value>,
+) {
     let (name, arguments, id) = (tool.name(wire), tool.spoken(wire), format!("call_{n}"));
     let runs = matches!(
         name,
@@ -380,7 +405,7 @@ fn called(wire: WireId, n: usize, tool: &Tool, result: &str, exit: i32, turns: &
     );
     match wire {
         WireId::Anthropic => {
-            let text = if exit == 0 {
+            let text = if exit == 0 || !tells {
                 result.to_owned()
             } else {
                 format!("Exit code {exit}\n{result}")
@@ -389,7 +414,7 @@ fn called(wire: WireId, n: usize, tool: &Tool, result: &str, exit: i32, turns: &
             turns.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "is_error": exit != 0, "content": text}]}));
         }
         WireId::OpenaiChat => {
-            let text = if exit == 0 {
+            let text = if exit == 0 || !tells {
                 result.to_owned()
             } else {
                 format!("{result}\n\nCommand exited with code {exit}")
@@ -401,16 +426,25 @@ fn called(wire: WireId, n: usize, tool: &Tool, result: &str, exit: i32, turns: &
             turns.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
         }
         WireId::OpenaiResponses if name == "apply_patch" => {
-            let Tool::Edit(path) = tool else { return };
-            let patch = format!("*** Begin Patch\n*** Update File: {path}\n@@\n-a\n+b\n*** End Patch");
+            let change = match tool {
+                Tool::Edit(path) => format!("*** Update File: {path}\n@@\n-a\n+b"),
+                Tool::Write(path) => format!("*** Add File: {path}\n+b"),
+                _ => return,
+            };
+            let patch = format!("*** Begin Patch\n{change}\n*** End Patch");
+            let output = if exit == 0 {
+                "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess."
+            } else {
+                result
+            };
             turns.push(json!({"type": "custom_tool_call", "call_id": id, "name": name, "input": patch}));
-            turns.push(json!({"type": "custom_tool_call_output", "call_id": id, "output": "Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess."}));
+            turns.push(json!({"type": "custom_tool_call_output", "call_id": id, "output": output}));
         }
         WireId::OpenaiResponses => {
             let text = format!(
                 "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code {exit}\nOutput:\n{result}"
             );
-            let text = if runs { text } else { result.to_owned() };
+            let text = if runs && tells { text } else { result.to_owned() };
             turns.push(json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments.to_string()}));
             turns.push(json!({"type": "function_call_output", "call_id": id, "output": text}));
         }
@@ -423,10 +457,19 @@ fn called(wire: WireId, n: usize, tool: &Tool, result: &str, exit: i32, turns: &
             turns.push(
                 json!({"role": "model", "parts": [{"functionCall": {"name": name, "args": arguments}}]}),
             );
-            turns.push(json!({"role": "user", "parts": [{"functionResponse": {"name": name, "response": {"output": text}}}]}));
+            let told = if !tells && exit != 0 {
+                json!({"error": result})
+            } else if tells {
+                json!({"output": text})
+            } else {
+                json!({"output": result})
+            };
+            turns.push(
+                json!({"role": "user", "parts": [{"functionResponse": {"name": name, "response": told}}]}),
+            );
         }
         WireId::Ollama => {
-            let text = if exit == 0 {
+            let text = if exit == 0 || !tells {
                 result.to_owned()
             } else {
                 format!("{result}\nCommand exited with code {exit}")

@@ -1,12 +1,15 @@
 //! Handoffs in the inspector's JSON API.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Inspector;
 use super::question::{Asked, Told, Unanswered, shown};
-use crate::record::{Handoff, telling_line};
-use crate::store::HandoffFilter;
+use crate::packet_files::packet_of;
+use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
+use crate::store::{HandoffFilter, PacketFilter};
 
 /// Maximum length of a lineage.
 const MOST_PARENTS: usize = 1000;
@@ -29,11 +32,39 @@ pub(super) struct Short {
     first_line: String,
     archived: bool,
     resume_line: String,
+    packet: Option<Filed>,
+}
+
+/// Where a handoff's packet is, and whether it is in force.
+#[derive(Debug, Serialize)]
+pub(super) struct Filed {
+    status: &'static str,
+    folder: String,
+}
+
+type Packets = HashMap<HandoffId, PacketRecord>;
+
+/// All packets, without their documents.
+async fn packets(inspector: &Inspector) -> Result<Packets, Unanswered> {
+    let all = PacketFilter {
+        without_documents: true,
+        ..PacketFilter::default()
+    };
+    let packets = inspector.store.packets(&all).await?;
+    Ok(packets
+        .into_iter()
+        .map(|packet| (packet.handoff, packet))
+        .collect())
 }
 
 impl Short {
-    fn of(handoff: &Handoff) -> Self {
+    fn of(handoff: &Handoff, packets: &Packets) -> Self {
+        let packet = packets.get(&handoff.id).map(|packet| Filed {
+            status: packet.status.name(),
+            folder: packet.folder.clone(),
+        });
         Self {
+            packet,
             id: handoff.id.to_string(),
             conversation: handoff.conversation.clone(),
             at_ms: handoff.created_ms,
@@ -71,7 +102,11 @@ pub(super) async fn all(
     limit: usize,
 ) -> Result<Vec<Short>, Unanswered> {
     let records = records(inspector, conversation, limit).await?;
-    Ok(records.iter().map(Short::of).collect())
+    let packets = packets(inspector).await?;
+    Ok(records
+        .iter()
+        .map(|handoff| Short::of(handoff, &packets))
+        .collect())
 }
 
 /// The handoffs with these ids that the store still has, in the order of `ids`.
@@ -81,7 +116,12 @@ pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<S
     }
     let records = records(inspector, None, 0).await?;
     let find = |id: &String| records.iter().find(|handoff| handoff.id.to_string() == *id);
-    Ok(ids.iter().filter_map(find).map(Short::of).collect())
+    let packets = packets(inspector).await?;
+    Ok(ids
+        .iter()
+        .filter_map(find)
+        .map(|handoff| Short::of(handoff, &packets))
+        .collect())
 }
 
 pub(super) async fn list(inspector: &Inspector, asked: &Asked) -> Told {
@@ -105,10 +145,32 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> Told {
     lineage.reverse();
     let whole = inspector.store.handoff(&found.principal, found.id).await?;
     let prompt = &whole.as_ref().unwrap_or(found).prompt;
-    let mut value = json!(Short::of(found));
+    let packet = document(inspector, found).await?;
+    let children = records.iter().rev().filter(|one| one.parent == Some(found.id));
+    let children: Vec<_> = children.map(|one| one.id.to_string()).collect();
+    let mut value = json!(Short::of(found, &Packets::new()));
     if let Value::Object(members) = &mut value {
         members.insert("prompt".to_owned(), json!(prompt));
         members.insert("lineage".to_owned(), json!(lineage));
+        members.insert("children".to_owned(), json!(children));
+        members.insert("packet".to_owned(), packet);
     }
     shown(&json!({"handoff": value}))
+}
+
+/// The packet of a handoff: where it is, and its document; null where there is none.
+async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, Unanswered> {
+    let filter = PacketFilter {
+        principal: Some(handoff.principal.clone()),
+        handoff: Some(handoff.id),
+        ..PacketFilter::default()
+    };
+    let Some(record) = inspector.store.packets(&filter).await?.pop() else {
+        return Ok(Value::Null);
+    };
+    Ok(json!({
+        "status": record.status.name(),
+        "folder": record.folder,
+        "document": packet_of(&record),
+    }))
 }

@@ -20,6 +20,8 @@ pub struct Run<'a> {
     pub folder: Option<&'a str>,
     /// The commands of the line that may run after it and may change files.
     pub changes_behind: bool,
+    /// It rewrites files itself, as formatters do.
+    pub rewrites: bool,
 }
 
 impl Run<'_> {
@@ -71,6 +73,7 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
                 .filter_map(|step| step.strip_prefix("cd "))
                 .map(str::trim)
                 .next(),
+            rewrites: purpose.verifies() && !step_looks(plain[at]),
             changes_behind: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
@@ -82,6 +85,13 @@ pub fn name_of(command: &str) -> String {
     let words = bare(command).split_whitespace();
     let told = words.filter(|word| !word.contains('>') && *word != "&1");
     told.collect::<Vec<_>>().join(" ")
+}
+
+/// The name of the command that a line ends with: its exit code is the line's.
+pub fn last_command(line: &str) -> Option<&str> {
+    let steps = steps(line);
+    let (last, _) = steps.last()?;
+    bare(last).split_whitespace().next()
 }
 
 /// Whether a shell line may take files away or bring older ones back, by its words.

@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
 use super::export_args::ExportArgs as ExportConversationArgs;
+use super::packet_args::PacketsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::StateArgs;
 
@@ -49,6 +50,8 @@ pub(super) enum Command {
     Export(ExportConversationArgs),
     /// Show, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
+    /// Look at the documents of handoffs
+    Packets(PacketsArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
 }

@@ -1,7 +1,8 @@
 //! `baton handoffs draft`: a handoff from the journal, without a provider.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -15,9 +16,12 @@ use super::newest::Newest;
 use super::output::{Out, size, visible};
 use super::stored::{now_ms, resume_line, unanswered};
 use crate::config::{Config, Preamble as Keep, Secret, StoreKind};
-use crate::draft::{self, Index, Preset, Prompts, Request, Settings, TooSmall};
+use crate::draft::{self, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
+use crate::exchange::{FACTS_TOKENS, wants_facts};
 use crate::journal::{Filter, Query, Redactor};
 use crate::mark::sentinel;
+use crate::packet::fields::Size;
+use crate::packet_files::{self, PacketSettings, Stored};
 use crate::record::{Handoff, LOCAL, Origin};
 use crate::repository;
 use crate::rewrite::preamble::{self, Preamble};
@@ -35,6 +39,7 @@ struct Made<'a> {
     resume: String,
     origin: &'static str,
     document: &'a str,
+    packet: Option<String>,
 }
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> {
@@ -72,26 +77,80 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
         Some(file) => (index.completed(&given(file)?, &prompts), Origin::Person),
         None => (index.local(&request).map_err(too_small)?, Origin::Local),
     };
+    let prompt = prompt(&config, &index, &newest, &document, origin);
     let handoff = handoff(
         &config,
-        newest,
-        principal,
-        key,
-        &document,
+        &newest,
+        (principal, key),
+        prompt,
         origin,
         earlier.as_ref(),
     );
     store.put_draft(&handoff).await.map_err(unanswered)?;
-    told(&handoff, &document, args.json, out)
+    let packet = packet(&config, &store, &handoff, newest, earlier).await?;
+    told(&handoff, &document, packet, args.json, out)
 }
 
-fn told(handoff: &Handoff, document: &str, json: bool, out: &mut Out) -> Result<(), Failure> {
+/// The document as a carry-over prompt, with what was seen behind it where the config wants that.
+fn prompt(config: &Config, index: &Index, newest: &Newest, document: &str, origin: Origin) -> String {
+    let seen = wants_facts(config.handoff.facts, origin).then(|| {
+        let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
+        index.seen(&whereabouts).block(FACTS_TOKENS)
+    });
+    let prompt = match seen.flatten() {
+        Some(block) => format!("{}\n\n{block}", draft::carried(document)),
+        None => draft::carried(document),
+    };
+    // It may quote a transcript with marks of ours in it.
+    sentinel::normalised(&prompt)
+}
+
+/// Writes the handoff's packet; a failure is told and changes nothing.
+async fn packet(
+    config: &Config,
+    store: &SharedStore,
+    handoff: &Handoff,
+    newest: Newest,
+    earlier: Option<Handoff>,
+) -> Result<Option<PathBuf>, Failure> {
+    let Some(settings) = PacketSettings::of(config) else {
+        return Ok(None);
+    };
+    let body = newest.view.body.clone();
+    let stored = Stored {
+        handoff: handoff.clone(),
+        carry_over: earlier.map(|handoff| handoff.prompt),
+        exchange: Some(newest.row.id),
+        bytes: Size {
+            before: body.len() as u64,
+            after: handoff.head.len() as u64,
+        },
+        transcript: Box::new(move || Some(body)),
+    };
+    match packet_files::write(&Arc::new(settings), store, stored).await {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) => {
+            Out::stderr().line(format_args!("baton: no packet: {}", visible(&error.to_string())))?;
+            Ok(None)
+        }
+    }
+}
+
+fn told(
+    handoff: &Handoff,
+    document: &str,
+    packet: Option<PathBuf>,
+    json: bool,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let packet = packet.map(|folder| folder.display().to_string());
     if json {
         out.json(&Made {
             handoff: handoff.id.to_string(),
             resume: resume_line(handoff),
             origin: handoff.origin.name(),
             document,
+            packet,
         })?;
         return Ok(());
     }
@@ -101,6 +160,9 @@ fn told(handoff: &Handoff, document: &str, json: bool, out: &mut Out) -> Result<
         size(handoff.history_bytes),
         size(handoff.prompt.len() as u64)
     ))?;
+    if let Some(packet) = packet {
+        out.line(format_args!("packet: {}", visible(&packet)))?;
+    }
     out.line(format_args!("begin a new session's first message with:"))?;
     out.line(format_args!("{}", resume_line(handoff)))?;
     Ok(())
@@ -126,16 +188,9 @@ fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
 
 fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
-    let mut index = Index::new(Settings {
-        tags: config.handoff.preamble_tags.clone(),
-        markers: config.draft.markers.clone(),
-        verdicts: Vec::new(),
-        carry_overs: earlier
-            .map(|handoff| handoff.prompt.clone())
-            .into_iter()
-            .collect(),
-        redactor: Redactor::new(&config.journal.redact).knowing(secrets),
-    });
+    let carry_over = earlier.map(|handoff| handoff.prompt.clone());
+    let redactor = Redactor::new(&config.journal.redact).knowing(secrets);
+    let mut index = Index::new(config.draft_settings(carry_over, redactor));
     index.extend(&Transcript::of(&newest.view));
     if let Some(answer) = &newest.answer {
         index.answered(&Answered::of(answer));
@@ -196,10 +251,9 @@ fn for_writing(config: &Config) -> Result<SharedStore, Failure> {
 
 fn handoff(
     config: &Config,
-    newest: Newest,
-    principal: String,
-    conversation: String,
-    document: &str,
+    newest: &Newest,
+    (principal, conversation): (String, String),
+    prompt: String,
     origin: Origin,
     earlier: Option<&Handoff>,
 ) -> Handoff {
@@ -208,8 +262,6 @@ fn handoff(
         Keep::Keep => preamble::of(wire, &newest.view, None, &config.handoff.preamble_tags),
         Keep::Drop => Preamble::default(),
     };
-    // A document may quote a transcript with marks of ours in it.
-    let prompt = sentinel::normalised(&draft::carried(document));
     Handoff {
         id: Uuid::now_v7(),
         principal,
@@ -219,7 +271,7 @@ fn handoff(
         prompt,
         reason: None,
         parent: earlier.map(|handoff| handoff.id),
-        model: newest.row.model,
+        model: newest.row.model.clone(),
         created_ms: now_ms(),
         history_bytes: newest.row.event.received_bytes,
         origin,

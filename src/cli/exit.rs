@@ -14,6 +14,8 @@ pub(super) struct Exit(u8);
 impl Exit {
     /// The command line is wrong.
     pub(super) const USAGE: Self = Self(64);
+    /// The input is not what it should be.
+    pub(super) const DATA: Self = Self(65);
     /// The named input does not exist or cannot be read.
     pub(super) const NO_INPUT: Self = Self(66);
     /// A resource is unavailable: a port is taken, a store does not answer.

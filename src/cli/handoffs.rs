@@ -1,5 +1,7 @@
 //! `baton handoffs`: lists, shows and exports handoffs. Reads the store directly.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::args::{ArchiveArgs, ExportArgs, ExportFormat, HandoffsCommand, LatestArgs, ListArgs, ShowArgs};
@@ -7,10 +9,11 @@ use super::draft;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
-use super::stored::{now_ms, resume_line, unanswered};
-use crate::config::{Config, StoreKind};
-use crate::record::{Handoff, telling_line};
-use crate::store::{self, HandoffFilter, SharedStore};
+use super::packets;
+use super::stored::{find_id, now_ms, open, resume_line, unanswered};
+use crate::packet::fields::NO_NEXT_ACTION;
+use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
+use crate::store::{HandoffFilter, SharedStore};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -35,7 +38,8 @@ async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
     };
     let handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
     if args.json {
-        let records: Vec<_> = handoffs.iter().map(Record::of).collect();
+        let packets = packets::of_all(&store).await?;
+        let records: Vec<_> = handoffs.iter().map(|handoff| listed(handoff, &packets)).collect();
         out.json(&records)?;
         return Ok(());
     }
@@ -52,7 +56,8 @@ async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
 
 async fn show(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
     let store = open(&load_state(&args.state)?)?;
-    print(&wanted(&store, &args.id).await?, args.json, out)
+    let handoff = wanted(&store, &args.id).await?;
+    print(&store, &handoff, args.json, out).await
 }
 
 async fn latest(args: &LatestArgs, out: &mut Out) -> Result<(), Failure> {
@@ -66,7 +71,13 @@ async fn latest(args: &LatestArgs, out: &mut Out) -> Result<(), Failure> {
         return Err(Failure::new(Exit::NO_INPUT, "no handoffs yet"));
     };
     let whole = store.handoff(&newest.principal, newest.id).await;
-    print(&whole.map_err(unanswered)?.unwrap_or(newest), args.json, out)
+    print(
+        &store,
+        &whole.map_err(unanswered)?.unwrap_or(newest),
+        args.json,
+        out,
+    )
+    .await
 }
 
 async fn export(args: &ExportArgs, out: &mut Out) -> Result<(), Failure> {
@@ -87,6 +98,7 @@ async fn archive(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
     if !done.map_err(unanswered)? {
         return Err(Failure::new(Exit::NO_INPUT, "it is no longer there"));
     }
+    packets::follow_archiving(&store, &handoff, args.undo).await?;
     let what = if args.undo { "taken out again" } else { "archived" };
     out.line(format_args!("{what}: {}", handoff.id))?;
     Ok(())
@@ -104,13 +116,119 @@ pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Fai
     Ok(whole.map_err(unanswered)?.unwrap_or_else(|| found.clone()))
 }
 
-fn print(handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
+async fn print(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
+    let packet = packets::of_handoff(store, &handoff.principal, handoff.id).await;
+    let everything = HandoffFilter {
+        principal: Some(handoff.principal.clone()),
+        archived: true,
+        ..HandoffFilter::default()
+    };
+    let all = store.handoffs(&everything).await.map_err(unanswered)?;
+    let lineage = Lineage::of(handoff, &all);
     if json {
-        out.json(&Record::of(handoff))?;
-    } else {
-        out.line(format_args!("{}", described(handoff, now_ms())))?;
+        let record = Record::of(handoff);
+        let packet = packet.as_ref().map(|(record, _)| Filed::of(record));
+        return Ok(out.json(&Shown {
+            record,
+            packet,
+            lineage,
+        })?);
     }
+    let mut rows = vec![];
+    if let Some((record, packet)) = &packet {
+        rows.push(vec!["packet".to_owned(), visible(&record.folder)]);
+        rows.push(vec!["status".to_owned(), record.status.name().to_owned()]);
+        let next = packet
+            .as_ref()
+            .map(|packet| packet.next_action.as_deref().unwrap_or(NO_NEXT_ACTION));
+        rows.extend(next.map(|next| vec!["next".to_owned(), first_line(next, None)]));
+        for claim in packet.iter().flat_map(|packet| &packet.claims) {
+            let told = format!("{}: {} ({})", claim.verdict, claim.claim, claim.why);
+            rows.push(vec!["claim".to_owned(), visible(&told)]);
+        }
+    }
+    rows.push(vec!["lineage".to_owned(), lineage.line()]);
+    out.line(format_args!(
+        "{}\n\n{}",
+        described(handoff, now_ms(), rows),
+        visible(&handoff.prompt)
+    ))?;
     Ok(())
+}
+
+/// What `list --json` prints of each. The names are API.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    packet: Option<Filed<'a>>,
+}
+
+fn listed<'a>(handoff: &'a Handoff, packets: &'a HashMap<HandoffId, PacketRecord>) -> Listed<'a> {
+    Listed {
+        record: Record::of(handoff),
+        packet: packets.get(&handoff.id).map(Filed::of),
+    }
+}
+
+impl<'a> Filed<'a> {
+    fn of(record: &'a PacketRecord) -> Self {
+        Self {
+            status: record.status.name(),
+            folder: &record.folder,
+        }
+    }
+}
+
+/// What `show --json` prints. The names are API.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    packet: Option<Filed<'a>>,
+    lineage: Lineage,
+}
+
+/// Where a handoff's packet is. The names are API.
+#[derive(Serialize)]
+struct Filed<'a> {
+    status: &'static str,
+    folder: &'a str,
+}
+
+/// The chain that a handoff ends, and what goes on from it. The names are API.
+#[derive(Serialize)]
+struct Lineage {
+    /// Oldest first, this one last.
+    chain: Vec<String>,
+    /// Those made next from here, oldest first; more than one is a fork.
+    children: Vec<String>,
+}
+
+impl Lineage {
+    fn of(handoff: &Handoff, all: &[Handoff]) -> Self {
+        let by_id: HashMap<HandoffId, &Handoff> = all.iter().map(|one| (one.id, one)).collect();
+        let mut chain = vec![handoff.id];
+        let mut parent = handoff.parent;
+        while let Some(id) = parent.filter(|id| !chain.contains(id)) {
+            chain.push(id);
+            parent = by_id.get(&id).and_then(|known| known.parent);
+        }
+        let children = all.iter().rev().filter(|one| one.parent == Some(handoff.id));
+        Self {
+            children: children.map(|one| one.id.to_string()).collect(),
+            chain: chain.iter().rev().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let next = match &self.children[..] {
+            [] => String::new(),
+            [only] => format!(" → {only}"),
+            forks => format!(" → {} (a fork)", forks.join(", ")),
+        };
+        format!("{}{next}", self.chain.join(" → "))
+    }
 }
 
 /// A handoff as YAML. JSON strings are valid YAML strings.
@@ -132,46 +250,13 @@ fn markdown(handoff: &Handoff) -> String {
     format!("---\n{head}---\n\n{}\n", handoff.prompt)
 }
 
-/// The store, for reading. What lives in a running proxy's memory alone cannot be had.
-pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
-    if config.store.kind == StoreKind::Memory {
-        let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
-        return Err(
-            Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\" to look at them from outside")
-        );
-    }
-    store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
-}
-
 /// The handoff with this id or unique id prefix.
 fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
-    // Also accepts the whole resume line, as people copy it.
-    let wanted = wanted
-        .trim()
-        .trim_start_matches("[[handoff-resume:")
-        .trim_end_matches("]]");
-    let wanted = wanted.to_lowercase();
-    let usable = !wanted.is_empty() && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if !usable {
-        let message = format!("{:?} is not an id", visible(&wanted));
-        return Err(Failure::new(Exit::USAGE, message).help("`baton handoffs list` shows the ids"));
-    }
-    let mut matching = handoffs.iter().filter(|handoff| {
-        let id = handoff.id.to_string();
-        id.starts_with(&wanted) || id.replace('-', "") == wanted
-    });
-    match (matching.next(), matching.next()) {
-        (Some(handoff), None) => Ok(handoff),
-        (None, _) => Err(
-            Failure::new(Exit::NO_INPUT, format!("there is no handoff {wanted}"))
-                .help("`baton handoffs list --all` shows all"),
-        ),
-        (Some(_), Some(_)) => Err(Failure::new(
-            Exit::USAGE,
-            format!("more than one handoff begins with {wanted}"),
-        )
-        .help("give more of the id")),
-    }
+    let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted, "handoff")?;
+    let mut matching = handoffs.iter().filter(|handoff| handoff.id == id);
+    matching
+        .next()
+        .ok_or_else(|| Failure::new(Exit::NO_INPUT, "it is no longer there"))
 }
 
 /// A handoff as JSON, without internal fields. The names are API.
@@ -254,7 +339,7 @@ pub(super) fn named(handoff: &Handoff) -> String {
 }
 
 /// Prints one handoff. Control characters in texts of the model or the agent are made visible.
-fn described(handoff: &Handoff, now_ms: u64) -> String {
+fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
     let text = |text: &str| first_line(text, None);
     let fields = [
         ("id", Some(handoff.id.to_string())),
@@ -271,11 +356,12 @@ fn described(handoff: &Handoff, now_ms: u64) -> String {
         ("archived", handoff.archived.then(|| "yes".to_owned())),
         ("reason", handoff.reason.as_deref().map(visible)),
     ];
-    let rows: Vec<_> = fields
+    let mut rows: Vec<_> = fields
         .into_iter()
         .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]))
         .collect();
-    format!("{}\n\n{}", table(&rows).join("\n"), visible(&handoff.prompt))
+    rows.extend(more);
+    table(&rows).join("\n")
 }
 
 #[cfg(test)]
@@ -319,10 +405,10 @@ mod tests {
 
     #[test]
     fn everything_of_one_is_shown_and_nothing_acts() {
-        let shown = described(&handoff(A), 0);
+        let shown = described(&handoff(A), 0, vec![vec!["status".into(), "active".into()]]);
         assert!(shown.contains(&format!("resume        [[handoff-resume:{A}]]\n")));
         assert!(shown.contains("reason        done\\u{7}\n"));
-        assert!(shown.ends_with("\n# Task two\n\\u{1b}[2JDo it."));
+        assert!(shown.ends_with("\nstatus        active"));
         assert!(!shown.chars().any(|c| c.is_control() && c != '\n'));
     }
 

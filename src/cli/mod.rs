@@ -18,6 +18,8 @@ mod handoffs;
 mod log;
 mod newest;
 mod output;
+mod packet_args;
+mod packets;
 mod resume;
 mod run;
 mod running;
@@ -64,6 +66,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::SealKey(args) => seal_key::run(&args.command, &mut out),
+        Command::Packets(args) => packets::run(&args.command, &mut out),
         Command::Status(args) => status::run(&args, &mut out),
     };
     match done {

@@ -4,8 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::exit::{Exit, Failure};
 use super::output::visible;
-use crate::record::Handoff;
-use crate::store::StoreError;
+use crate::config::{Config, StoreKind};
+use crate::record::{Handoff, HandoffId};
+use crate::store::{self, SharedStore, StoreError};
 
 pub(super) fn unanswered(error: StoreError) -> Failure {
     let message = format!("the store does not answer: {}", visible(&error.message));
@@ -21,4 +22,50 @@ pub(super) fn now_ms() -> u64 {
     // A clock before 1970 makes everything new.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The store, for reading. What lives in a running proxy's memory alone cannot be had.
+pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
+    if config.store.kind == StoreKind::Memory {
+        let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
+        return Err(
+            Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\" to look at them from outside")
+        );
+    }
+    store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
+}
+
+/// The one of these ids that is this one or begins so. `what` names what has it, as the command does.
+pub(super) fn find_id(
+    ids: impl Iterator<Item = HandoffId>,
+    wanted: &str,
+    what: &str,
+) -> Result<HandoffId, Failure> {
+    // Also accepts the whole resume line, as people copy it.
+    let wanted = wanted
+        .trim()
+        .trim_start_matches("[[handoff-resume:")
+        .trim_end_matches("]]");
+    let wanted = wanted.to_lowercase();
+    let usable = !wanted.is_empty() && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if !usable {
+        let message = format!("{:?} is not an id", visible(&wanted));
+        return Err(Failure::new(Exit::USAGE, message).help(format!("`baton {what}s list` shows the ids")));
+    }
+    let mut matching = ids.filter(|id| {
+        let id = id.to_string();
+        id.starts_with(&wanted) || id.replace('-', "") == wanted
+    });
+    match (matching.next(), matching.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => Err(
+            Failure::new(Exit::NO_INPUT, format!("there is no {what} {wanted}"))
+                .help(format!("`baton {what}s list --all` shows all")),
+        ),
+        (Some(_), Some(_)) => Err(Failure::new(
+            Exit::USAGE,
+            format!("more than one {what} begins with {wanted}"),
+        )
+        .help("give more of the id")),
+    }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
-    Admin, Client, Config, DraftPolicy, Durability, HandoffPolicy, Inject, Journal, Limits, Log, Mode,
-    Preamble, Server, StoreKind, SubagentThresholds, Telemetry, Transcript, Upstream,
+    Admin, Client, Config, DraftPolicy, Durability, FactsPolicy, HandoffPolicy, Inject, Journal, Limits, Log,
+    Mode, Packets, Preamble, Server, StoreKind, SubagentThresholds, Telemetry, Transcript, Upstream,
 };
 use crate::draft::Method;
 use crate::nudge::{Thresholds, Windows};
@@ -54,6 +54,9 @@ const MOST_PEERS: usize = 32;
 const UPSTREAM_IDLE: usize = 64;
 /// Minimum length of a preamble tag: one or two letters would match a person's own words.
 const TAG_CHARS: usize = 3;
+
+/// Shorter patterns would fit most files.
+const PATTERN_CHARS: usize = 3;
 
 /// Shorter words would be found in most sentences.
 const MARKER_CHARS: usize = 3;
@@ -202,6 +205,9 @@ pub(super) const SECTIONS: &[Section] = &[
                     v.windows(TOKENS).map(Windows::with),
                 )
             }),
+            key("facts", |d, v, _| {
+                put(&mut d.config.handoff.facts, v.choice(FACTS))
+            }),
         ],
     },
     Section {
@@ -233,6 +239,24 @@ pub(super) const SECTIONS: &[Section] = &[
             }),
             optional("prompts_dir", |d, v, e| {
                 put(&mut d.config.draft.prompts_dir, v.path(e).map(Some))
+            }),
+        ],
+    },
+    Section {
+        name: "packets",
+        keys: &[
+            key("enabled", |d, v, _| put(&mut d.config.packets.enabled, v.flag())),
+            optional("dir", |d, v, e| {
+                put(&mut d.config.packets.dir, v.path(e).map(Some))
+            }),
+            optional("git_dir", |d, v, e| {
+                put(&mut d.config.packets.git_dir, v.path(e).map(Some))
+            }),
+            optional("topic", |d, v, _| {
+                put(&mut d.config.packets.topic, v.text().map(Some))
+            }),
+            key("verdict_paths", |d, v, _| {
+                put(&mut d.config.packets.verdict_paths, v.texts(PATTERN_CHARS))
             }),
         ],
     },
@@ -342,6 +366,11 @@ const METHODS: &[(&str, Method)] = &[
 const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
 const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
 const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
+const FACTS: &[(&str, FactsPolicy)] = &[
+    ("drafts", FactsPolicy::Drafts),
+    ("all", FactsPolicy::All),
+    ("off", FactsPolicy::Off),
+];
 const PREAMBLES: &[(&str, Preamble)] = &[("keep", Preamble::Keep), ("drop", Preamble::Drop)];
 const FORMATS: &[(&str, bool)] = &[("text", false), ("json", true)];
 const WIRES: &[(&str, WireId)] = &[
@@ -431,6 +460,7 @@ pub(super) fn blank() -> Draft {
                 subagents: SubagentThresholds::default(),
                 windows: Windows::default(),
                 save_dir: None,
+                facts: FactsPolicy::Drafts,
             },
             draft: DraftPolicy {
                 git_dir: None,
@@ -442,6 +472,13 @@ pub(super) fn blank() -> Draft {
                 max_tokens: 0,
                 timeout: Duration::ZERO,
                 prompts_dir: None,
+            },
+            packets: Packets {
+                enabled: false,
+                dir: None,
+                git_dir: None,
+                topic: None,
+                verdict_paths: Vec::new(),
             },
             log: Log {
                 level: String::new(),

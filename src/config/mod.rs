@@ -25,9 +25,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::draft::Method;
+use crate::draft::{self, Method};
 use crate::nudge::{Thresholds, Windows};
 use crate::record::WireId;
+use crate::redact::Redactor;
 
 /// A config that has passed every check.
 #[derive(Debug, Clone)]
@@ -48,6 +49,8 @@ pub struct Config {
     pub handoff: HandoffPolicy,
     /// How drafts are made.
     pub draft: DraftPolicy,
+    /// Documents of handoffs.
+    pub packets: Packets,
     /// Logging.
     pub log: Log,
     /// Traces.
@@ -208,6 +211,8 @@ pub struct HandoffPolicy {
     pub windows: Windows,
     /// Where the prompts of automatic handoffs are kept as files.
     pub save_dir: Option<PathBuf>,
+    /// Where what the proxy saw stands behind a carry-over prompt.
+    pub facts: FactsPolicy,
 }
 
 impl HandoffPolicy {
@@ -227,6 +232,40 @@ impl HandoffPolicy {
     }
 }
 
+/// Documents of handoffs.
+#[derive(Debug, Clone)]
+pub struct Packets {
+    /// Whether any is written.
+    pub enabled: bool,
+    /// Where; `None`: `packets` in the state directory.
+    pub dir: Option<PathBuf>,
+    /// The repository whose branch, commit and uncommitted files a packet tells.
+    pub git_dir: Option<PathBuf>,
+    /// What packets are about; `None`: the session.
+    pub topic: Option<String>,
+    /// Patterns of files that hold a verification or a review.
+    pub verdict_paths: Vec<String>,
+}
+
+impl Config {
+    /// The folder with the packets.
+    pub fn packets_dir(&self) -> PathBuf {
+        let given = self.packets.dir.clone();
+        given.unwrap_or_else(|| self.state_dir.join("packets"))
+    }
+
+    /// How transcripts are read for drafts, packets and facts; `carry_over` is the prompt that they begin with.
+    pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
+        draft::Settings {
+            tags: self.handoff.preamble_tags.clone(),
+            markers: self.draft.markers.clone(),
+            verdicts: self.packets.verdict_paths.clone(),
+            carry_overs: carry_over.into_iter().collect(),
+            redactor,
+        }
+    }
+}
+
 /// Thresholds of subagents, where they differ.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SubagentThresholds {
@@ -236,6 +275,17 @@ pub struct SubagentThresholds {
     pub nudge_tokens: Option<u64>,
     /// `handoff.subagent_auto_at`
     pub auto_at: Option<f64>,
+}
+
+/// `handoff.facts`: where what the proxy saw stands behind a carry-over prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactsPolicy {
+    /// Where baton wrote the prompt.
+    Drafts,
+    /// Behind every prompt.
+    All,
+    /// Nowhere.
+    Off,
 }
 
 /// `handoff.mode`

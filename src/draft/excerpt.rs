@@ -115,6 +115,11 @@ pub(super) fn errors(text: &str) -> Vec<String> {
 /// The last lines of a text that say something.
 pub(super) fn tail(text: &str) -> Vec<String> {
     const MOST: usize = 20;
+    // What an agent's harness puts behind it is no output.
+    let text = match text.find("\n<system-reminder>") {
+        Some(at) => &text[..at],
+        None => text,
+    };
     let lines: Vec<&str> = text.trim_end().lines().rev().take(MOST).collect();
     let lines = lines
         .into_iter()
@@ -287,7 +292,7 @@ mod tests {
     #[test]
     fn the_end_of_an_output_and_the_total_of_a_review_are_found() {
         let long: String = (0..40).map(|n| format!("line {n}\n")).collect();
-        let end = tail(&long);
+        let end = tail(&format!("{long}\n<system-reminder>\nx\n</system-reminder>"));
         assert_eq!(
             (end.len(), end[0].as_str(), end[19].as_str()),
             (20, "line 20", "line 39")

@@ -275,9 +275,12 @@ pub(super) fn looks(command: &str) -> bool {
         "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
     ];
     let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&'));
-    words
-        .find(|word| !word.is_empty() && *word != "cd")
-        .is_some_and(|word| LOOKS.contains(&word))
+    let first = words.find(|word| !word.is_empty() && *word != "cd");
+    // The code is that of the last command: `… | grep` found nothing.
+    [first, commands::last_command(command)]
+        .into_iter()
+        .flatten()
+        .any(|word| LOOKS.contains(&word))
 }
 
 fn is_same(a: &Call, b: &Call) -> bool {

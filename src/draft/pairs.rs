@@ -1,6 +1,6 @@
 //! Which call a result answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::message::{Item, Message, Place};
 
@@ -8,9 +8,12 @@ use super::message::{Item, Message, Place};
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     by_id: HashMap<String, Place>,
+    /// All of a tool's, with or without an id: some results name the tool alone.
     by_name: HashMap<String, Vec<Place>>,
-    /// How many calls of a tool were answered by its name.
-    answered: HashMap<String, usize>,
+    /// Calls that have an answer.
+    answered: HashSet<Place>,
+    /// How many of a tool's first calls need not be looked at again.
+    passed: HashMap<String, usize>,
 }
 
 impl Pairs {
@@ -19,13 +22,11 @@ impl Pairs {
         let mut pairs = Self::default();
         for (at, message) in messages.iter().enumerate() {
             pairs.add(at, message);
-            for item in &message.items {
-                if let Item::Result(outcome) = item
-                    && let Some(name) = &outcome.by_name
-                {
-                    *pairs.answered.entry(name.clone()).or_default() += 1;
-                }
-            }
+            let results = message.items.iter().filter_map(|item| match item {
+                Item::Result(outcome) => outcome.call,
+                _ => None,
+            });
+            pairs.answered.extend(results);
         }
         pairs
     }
@@ -34,24 +35,31 @@ impl Pairs {
     pub(super) fn add(&mut self, at: usize, message: &Message) {
         for (i, item) in message.items.iter().enumerate() {
             let Item::Call(call) = item else { continue };
-            match &call.id {
+            if let Some(id) = &call.id {
                 // A server that counts ids up may begin again: the last one is meant.
-                Some(id) => _ = self.by_id.insert(id.clone(), (at, i)),
-                None => self.by_name.entry(call.name.clone()).or_default().push((at, i)),
+                self.by_id.insert(id.clone(), (at, i));
             }
+            self.by_name.entry(call.name.clone()).or_default().push((at, i));
         }
     }
 
-    /// The call with this id.
-    pub(super) fn with_id(&self, id: &str) -> Option<Place> {
-        self.by_id.get(id).copied()
+    /// The call with this id; it has an answer now.
+    pub(super) fn with_id(&mut self, id: &str) -> Option<Place> {
+        let place = self.by_id.get(id).copied()?;
+        self.answered.insert(place);
+        Some(place)
     }
 
-    /// The first call of this tool that has no id and no answer; it has one now.
+    /// The first call of this tool that has no answer; it has one now.
     pub(super) fn next_of(&mut self, name: &str) -> Option<Place> {
-        let answered = self.answered.entry(name.to_owned()).or_default();
-        let place = self.by_name.get(name)?.get(*answered).copied()?;
-        *answered += 1;
-        Some(place)
+        let passed = self.passed.entry(name.to_owned()).or_default();
+        let calls = self.by_name.get(name)?;
+        while let Some(place) = calls.get(*passed) {
+            *passed += 1;
+            if self.answered.insert(*place) {
+                return Some(*place);
+            }
+        }
+        None
     }
 }

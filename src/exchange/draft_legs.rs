@@ -6,7 +6,7 @@ use http::Response;
 use super::Exchange;
 use super::drafts::Asked;
 use crate::course::StreamMerge;
-use crate::draft::{End, Failure, Index, Request, Settings};
+use crate::draft::{End, Failure, Index, Request};
 use crate::limits;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::route;
@@ -194,14 +194,12 @@ impl Exchange {
         let prepared = &self.prepared;
         let body = splice::flat(rope);
         let view: View = prepared.wire.read(&body, Call::Generate).ok()?;
-        let carry_overs = prepared.active.iter().map(|active| active.prompt.clone());
-        let mut index = Index::new(Settings {
-            tags: self.app.config.handoff.preamble_tags.clone(),
-            markers: self.app.config.draft.markers.clone(),
-            verdicts: Vec::new(),
-            carry_overs: carry_overs.collect(),
-            redactor: self.app.redactor.clone(),
-        });
+        let carry_over = prepared.active.as_ref().map(|active| active.prompt.clone());
+        let settings = self
+            .app
+            .config
+            .draft_settings(carry_over, self.app.redactor.clone());
+        let mut index = Index::new(settings);
         index.extend(&Transcript::of(&view));
         Some(index)
     }

@@ -13,6 +13,7 @@ mod coalesce;
 mod draft_legs;
 mod drafts;
 mod effects;
+mod facts;
 mod flattened;
 mod heavy;
 mod insertions;
@@ -48,6 +49,8 @@ use crate::proxy::upload::RopeBody;
 use crate::proxy::{Answering, App, RequestContext, relay};
 use crate::record::HandoffId;
 use crate::session::AnswerId;
+
+pub(crate) use self::facts::{FACTS_TOKENS, wants_facts};
 
 /// One agent request and everything its legs share.
 #[derive(Clone)]
@@ -92,6 +95,17 @@ impl Fired {
             .unwrap_or_else(PoisonError::into_inner)
             .last()
             .copied()
+    }
+
+    /// Whether the answer shows none so far.
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Whether the answer shows no handoff before this one.
+    fn is_first(&self, handoff: HandoffId) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.first().is_none_or(|first| *first == handoff)
     }
 
     fn take(&self) -> Vec<HandoffId> {

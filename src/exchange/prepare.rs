@@ -143,6 +143,15 @@ pub(super) async fn prepare(
         .map_err(store_down)?;
     prepared.untooled = untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
+    if let Some(active) = prepared.active.as_ref().filter(|_| of_the_loop)
+        && known != Some(active.id)
+        && active
+            .candidate
+            .as_ref()
+            .is_some_and(|candidate| candidate.by_user)
+    {
+        app.packets.resumed(&ctx.principal, active.id);
+    }
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
         app.sessions
             .follow(live, prepared.active.as_ref().map(|a| a.id), app.clock.now_ms());

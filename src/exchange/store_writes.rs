@@ -5,6 +5,7 @@ use super::active::{Active, HANDOFF};
 use super::heavy;
 use crate::config::Transcript;
 use crate::course::{Answered, Behind};
+use crate::packet::fields::Size;
 use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place, Repeat};
 use crate::rewrite::{flattened, positions};
 use crate::store::StoreError;
@@ -37,6 +38,7 @@ impl Exchange {
     ) -> Result<Handoff, StoreError> {
         let live = self.live()?;
         let now = self.app.clock.now_ms();
+        let prompt = self.with_facts(prompt, origin);
         let handoff = Handoff {
             id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
@@ -82,6 +84,7 @@ impl Exchange {
             false => event.log_line(),
         }
         self.app.journal.handoff(&event);
+        self.packet(handoff, Size { before, after });
         self.ctx.recorder.note(|e| {
             e.fired.push(event.id.clone());
             e.handoffs.push(event);

@@ -74,6 +74,7 @@ use crate::config::{Config, Secret};
 use crate::draft::Prompts;
 use crate::drafting::Drafting;
 use crate::journal::{BodyCapture, Recorder, Recording};
+use crate::packet_files::PacketWriter;
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::rewrite::untooled::Untooled;
@@ -125,6 +126,8 @@ pub struct App {
     pub events: EventHook,
     /// Gets a copy of what goes by.
     pub journal: Recorder,
+    /// Writes documents of handoffs.
+    pub packets: PacketWriter,
     /// Answers what carries a transcript.
     handler: Handler,
     /// Keeps requests while their responses stream.
@@ -177,6 +180,7 @@ impl App {
             clock: Clock::default(),
             events,
             journal: Recorder::off(),
+            packets: PacketWriter::off(),
             handler,
             spill,
             clients,
@@ -188,6 +192,11 @@ impl App {
     /// The same, with a copy of what goes by for the journal.
     pub fn with_journal(self, journal: Recorder) -> Self {
         Self { journal, ..self }
+    }
+
+    /// The same, with a document of each handoff.
+    pub fn with_packets(self, packets: PacketWriter) -> Self {
+        Self { packets, ..self }
     }
 
     /// The same, with these tools behind the one that hands over, and what answers them.

@@ -62,6 +62,14 @@ pub(crate) fn config(base_url: &str) -> Config {
             subagents: Default::default(),
             windows: Default::default(),
             save_dir: None,
+            facts: FactsPolicy::Drafts,
+        },
+        packets: Packets {
+            enabled: false,
+            dir: None,
+            git_dir: None,
+            topic: None,
+            verdict_paths: Vec::new(),
         },
         draft: DraftPolicy {
             git_dir: None,

@@ -6,8 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
+use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, foreign, now_ms};
+use crate::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Written,
+};
 
 /// All records in maps behind one lock, which is never held across an await.
 #[derive(Debug, Default)]
@@ -26,6 +29,7 @@ struct Inner {
     insertions: HashMap<Uuid, Touched<Insertion>>,
     conversations: HashMap<String, Conversation>,
     response_ids: HashMap<(String, String), Touched<String>>,
+    packets: HashMap<HandoffId, PacketRecord>,
 }
 
 #[derive(Debug)]
@@ -161,6 +165,32 @@ impl Store for MemoryStore {
         done(Ok(()))
     }
 
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+        done(self.inner().put_packet(packet))
+    }
+
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+        done(Ok(self.inner().packets(filter)))
+    }
+
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+        let mut inner = self.inner();
+        let found = inner
+            .packets
+            .get(&id)
+            .filter(|p| p.principal == principal)
+            .cloned();
+        let Some(packet) = found else {
+            return done(Ok(None));
+        };
+        done(inner.put_packet(&PacketRecord { status, ..packet }).map(Some))
+    }
+
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
         done(Ok(self.inner().sweep(before_ms)))
     }
@@ -199,6 +229,46 @@ impl Inner {
         }
         self.handoffs.insert(new.id, new);
         Ok(())
+    }
+
+    fn put_packet(&mut self, packet: &PacketRecord) -> Result<Vec<HandoffId>, StoreError> {
+        let old = self.packets.get(&packet.handoff);
+        if old.is_some_and(|old| old.principal != packet.principal) {
+            return Err(foreign("write a packet"));
+        }
+        let mut superseded = Vec::new();
+        if packet.status == PacketStatus::Active {
+            let others = self.packets.values_mut().filter(|other| {
+                other.handoff != packet.handoff
+                    && other.status == PacketStatus::Active
+                    && other.principal == packet.principal
+                    && other.repository == packet.repository
+                    && other.branch == packet.branch
+                    && other.topic == packet.topic
+            });
+            for other in others {
+                other.status = PacketStatus::Superseded;
+                superseded.push(other.handoff);
+            }
+        }
+        self.packets.insert(packet.handoff, packet.clone());
+        Ok(superseded)
+    }
+
+    fn packets(&self, filter: &PacketFilter) -> Vec<PacketRecord> {
+        let mut found: Vec<&PacketRecord> = self.packets.values().filter(|p| filter.wants(p)).collect();
+        found.sort_unstable_by_key(|p| std::cmp::Reverse((p.created_ms, p.handoff)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        let listed = |packet: &PacketRecord| match filter.without_documents {
+            true => PacketRecord {
+                document: String::new(),
+                ..packet.clone()
+            },
+            false => packet.clone(),
+        };
+        found.into_iter().map(listed).collect()
     }
 
     /// The record that an update makes, not written yet.

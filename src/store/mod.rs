@@ -24,7 +24,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use crate::config::{self, StoreKind};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
+use crate::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Written,
+};
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -60,6 +63,33 @@ pub struct HandoffFilter {
     pub archived: bool,
     /// Maximum number, newest first; 0: no limit.
     pub limit: usize,
+}
+
+/// Selects packets for listings.
+#[derive(Debug, Clone, Default)]
+pub struct PacketFilter {
+    /// Only this principal's.
+    pub principal: Option<String>,
+    /// Only that of this handoff.
+    pub handoff: Option<HandoffId>,
+    /// Only those of this status.
+    pub status: Option<PacketStatus>,
+    /// Only those about this.
+    pub topic: Option<String>,
+    /// Leave the documents out.
+    pub without_documents: bool,
+    /// Maximum number, newest first; 0: no limit.
+    pub limit: usize,
+}
+
+impl PacketFilter {
+    /// Whether a packet is wanted; the limit is not looked at.
+    pub fn wants(&self, packet: &PacketRecord) -> bool {
+        self.principal.as_ref().is_none_or(|p| *p == packet.principal)
+            && self.handoff.is_none_or(|id| id == packet.handoff)
+            && self.status.is_none_or(|status| status == packet.status)
+            && self.topic.as_ref().is_none_or(|topic| *topic == packet.topic)
+    }
 }
 
 /// The interface of all stores. Records of another principal count as unknown.
@@ -140,8 +170,23 @@ pub trait Store: Send + Sync + 'static {
     fn put_response_id<'a>(&'a self, principal: &'a str, shown: &'a str, upstream: &'a str)
     -> Answer<'a, ()>;
 
+    /// Writes a packet. One that is active supersedes, in the same transaction, the active one of the same principal,
+    /// repository, branch and topic; returns the handoffs of those that it superseded.
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>>;
+
+    /// Lists packets, newest first.
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>>;
+
+    /// Gives a packet another status, and supersedes as [`Store::put_packet`] does; `None` for an unknown id.
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> Answer<'a, Option<Vec<HandoffId>>>;
+
     /// Deletes pairs, cut points, insertions, conversations and response ids last used before `before_ms` (milliseconds since the Unix
-    /// epoch); handoffs stay. Returns the number of deleted records.
+    /// epoch); handoffs and packets stay. Returns the number of deleted records.
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64>;
 
     /// Checks that the store can be read.

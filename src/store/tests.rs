@@ -553,6 +553,80 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     assert!(store.response_id("w", "r").await.unwrap().is_some());
 }
 
+fn packet(principal: &str, branch: &str, created_ms: u64) -> PacketRecord {
+    PacketRecord {
+        handoff: Uuid::now_v7(),
+        principal: principal.into(),
+        repository: "/work/app".into(),
+        branch: branch.into(),
+        topic: "c".into(),
+        status: PacketStatus::Active,
+        created_ms,
+        folder: "/p".into(),
+        document: "{}".into(),
+    }
+}
+
+async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
+    let statuses = async || {
+        let all = store.packets(&PacketFilter::default()).await.unwrap();
+        all.iter()
+            .map(|p| (p.created_ms, p.status.name()))
+            .collect::<Vec<_>>()
+    };
+    let none: [HandoffId; 0] = [];
+    let [one, two, three] = [1, 2, 3].map(|at| packet("a", "main", at));
+    assert_eq!(store.put_packet(&one).await.unwrap(), none);
+    assert_eq!(store.put_packet(&packet("a", "other", 9)).await.unwrap(), none);
+    assert_eq!(store.put_packet(&packet("b", "main", 8)).await.unwrap(), none);
+    assert_eq!(store.put_packet(&two).await.unwrap(), [one.handoff]);
+    assert_eq!(store.put_packet(&two).await.unwrap(), none, "written again");
+    assert_eq!(store.put_packet(&three).await.unwrap(), [two.handoff]);
+    let all = [
+        (9, "active"),
+        (8, "active"),
+        (3, "active"),
+        (2, "superseded"),
+        (1, "superseded"),
+    ];
+    assert_eq!(statuses().await, all);
+    // Resumed by id.
+    let active = PacketStatus::Active;
+    let resumed = store.set_packet_status("a", one.handoff, active).await.unwrap();
+    assert_eq!(resumed, Some(vec![three.handoff]));
+    let strange = store.set_packet_status("b", one.handoff, active).await.unwrap();
+    assert_eq!(strange, None, "another principal");
+    let archived = store
+        .set_packet_status("a", one.handoff, PacketStatus::Archived)
+        .await;
+    assert_eq!(archived.unwrap(), Some(vec![]));
+    let filter = PacketFilter {
+        principal: Some("a".into()),
+        status: Some(active),
+        topic: Some("c".into()),
+        ..PacketFilter::default()
+    };
+    assert_eq!(store.packets(&filter).await.unwrap().len(), 1, "the other branch");
+    let one_of = PacketFilter {
+        handoff: Some(three.handoff),
+        limit: 1,
+        ..PacketFilter::default()
+    };
+    let found = store.packets(&one_of).await.unwrap();
+    assert_eq!(
+        found,
+        [PacketRecord {
+            status: PacketStatus::Superseded,
+            ..three.clone()
+        }]
+    );
+    let stolen = PacketRecord {
+        principal: "b".into(),
+        ..three
+    };
+    assert!(store.put_packet(&stolen).await.is_err());
+}
+
 pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     handoffs_are_kept(&*new()).await;
     handoffs_are_listed(&*new()).await;
@@ -564,6 +638,7 @@ pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     small_records_are_kept(&*new()).await;
     long_prompts_are_kept(&*new()).await;
     sweeping_keeps_what_is_used(&*new()).await;
+    one_packet_of_a_kind_is_active(&*new()).await;
 }
 
 #[tokio::test]

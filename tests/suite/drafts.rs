@@ -9,9 +9,9 @@ use baton_proxy::wire::{Call, View, WIRES};
 
 #[path = "../../benches/support/history.rs"]
 #[allow(dead_code)]
-mod history;
+pub(crate) mod history;
 #[path = "../../benches/support/sessions.rs"]
-mod sessions;
+pub(crate) mod sessions;
 
 use sessions::Session;
 

@@ -306,8 +306,7 @@ fn has(value: &Value, names: &str) {
 const ROW: &str = "id conversation at_ms wire route model status outcome streamed tooled untooled pinned unpinned fired legs retries \
     refused_calls broken_up received_bytes sent_bytes response_bytes received_messages sent_messages tokens first_byte_ms \
     total_ms added_ms changes statuses tokens_sum unsent_tokens";
-const HANDOFF: &str =
-    "id conversation at_ms wire model parent origin reason prompt_bytes first_line archived resume_line";
+const HANDOFF: &str = "id conversation at_ms wire model parent origin reason prompt_bytes first_line archived resume_line packet";
 const CONVERSATION: &str =
     "key title wire model exchanges handoffs first_ms last_ms received_bytes sent_bytes unsent_tokens";
 
@@ -415,7 +414,7 @@ async fn handoff_routes(api: &Listener) {
     has(&all["handoffs"][0], HANDOFF);
     let id = all["handoffs"][0]["id"].as_str().unwrap();
     let one = api.json(&format!("/api/handoffs/{id}")).await;
-    has(&one["handoff"], &format!("{HANDOFF} prompt lineage"));
+    has(&one["handoff"], &format!("{HANDOFF} prompt lineage children"));
     assert_eq!(one["handoff"]["lineage"].as_array().unwrap().len(), 2);
     assert_eq!(one["handoff"]["lineage"][1], id);
 }

@@ -18,17 +18,44 @@ export async function handoff(ctx, id) {
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
     lineage(it),
+    packet(it.packet),
     h("section", { class: "prompt" },
       h("div", { class: "part-head" }, h("h2", null, "Carry-over prompt"), h("span", { class: "dim num" }, bytes(it.prompt_bytes)), copyButton(() => it.prompt ?? "", "Copy prompt")),
       it.prompt ? long(it.prompt) : h("p", { class: "dim" }, "The prompt is not in the store.")));
   return { node, title: "Handoff", up };
 }
 
+/** What the proxy saw, apart from what was claimed: the packet's folder, its status, and its document. */
+function packet(it) {
+  if (!it) return null;
+  const doc = it.document ?? {};
+  const item = (...parts) => h("li", null, ...parts);
+  const list = (title, items) => items.length ? [h("h3", null, title), h("ul", null, items)] : null;
+  const since = { true: ", files changed after it", null: ", files may have changed after it" };
+  const ran = (run) => item(h("code", null, line(run.command)), ` ${ended(run.exit)} in turn ${run.turn}${since[run.stale] ?? ""}`);
+  return h("section", { class: "packet", "aria-label": "Packet" },
+    h("h2", null, "What baton saw"),
+    h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
+    h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next_action recorded; needs a human"),
+    list("Open risks", (doc.open_risks ?? []).map((risk) => item(h("b", null, risk.severity), " ", line(risk.detail)))),
+    list("Verification", (doc.verification ?? []).map(ran)),
+    list("Claims that nothing proves", (doc.claims ?? []).map((claim) => item(h("b", { class: claim.verdict === "contradicted" ? "contradicted" : "" }, claim.verdict), ` ${line(claim.claim)} (${line(claim.why)})`))),
+    list("Changed files", (doc.changed_files ?? []).map((file) => item(h("code", null, line(file.path)), ` ${file.change}`))),
+    list("Questions for a human", (doc.questions_for_human ?? []).map((asked) => item(line(asked.text)))));
+}
+
+function ended(exit) {
+  if (exit === null || exit === undefined) return "ended in a way that is not known";
+  return exit === 0 ? "passed" : `failed with ${exit}`;
+}
+
 function lineage(it) {
   const ids = it.lineage ?? [];
-  if (ids.length < 2) return null;
+  const children = it.children ?? [];
+  if (ids.length + children.length < 2) return null;
   const step = (id, at) => h("li", null, id === it.id ? h("b", { "aria-current": "true" }, `${at + 1} · this one`) : h("a", { href: `#/h/${encodeURIComponent(id)}`, title: line(id) }, `${at + 1} · ${brief(id)}`));
-  return h("section", { class: "lineage", "aria-label": "Lineage" }, h("h2", null, "Lineage"), h("ol", null, ids.map(step)));
+  return h("section", { class: "lineage", "aria-label": "Lineage" }, h("h2", null, "Lineage"), h("ol", null, ids.map(step), children.map((id) => step(id, ids.length))),
+    children.length > 1 ? h("p", { class: "dim" }, `${plural(children.length, "session")} went on from here.`) : null);
 }
 
 export async function handoffs(ctx) {
@@ -48,5 +75,5 @@ export function card(it) {
     // In a chain the goal stays, and the reason tells one from another.
     h("b", { dir: "auto" }, line(it.reason) || line(it.first_line) || "Handoff"),
     it.reason ? h("span", { class: "dim first", dir: "auto" }, line(it.first_line)) : null,
-    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), it.archived ? "archived" : null].filter(Boolean).join(" · ")));
+    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), it.archived ? "archived" : it.packet?.status === "superseded" ? "superseded" : null].filter(Boolean).join(" · ")));
 }

@@ -13,12 +13,11 @@ use self::document::{Document, Head, ShownHandoff};
 use self::work::Turn;
 use super::exit::{Exit, Failure};
 use super::export_args::{ExportArgs, ExportFormat};
-use super::handoffs;
 use super::load_state;
 use super::log::{open, unread};
 use super::newest::{Newest, newest};
 use super::output::{Out, visible};
-use super::stored::unanswered;
+use super::stored::{self, unanswered};
 use crate::config::{Config, StoreKind};
 use crate::journal::{Filter, Query, Row};
 use crate::record::Handoff;
@@ -73,7 +72,7 @@ impl Sources {
     async fn open(config: Config) -> Result<Self, Failure> {
         let store = match config.store.kind {
             StoreKind::Memory => None,
-            _ => Some(handoffs::open(&config)?),
+            _ => Some(stored::open(&config)?),
         };
         let all = HandoffFilter {
             archived: true,

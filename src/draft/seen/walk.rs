@@ -71,7 +71,7 @@ struct File {
 struct Failure {
     failed: Failed,
     folder: Option<String>,
-    /// The commands of the line whose failing it was.
+    /// The command of the line whose failing it was, or those of which one was.
     keys: Vec<Key>,
 }
 
@@ -255,7 +255,7 @@ impl<'w> Walk<'w> {
                     text: one_line(run.text, WHY),
                     turn,
                 }),
-                purpose if purpose.verifies() => self.ran(
+                purpose if purpose.verifies() && !run.rewrites => self.ran(
                     turn,
                     call,
                     run,
@@ -321,7 +321,7 @@ impl<'w> Walk<'w> {
         };
         self.failures.retain(|failure| {
             let same = failure.failed.command == command && maybe_same(&failure.folder, &call.folder);
-            let again = !failure.keys.is_empty() && failure.keys.iter().all(all_of);
+            let again = failure.keys.iter().any(all_of);
             // The newer of two failures of one command is the one to keep.
             !(same || again)
         });
@@ -349,7 +349,9 @@ impl<'w> Walk<'w> {
         if self.failures.len() == MOST_FAILURES {
             self.failures.remove(0);
         }
-        let failing = runs.iter().filter(|run| run.bad_if_not);
+        // Where the line does not tell which of its commands failed, it may have been any of them.
+        let known = runs.iter().any(|run| run.bad_if_not);
+        let failing = runs.iter().filter(|run| run.bad_if_not || !known);
         self.failures.push(Failure {
             failed: Failed {
                 command: command.to_owned(),

@@ -35,7 +35,7 @@ pub(super) fn of(prompt: &str, sections: &[Section<'_>]) -> Option<String> {
 
 fn under_heading(sections: &[Section<'_>]) -> Option<String> {
     let named = |heading: &&str| sections.iter().find(|section| section.is_about(&[heading]));
-    let mut sections = HEADINGS.iter().filter_map(|heading| named(heading));
+    let mut sections = HEADINGS.iter().filter_map(named);
     let step = sections.find_map(|section| section.items().into_iter().next());
     step.map(plain)
         .filter(|step| !step.is_empty() && !step.starts_with(NONE))

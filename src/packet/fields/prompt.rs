@@ -93,7 +93,7 @@ impl<'p> Section<'p> {
 
     /// Its first paragraph of prose: lines that are neither items nor tags.
     pub(super) fn paragraph(&self) -> String {
-        let prose = |line: &&&str| !line.is_empty() && !(line.starts_with('<') && line.ends_with('>'));
+        let prose = |line: &&&str| !(line.is_empty() || line.starts_with('<') && line.ends_with('>'));
         let lines = self
             .lines
             .iter()

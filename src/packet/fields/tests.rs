@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 use crate::agents::commands::Purpose;
 use crate::agents::files::Change;
@@ -238,6 +240,37 @@ fn failures_are_kept_and_many_commands_are_counted() {
     let made = packet("x", &seen);
     assert_eq!((made.commands_run.len(), made.commands_left_out), (5, 25));
     assert!(made.commands_run.iter().all(|run| run.output.is_empty()));
+}
+
+#[test]
+fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
+    let schema = serde_json::from_str(include_str!("../../../docs/packet.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut all = vec![
+        packet(PROMPT, &full()),
+        packet("x", &Seen::default()),
+        packet("", &full()),
+    ];
+    all.push(packet("x", &full()).with_status(PacketStatus::Archived));
+    for packet in all {
+        let json = serde_json::from_str(&packet.json()).unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(&json)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        for (member, value) in [
+            ("status", json!("open")),
+            ("next_action", json!(3)),
+            ("more", json!(1)),
+            ("version", json!(2)),
+            ("parent", json!("x")),
+        ] {
+            let mut wrong = json.clone();
+            wrong[member] = value;
+            assert!(!validator.is_valid(&wrong), "{member}");
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod dial;
 mod kinds;
 mod link;
+mod packets;
 mod scripts;
 mod settings;
 
@@ -31,9 +32,12 @@ use self::kinds::{
 };
 use self::link::{Durable, Link, Request};
 use self::scripts::{Call, Script};
-use super::{Answer, HandoffFilter, Store, StoreError, foreign, now_ms, random};
+use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, foreign, now_ms, random};
 use crate::config::{self, Durability, StoreAddress};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
+use crate::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Written,
+};
 
 /// Connections for writes: one may wait for a replica, and what is written meanwhile does not wait behind it.
 const WRITERS: usize = 4;
@@ -579,6 +583,23 @@ impl Store for RedisStore {
                 .await;
             written.map(drop)
         })
+    }
+
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+        Box::pin(self.shared.put_packet(packet))
+    }
+
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+        Box::pin(self.shared.packets(filter))
+    }
+
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+        Box::pin(self.shared.set_packet_status(principal, id, status))
     }
 
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {

@@ -10,11 +10,19 @@ pub(super) enum Script {
     Find,
     Set,
     Sweep,
+    Packet,
 }
 
 impl Script {
     /// Every script, in the order of their numbers.
-    pub(super) const ALL: [Self; 5] = [Self::Write, Self::Read, Self::Find, Self::Set, Self::Sweep];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Write,
+        Self::Read,
+        Self::Find,
+        Self::Set,
+        Self::Sweep,
+        Self::Packet,
+    ];
 
     /// Its text.
     pub(super) fn source(self) -> &'static str {
@@ -24,6 +32,7 @@ impl Script {
             Self::Find => include_str!("scripts/find.lua"),
             Self::Set => include_str!("scripts/set.lua"),
             Self::Sweep => include_str!("scripts/sweep.lua"),
+            Self::Packet => include_str!("scripts/packet.lua"),
         }
     }
 }

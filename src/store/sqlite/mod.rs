@@ -8,6 +8,7 @@
 //! calls) without SQL.
 
 mod job;
+mod packet_rows;
 mod places;
 mod rows;
 mod schema;
@@ -30,8 +31,11 @@ use self::places::Places;
 use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
 use self::worker::DbWorker;
 use self::writer::{Flush, Writer, to_disk};
-use super::{Answer, HandoffFilter, Store, StoreError, make_dir, now_ms};
-use crate::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written};
+use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, make_dir, now_ms};
+use crate::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Written,
+};
 
 /// The file's name in the state directory.
 pub const FILE: &str = "baton.db";
@@ -354,6 +358,37 @@ impl Store for SqliteStore {
         let upstream = upstream.to_owned();
         Box::pin(self.writer.call("write a response id", move |conn| {
             rows::put_response_id(conn, &principal, &shown, &upstream, now_ms())
+        }))
+    }
+
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+        let packet = packet.clone();
+        // It can be made again from the journal; a power loss may take the last one.
+        Box::pin(
+            self.writer
+                .call_with(Durability::ProcessExit, "write a packet", move |conn| {
+                    packet_rows::put(conn, &packet)
+                }),
+        )
+    }
+
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+        let filter = filter.clone();
+        Box::pin(
+            self.reader
+                .call("list packets", move |conn| packet_rows::list(conn, &filter)),
+        )
+    }
+
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+        let principal = principal.to_owned();
+        Box::pin(self.writer.call("change a packet", move |conn| {
+            packet_rows::set_status(conn, &principal, id, status)
         }))
     }
 

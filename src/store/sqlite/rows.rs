@@ -443,7 +443,7 @@ fn read_touched<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<(T, u64)
 }
 
 /// The error where no row was changed: the id exists and belongs to another principal.
-fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
+pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
     if changed == 0 {
         return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign(what))));
     }
@@ -461,10 +461,10 @@ fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Res
 }
 
 // SQLite's integers are signed; times and sizes are far below the limit.
-fn int(value: u64) -> i64 {
+pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn uint(value: i64) -> u64 {
+pub(super) fn uint(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

@@ -79,6 +79,13 @@ const STEPS: &[&str] = &[
         touched_ms INTEGER NOT NULL, record TEXT NOT NULL
     ) STRICT;
     CREATE INDEX insertions_place ON insertions (place, principal) WHERE place IS NOT NULL;
+", "
+    CREATE TABLE packets (
+        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, repository TEXT NOT NULL, branch TEXT NOT NULL,
+        topic TEXT NOT NULL, status TEXT NOT NULL, created_ms INTEGER NOT NULL, folder TEXT NOT NULL, document TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX packets_newest ON packets (created_ms, handoff);
+    CREATE UNIQUE INDEX packets_active ON packets (principal, repository, branch, topic) WHERE status = 'active';
 "];
 
 /// Opens the file for writing; creates it with mode 0600 or migrates it as needed.

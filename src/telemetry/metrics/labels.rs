@@ -40,6 +40,14 @@ pub(super) struct ByOrigin {
     pub(super) origin: &'static str,
 }
 
+/// What becomes of a packet.
+pub(super) const PACKET_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByResult {
+    pub(super) result: &'static str,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByOutcome {
     pub(super) wire: &'static str,

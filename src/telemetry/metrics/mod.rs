@@ -15,8 +15,9 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByModel, ByNudge, ByOrigin, ByOutcome, ByTokenType,
-    ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION, TOKEN_BUCKETS, label,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByModel, ByNudge, ByOrigin, ByOutcome, ByResult,
+    ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION, PACKET_RESULTS, TOKEN_BUCKETS,
+    label,
 };
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
@@ -25,6 +26,7 @@ use crate::record::Origin;
 use crate::record::WireId;
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
+type CountPackets = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
 type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type WireCounter = Family<ByWire, Counter>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -44,6 +46,8 @@ pub struct Metrics {
     journal_dropped: Counter,
     count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
+    packets: Family<ByResult, Counter>,
+    count_packets: OnceLock<CountPackets>,
     handoffs: Family<ByOrigin, Counter>,
     handoff_prompt: Histograms<ByOrigin>,
     handoff_before: Histograms<ByOrigin>,
@@ -87,6 +91,8 @@ impl Metrics {
             journal_dropped: Counter::default(),
             count_dropped: OnceLock::new(),
             traces_dropped: Counter::default(),
+            packets: Family::default(),
+            count_packets: OnceLock::new(),
             handoffs: Family::default(),
             handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
@@ -155,6 +161,11 @@ impl Metrics {
             "baton_traces_dropped",
             "Exchanges whose spans the queue or the collector did not accept",
             self.traces_dropped.clone(),
+        );
+        r.register(
+            "baton_packets",
+            "Documents of handoffs, by what became of them",
+            self.packets.clone(),
         );
         r.register(
             "baton_handoffs",
@@ -334,6 +345,12 @@ impl Metrics {
         let _ = self.count_dropped.set(Box::new(count));
     }
 
+    /// Sets the callback that counts packets at each scrape: written, failed, dropped. Only the first call has an effect.
+    pub fn count_packets_by(&self, count: impl Fn() -> [u64; 3] + Send + Sync + 'static) {
+        // A second proxy in the same process has its own metrics.
+        let _ = self.count_packets.set(Box::new(count));
+    }
+
     /// The counter of exchanges whose spans were dropped, for the exporter.
     pub(super) fn traces_dropped(&self) -> Counter {
         self.traces_dropped.clone()
@@ -350,6 +367,12 @@ impl Metrics {
         if let Some(count) = self.count_dropped.get() {
             let known = self.journal_dropped.get();
             self.journal_dropped.inc_by(count().saturating_sub(known));
+        }
+        if let Some(count) = self.count_packets.get() {
+            for (result, count) in PACKET_RESULTS.into_iter().zip(count()) {
+                let counter = self.packets.get_or_create_owned(&ByResult { result });
+                counter.inc_by(count.saturating_sub(counter.get()));
+            }
         }
         let mut text = String::new();
         encode(&mut text, &self.registry)?;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
 use baton_proxy::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Update, Written,
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Written,
 };
-use baton_proxy::store::{Answer, HandoffFilter, SharedStore, Store, StoreError};
+use baton_proxy::store::{Answer, HandoffFilter, PacketFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -280,6 +281,20 @@ impl Store for FlakyStore {
         upstream: &'a str,
     ) -> Answer<'a, ()> {
         self.write(self.inner.put_response_id(principal, shown, upstream))
+    }
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+        self.write(self.inner.put_packet(packet))
+    }
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+        self.read(self.inner.packets(filter))
+    }
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+        self.write(self.inner.set_packet_status(principal, id, status))
     }
     fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
         self.write(self.inner.sweep(before_ms))

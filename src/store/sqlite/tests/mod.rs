@@ -289,7 +289,7 @@ async fn a_file_without_cut_points_is_brought_forward() {
     drop(store);
     let conn = Connection::open(dir.path().join(FILE)).unwrap();
     conn.execute_batch(
-        "DROP TABLE cut_points; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN spelled_out;
+        "DROP TABLE packets; DROP TABLE cut_points; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN spelled_out;
         PRAGMA user_version = 2;",
     )
     .unwrap();
@@ -329,7 +329,7 @@ async fn a_file_without_insertions_is_brought_forward() {
         rusqlite::params![id.as_bytes(), point],
     )
     .unwrap();
-    conn.execute_batch("DROP TABLE insertions; PRAGMA user_version = 4;")
+    conn.execute_batch("DROP TABLE packets; DROP TABLE insertions; PRAGMA user_version = 4;")
         .unwrap();
     drop(conn);
     let store = SqliteStore::open(dir.path()).unwrap();

@@ -1,0 +1,21 @@
+//! Packets as files: `handoff.json` and `handoff.md` in a folder for each handoff, and a row in the store.
+//!
+//! ```text
+//! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► packet ─► row, superseding ─► files
+//! ```
+//! One task does it behind the handoff, which never waits for it and which no failure touches. A process that is killed
+//! before the row is written leaves a handoff without a packet; one that is killed behind it leaves the row, and the next
+//! start writes the files that are missing.
+//!
+//! Knows drafts, packets and the store. Must not know: exchanges, sockets.
+
+mod files;
+mod make;
+mod steps;
+mod value;
+mod writer;
+
+pub use files::{JSON, MARKDOWN};
+pub use steps::{Changed, find, packet_of, set_status, write};
+pub use value::{NotWritten, PacketSettings, Reading, Stored};
+pub use writer::{Counts, PacketWriter};

@@ -1,0 +1,131 @@
+//! The steps from a stored handoff to its packet's files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::value::{NotWritten, PacketSettings, Stored, not_written};
+use super::{files, make};
+use crate::packet::fields::Packet;
+use crate::record::{HandoffId, PacketRecord, PacketStatus};
+use crate::store::{PacketFilter, SharedStore};
+
+/// Makes the packet of a handoff, stores it, and writes its files. Returns its folder.
+///
+/// # Errors
+/// It cannot be stored or written; where it is stored, the next start writes the files.
+pub async fn write(
+    settings: &Arc<PacketSettings>,
+    store: &SharedStore,
+    stored: Stored,
+) -> Result<PathBuf, NotWritten> {
+    let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
+    let made = Arc::clone(settings);
+    let packet = tokio::task::spawn_blocking(move || make::packet(&made, stored)).await;
+    let packet = packet.map_err(|error| not_written("the packet was not made", error))?;
+    let folder = settings.dir.join(packet.id.to_string());
+    let record = PacketRecord {
+        handoff: packet.id,
+        principal,
+        repository: packet.repository.clone(),
+        branch: packet.branch.clone(),
+        topic: packet.topic.clone(),
+        status: PacketStatus::Active,
+        created_ms,
+        folder: folder.to_string_lossy().into_owned(),
+        document: packet.json(),
+    };
+    let superseded = store.put_packet(&record).await;
+    let superseded = superseded.map_err(|error| not_written("the packet was not stored", error))?;
+    put(record.clone()).await?;
+    again(store, &record.principal, &superseded).await;
+    Ok(folder)
+}
+
+/// Gives a packet another status, in the store and in its files, and in those of the packets that it supersedes. `None`
+/// for an unknown id; else whether it had another one before, and which it superseded.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub async fn set_status(
+    store: &SharedStore,
+    principal: &str,
+    id: HandoffId,
+    status: PacketStatus,
+) -> Result<Option<Changed>, NotWritten> {
+    let failed = |error| not_written("the packet's status was not changed", error);
+    let Some(record) = find(store, principal, id).await? else {
+        return Ok(None);
+    };
+    let superseded = store
+        .set_packet_status(principal, id, status)
+        .await
+        .map_err(failed)?;
+    let superseded = superseded.unwrap_or_default();
+    let all: Vec<HandoffId> = superseded.iter().copied().chain([id]).collect();
+    again(store, principal, &all).await;
+    Ok(Some(Changed {
+        before: record.status,
+        superseded,
+    }))
+}
+
+/// What a change of a status came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The status before.
+    pub before: PacketStatus,
+    /// The handoffs whose packets it superseded.
+    pub superseded: Vec<HandoffId>,
+}
+
+/// The packet of a handoff.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn find(
+    store: &SharedStore,
+    principal: &str,
+    id: HandoffId,
+) -> Result<Option<PacketRecord>, NotWritten> {
+    let filter = PacketFilter {
+        principal: Some(principal.to_owned()),
+        handoff: Some(id),
+        ..PacketFilter::default()
+    };
+    let found = store.packets(&filter).await;
+    Ok(found
+        .map_err(|error| not_written("the packets were not read", error))?
+        .pop())
+}
+
+/// The packet of a record, with the status that counts; `None` where a later version wrote it.
+pub fn packet_of(record: &PacketRecord) -> Option<Packet> {
+    let packet = Packet::read(&record.document).ok()?;
+    Some(packet.with_status(record.status))
+}
+
+/// Writes the files of these packets again, with their status. A failure is logged.
+async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
+    for id in ids {
+        let written = match find(store, principal, *id).await {
+            Ok(Some(record)) => put(record).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files do not have its new status");
+        }
+    }
+}
+
+/// Writes a packet's files.
+pub(super) async fn put(record: PacketRecord) -> Result<(), NotWritten> {
+    let done = tokio::task::spawn_blocking(move || {
+        let Some(packet) = packet_of(&record) else {
+            return Err(not_written(&record.folder, "another version wrote this packet"));
+        };
+        files::write(record.folder.as_ref(), &packet).map_err(|error| not_written(&record.folder, error))
+    });
+    done.await
+        .map_err(|error| not_written("the packet was not written", error))?
+}

@@ -1,0 +1,477 @@
+//! Every handoff leaves a packet: two files and a row, made of what went over the wire, behind the handoff and never in
+//! its way.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_proxy::config::{Config, FactsPolicy};
+use baton_proxy::packet::fields::{Packet, Size, validate};
+use baton_proxy::packet_files::{self, Counts, JSON, MARKDOWN, PacketSettings, PacketWriter, Stored};
+use baton_proxy::record::{PacketRecord, PacketStatus};
+use baton_proxy::store::{HandoffFilter, PacketFilter, SharedStore};
+use baton_proxy::strict::Reply;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness;
+use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
+use crate::matrix::variants::{self, Variant};
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A secret, in a form that no rule but that of its name finds.
+const SECRET: &str = "k7QfP2mZ8rT4wX1yB6nC3dV9aH5jL0sE9xZ2";
+
+struct Run {
+    stage: Fixture,
+    store: SharedStore,
+    writer: PacketWriter,
+    dir: tempfile::TempDir,
+}
+
+fn settings(dir: &Path, change: impl FnOnce(&mut Config)) -> Option<PacketSettings> {
+    let mut config = harness::config("http://127.0.0.1:1");
+    config.state_dir = dir.to_owned();
+    change(&mut config);
+    PacketSettings::of(&config)
+}
+
+impl Run {
+    async fn start(side: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let dir = harness::temp();
+        let settings = settings(dir.path(), |_| {});
+        Self::with(side, replies, dir, settings).await
+    }
+
+    async fn with(
+        side: Variant,
+        replies: impl IntoIterator<Item = Reply>,
+        dir: tempfile::TempDir,
+        settings: Option<PacketSettings>,
+    ) -> Self {
+        let store = harness::sqlite(dir.path());
+        let mut stage = Fixture::with(side, replies, store.clone(), |_| {}).await;
+        let writer = PacketWriter::start(settings, store.clone());
+        let given = writer.clone();
+        stage.restart_as(store.clone(), |app| app.with_packets(given));
+        Self {
+            stage,
+            store,
+            writer,
+            dir,
+        }
+    }
+
+    /// The packets, newest first, once all are written.
+    async fn records(&self) -> Vec<PacketRecord> {
+        assert!(self.writer.flush(LONG).await);
+        self.store.packets(&PacketFilter::default()).await.unwrap()
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.path().join("packets")
+    }
+}
+
+fn files(record: &PacketRecord) -> (Packet, String) {
+    let folder = Path::new(&record.folder);
+    let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
+    let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    assert_eq!(validate(&json, Some(&markdown)), []);
+    let schema = serde_json::from_str(include_str!("../../docs/packet.schema.json")).unwrap();
+    let value: Value = serde_json::from_str(&json).unwrap();
+    let wrong: Vec<_> = jsonschema::validator_for(&schema)
+        .unwrap()
+        .iter_errors(&value)
+        .map(|error| error.to_string())
+        .collect();
+    assert_eq!(wrong, [""; 0]);
+    let left: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    (Packet::read(&json).unwrap(), markdown)
+}
+
+macro_rules! on_every_wire {
+    ($($test:ident)*) => {
+        $(mod $test {
+            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
+                ollama OLLAMA);
+        })*
+    };
+    (@ $test:ident: $($wire:ident $side:ident),*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $wire() {
+            super::$test(super::variants::$side).await;
+        })*
+    };
+}
+
+on_every_wire!(a_chain a_mixed_batch facts_behind_every_prompt);
+
+/// Work with a tool, a handoff, more work, another one.
+async fn a_chain(side: Variant) {
+    let read = || {
+        Reply::new()
+            .thinking("Which file?")
+            .call("read_file", json!({"path": "src/reader.rs"}))
+    };
+    let run = Run::start(side, [read(), handoff(), fresh()]).await;
+    let said = run.stage.ask(&run.stage.history(), true).await;
+    let history = run.stage.ran(&run.stage.history(), &said);
+    let said = run.stage.ask(&history, true).await;
+    let [record] = &run.records().await[..] else {
+        panic!("one packet")
+    };
+    let (first, markdown) = files(record);
+    assert_eq!(first.next_action.as_deref(), Some("reader.rs."));
+    assert_eq!((first.status, first.parent), (PacketStatus::Active, None));
+    assert_eq!(
+        (first.origin.as_str(), first.summary.as_str()),
+        ("model", "Goal: skip BOMs. Next: reader.rs.")
+    );
+    assert!(
+        first.turns >= 2 && first.bytes.before > first.bytes.after,
+        "{first:?}"
+    );
+    assert!(markdown.contains("## Next action\n\nreader.rs.\n"), "{markdown}");
+    // The next one knows only what came behind the first.
+    run.stage
+        .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
+    run.stage.push(fresh());
+    let history = run.stage.then(&history, &said, "On.");
+    run.stage.ask(&history, false).await;
+    let records = run.records().await;
+    assert_eq!(records.len(), 2);
+    let ((second, _), (first_again, _)) = (files(&records[0]), files(&records[1]));
+    assert_eq!(
+        (second.parent, second.status),
+        (Some(first.id), PacketStatus::Active)
+    );
+    assert_eq!(
+        first_again,
+        first.with_status(PacketStatus::Superseded),
+        "its files say so, too"
+    );
+    assert_eq!(second.prerequisites[0].what, first_again.id.to_string());
+    assert_eq!(
+        run.writer.counts(),
+        Counts {
+            written: 2,
+            failed: 0,
+            dropped: 0
+        }
+    );
+    run.stage.assert_clean();
+}
+
+async fn a_mixed_batch(side: Variant) {
+    let both = Reply::new()
+        .thinking("Both.")
+        .say("Both.")
+        .call("read_file", json!({"path": "src/reader.rs"}));
+    let run = Run::start(
+        side,
+        [handoff_beside(both), Reply::text("The turn ends."), fresh()],
+    )
+    .await;
+    let said = run.stage.ask(&run.stage.history(), true).await;
+    assert_eq!(run.records().await, [], "it has not fired");
+    run.stage
+        .ask(&run.stage.ran(&run.stage.history(), &said), true)
+        .await;
+    let records = run.records().await;
+    assert_eq!(records.len(), 1);
+    let (packet, _) = files(&records[0]);
+    assert!(packet.prompt.starts_with("Goal: skip BOMs."), "{}", packet.prompt);
+    run.stage.assert_clean();
+}
+
+/// `handoff.facts = "all"`: the block is part of the prompt, the same on every later request.
+async fn facts_behind_every_prompt(side: Variant) {
+    let dir = harness::temp();
+    let store = harness::sqlite(dir.path());
+    let ran = Reply::new()
+        .thinking("Do they pass?")
+        .call("bash", json!({"command": "cargo test -p importer"}));
+    let all = |config: &mut Config| config.handoff.facts = FactsPolicy::All;
+    let stage = Fixture::with(side, [ran, handoff(), fresh()], store.clone(), all).await;
+    // The agent's only tool is one that runs commands.
+    let ask = async |history: &[Value], stream: bool| {
+        let body = (side.body)(history, stream)
+            .to_string()
+            .replace("read_file", "bash");
+        let response = stage
+            .baton
+            .post((side.path)(stream), side.headers, body.into())
+            .await;
+        stage.answer(&response, stream)
+    };
+    let said = ask(&stage.history(), true).await;
+    let history = stage.ran(&stage.history(), &said);
+    let said = ask(&history, true).await;
+    let sent = stage.sent();
+    let [carried] = &sent[..] else { panic!("{sent:?}") };
+    let block = carried.strip_prefix(&carry()).unwrap();
+    assert!(block.starts_with("\n\n<seen-by-proxy>\n"), "{block}");
+    assert!(
+        block.contains("- `cargo test -p importer`: exit code unknown in turn 2"),
+        "{block}"
+    );
+    assert!(
+        said.text.contains("<seen-by-proxy>"),
+        "the person sees what the model sees: {}",
+        said.text
+    );
+    let mut history = stage.then(&history, &said, "On.");
+    for n in 0..2 {
+        stage.push(Reply::text(format!("Step {n}.")));
+        let said = ask(&history, n == 0).await;
+        assert_eq!(stage.sent()[0], *carried, "the same prefix");
+        history = stage.then(&history, &said, "And on.");
+    }
+    let handoffs = store.handoffs(&HandoffFilter::default()).await.unwrap();
+    assert_eq!(format!("u: {}", handoffs[0].prompt), *carried);
+    stage.assert_clean();
+    // By default the model's own prompt stays as it is.
+    let stage = Fixture::new(side, [handoff(), fresh()]).await;
+    stage.ask(&stage.history(), true).await;
+    assert_eq!(stage.sent(), [carry()]);
+}
+
+/// A folder that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
+    let dir = harness::temp();
+    let file = dir.path().join("taken");
+    std::fs::write(&file, "x").unwrap();
+    let within = settings(dir.path(), |config| {
+        config.packets.dir = Some(file.join("packets"))
+    });
+    let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, within.clone()).await;
+    let said = run.stage.ask(&run.stage.history(), true).await;
+    assert!(said.text.ends_with("Fresh."), "{}", said.text);
+    let records = run.records().await;
+    assert_eq!(
+        run.writer.counts(),
+        Counts {
+            written: 0,
+            failed: 1,
+            dropped: 0
+        }
+    );
+    assert_eq!(records.len(), 1, "it is in the store");
+    std::fs::remove_file(&file).unwrap();
+    let again = PacketWriter::start(within, run.store.clone());
+    assert!(again.flush(LONG).await);
+    let (packet, _) = files(&records[0]);
+    assert_eq!(packet.id, records[0].handoff);
+    run.stage.assert_clean();
+}
+
+/// A process that is killed between the handoff and its packet leaves the handoff, and no packet comes later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn off_writes_none_and_a_handoff_without_a_packet_stays_one() {
+    let dir = harness::temp();
+    let off = settings(dir.path(), |config| config.packets.enabled = false);
+    assert!(off.is_none());
+    let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, off).await;
+    run.stage.ask(&run.stage.history(), true).await;
+    assert_eq!(run.records().await, []);
+    assert!(!run.folder().exists());
+    let later = PacketWriter::start(settings(run.dir.path(), |_| {}), run.store.clone());
+    assert!(later.flush(LONG).await);
+    assert_eq!(run.records().await, []);
+    let handoffs = run.store.handoffs(&HandoffFilter::default()).await.unwrap();
+    assert_eq!(handoffs.len(), 1);
+    run.stage.assert_clean();
+}
+
+/// Made again from the request that went upstream, in another folder and another store: the same bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
+    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
+    run.stage.ask(&run.stage.history(), true).await;
+    let records = run.records().await;
+    let bytes = |folder: &Path| [JSON, MARKDOWN].map(|name| std::fs::read(folder.join(name)).unwrap());
+    let (packet, _) = files(&records[0]);
+    let before = bytes(Path::new(&records[0].folder));
+    let sent = run.stage.provider.generations()[0].raw.clone();
+    let handoff = run.store.handoff("local", packet.id).await.unwrap().unwrap();
+    let other = harness::temp();
+    let settings = Arc::new(settings(other.path(), |_| {}).unwrap());
+    let stored = Stored {
+        handoff,
+        carry_over: None,
+        exchange: packet.exchange.clone(),
+        bytes: Size { ..packet.bytes },
+        transcript: Box::new(move || Some(sent)),
+    };
+    let store = harness::sqlite(other.path());
+    let folder = packet_files::write(&settings, &store, stored).await.unwrap();
+    assert_eq!(bytes(&folder), before);
+    assert!(folder.starts_with(other.path()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_is_in_a_packet() {
+    let prompt =
+        format!("Goal: deploy. The key is api_key={SECRET}.\nNext: export TOKEN={SECRET} and go on.");
+    let reply = Reply::new()
+        .thinking("So.")
+        .call("session_handoff", json!({"prompt": prompt}));
+    let run = Run::start(variants::ANTHROPIC, [reply, fresh()]).await;
+    let mut history = run.stage.history();
+    history.push((run.stage.variant.message)(
+        "assistant",
+        &format!("Decided to use api_key={SECRET} because it works."),
+    ));
+    history.push(run.stage.user("Go on."));
+    run.stage.ask(&history, true).await;
+    let records = run.records().await;
+    let (packet, markdown) = files(&records[0]);
+    assert!(packet.prompt.starts_with("Goal: deploy."), "{}", packet.prompt);
+    for text in [&markdown, &packet.json(), &records[0].document] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+}
+
+/// A person's line in a new session makes a superseded packet active again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resuming_a_superseded_handoff_makes_it_active() {
+    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
+    let said = run.stage.ask(&run.stage.history(), true).await;
+    let history = run.stage.then(&run.stage.history(), &said, "On.");
+    run.stage
+        .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
+    run.stage.push(fresh());
+    run.stage.ask(&history, true).await;
+    let statuses = |records: &[PacketRecord]| {
+        records
+            .iter()
+            .map(|record| record.status.name())
+            .collect::<Vec<_>>()
+    };
+    let records = run.records().await;
+    assert_eq!(statuses(&records), ["active", "superseded"]);
+    let first = records[1].handoff;
+    run.stage.push(Reply::text("Resumed."));
+    let line = format!("[[handoff-resume:{first}]]\nGo on from there.");
+    run.stage.ask(&[run.stage.user(&line)], true).await;
+    let records = run.records().await;
+    assert_eq!(statuses(&records), ["superseded", "active"]);
+    assert_eq!(files(&records[1]).0.status, PacketStatus::Active);
+    run.stage.assert_clean();
+}
+
+/// The commands over the state of a proxy that has stopped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_list_show_validate_and_archive() {
+    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
+    run.stage.ask(&run.stage.history(), true).await;
+    let records = run.records().await;
+    let Run {
+        stage,
+        store,
+        writer,
+        dir,
+    } = run;
+    drop((stage, store, writer));
+    let (id, folder) = (records[0].handoff.to_string(), records[0].folder.clone());
+    let baton = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
+        command
+            .env_clear()
+            .env("HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path());
+        let done = command
+            .args(args)
+            .arg("--state-dir")
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            done.status.code().unwrap(),
+            text(&done.stdout),
+            text(&done.stderr),
+        )
+    };
+    let ok = |args: &[&str]| {
+        let (code, out, complaint) = baton(args);
+        assert_eq!(code, 0, "{args:?}: {complaint}");
+        out
+    };
+    let list: Value = serde_json::from_str(&ok(&["packets", "list", "--json"])).unwrap();
+    assert_eq!(
+        (&list[0]["id"], &list[0]["status"]),
+        (&json!(id), &json!("active"))
+    );
+    assert_eq!(list[0]["next_action"], "reader.rs.");
+    assert!(ok(&["packets", "list"]).contains("reader.rs."));
+    assert!(ok(&["packets", "show", &id[..13]]).starts_with(&format!("# Handoff {id}\n")));
+    let json = ok(&["packets", "latest", "--json"]);
+    assert_eq!(
+        json,
+        std::fs::read_to_string(Path::new(&folder).join(JSON)).unwrap()
+    );
+    assert_eq!(ok(&["packets", "latest", "--path"]).trim(), folder);
+    assert!(ok(&["packets", "validate"]).trim().ends_with(": valid"));
+    let shown = ok(&["handoffs", "show", &id]);
+    assert!(
+        shown.contains(&folder) && shown.contains("\nnext ") && shown.contains("\nlineage "),
+        "{shown}"
+    );
+    assert!(shown.ends_with(&format!("{PROMPT}\n")), "{shown}");
+    let listed: Value = serde_json::from_str(&ok(&["handoffs", "list", "--json"])).unwrap();
+    assert_eq!(listed[0]["packet"]["status"], "active");
+
+    let markdown = Path::new(&folder).join(MARKDOWN);
+    let text = std::fs::read_to_string(&markdown).unwrap();
+    std::fs::write(
+        &markdown,
+        text.replace("action\n\nreader.rs.", "action\n\nwriter.rs."),
+    )
+    .unwrap();
+    let (code, out, _) = baton(&["packets", "validate", &id, "--json"]);
+    let checked: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, &checked[0]["errors"][0]["field"]),
+        (65, &json!("Next action")),
+        "{out}"
+    );
+
+    assert!(ok(&["packets", "archive", &id]).contains("archived"));
+    let (code, _, complaint) = baton(&["packets", "latest"]);
+    assert_eq!(
+        (code, complaint.contains("no active packet")),
+        (66, true),
+        "{complaint}"
+    );
+    assert_eq!(
+        ok(&["packets", "validate"]).matches(": valid").count(),
+        1,
+        "written again, with its status"
+    );
+    assert_eq!(baton(&["packets", "archive", &id]).0, 64);
+    // `baton resume` makes it active, and says so.
+    let (code, _, told) = baton(&["resume", &id, "--with", "claude"]);
+    assert_eq!(
+        (code, told.contains("its packet was archived; it is active again")),
+        (0, true),
+        "{told}"
+    );
+    assert_eq!(
+        serde_json::from_str::<Value>(&ok(&["packets", "latest", "--json"])).unwrap()["status"],
+        "active"
+    );
+    let (code, _, complaint) = baton(&["packets", "show", "ffff"]);
+    assert_eq!(
+        (code, complaint.contains("there is no packet ffff")),
+        (66, true),
+        "{complaint}"
+    );
+}
