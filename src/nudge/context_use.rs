@@ -195,7 +195,8 @@ impl ContextUse {
         }
         self.measured = Some(answer.tokens);
         self.count_told();
-        let large = limits.nudge.is_some_and(|most| answer.input >= most);
+        let most = limits.nudge.into_iter().chain(limits.auto).min();
+        let large = most.is_some_and(|most| answer.input >= most);
         if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
             self.treadmill = Some(Treadmill::LargeCut);
             return self.treadmill;

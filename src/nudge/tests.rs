@@ -92,7 +92,7 @@ struct Known {
 }
 
 /// The rules, each in a line, over everything that has happened.
-fn known(history: &[(Happens, Decision)], nudge: Option<u64>) -> Known {
+fn known(history: &[(Happens, Decision)], room: Option<u64>) -> Known {
     let mut known = Known::default();
     for (what, decision) in history {
         match what {
@@ -112,7 +112,7 @@ fn known(history: &[(Happens, Decision)], nudge: Option<u64>) -> Known {
                 let input = tokens.saturating_sub(*output);
                 if cut.map(id) == known.cut && input > 0 {
                     known.measured = Some(*tokens);
-                    known.treadmill |= known.awaited && nudge.is_some_and(|n| input >= n);
+                    known.treadmill |= known.awaited && room.is_some_and(|n| input >= n);
                     known.awaited = false;
                 }
             }
@@ -177,6 +177,14 @@ fn nudge_of(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
         .min()
 }
 
+/// What is over this behind a handoff leaves no room for work.
+fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
+    let auto = window
+        .map(|w| (w as f64 * thresholds.auto_at) as u64)
+        .filter(|_| thresholds.auto_at > 0.0);
+    [nudge_of(thresholds, window), auto].into_iter().flatten().min()
+}
+
 fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
     let limits = thresholds.of(window);
     let mut machine = ContextUse::default();
@@ -200,7 +208,7 @@ fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Resu
             Happens::HandedOver(cut) => prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill()),
             Happens::Decide { step_done } => {
                 decision = machine.decide(&limits, || *step_done);
-                let known = known(&history, nudge_of(&thresholds, window));
+                let known = known(&history, room(&thresholds, window));
                 prop_assert_eq!(
                     decision,
                     expected(&known, &thresholds, window, *step_done),
