@@ -153,11 +153,7 @@ impl Run {
             temp,
             conversations,
             counter: 0,
-            // Each replica knows the usage of its own answers alone.
-            nudge_from: match setting {
-                Setting::OneProcess => plan.nudge_from,
-                Setting::Replicas(_) => 0,
-            },
+            nudge_from: plan.nudge_from,
         };
         match setting {
             Setting::OneProcess => run.restart(),
