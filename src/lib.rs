@@ -2,11 +2,12 @@
 //! a fresh context.
 //!
 //! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `transcript`,
-//! `rewrite`, `course`, `redact`, `agents`, `draft`, `nudge`, `packet`)
+//! `rewrite`, `course`, `redact`, `agents`, `draft`, `nudge`, `packet`, `commands`)
 //! takes bytes and `now` and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by
 //! default) owns sockets, files, clocks and the terminal. No two rooms import each other (`.ci/circles`).
 
 pub mod agents;
+pub mod commands;
 pub mod course;
 pub mod draft;
 pub mod limits;

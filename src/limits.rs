@@ -12,5 +12,11 @@ pub const ASK_AGAIN: u32 = 2;
 /// Messages since the last cut below which there is nothing to hand off.
 pub const LEAST_MESSAGES: usize = 2;
 
+/// Texts that a person may pin in one conversation: each handoff carries them all.
+pub const PINS: usize = 20;
+
+/// Bytes of them all together: about a thousand tokens.
+pub const PINNED_BYTES: usize = 4096;
+
 /// Bytes of JSON that make about one token: the estimate for a request not yet counted by its provider.
 pub const BYTES_PER_TOKEN: u64 = 4;

@@ -311,6 +311,7 @@ fn why(why: crate::rewrite::Why) -> &'static str {
         Why::AskAgain => "asked again",
         Why::Reference => "reference",
         Why::Inserted => "inserted text",
+        Why::Note => "commands left out",
         Why::Previous => "previous response",
         Why::Draft => "draft",
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
-    Admin, Client, Config, DraftPolicy, Durability, FactsPolicy, HandoffPolicy, Inject, Journal, Limits, Log,
-    Mode, Packets, Preamble, Server, StoreKind, SubagentThresholds, Telemetry, Transcript, Upstream,
+    Admin, Client, Commands, Config, DraftPolicy, Durability, FactsPolicy, HandoffPolicy, Inject, Journal,
+    Limits, Log, Mode, Packets, Preamble, Server, StoreKind, SubagentThresholds, Telemetry, Transcript,
+    Upstream,
 };
 use crate::draft::Method;
 use crate::nudge::{Thresholds, Windows};
@@ -209,6 +210,12 @@ pub(super) const SECTIONS: &[Section] = &[
                 put(&mut d.config.handoff.facts, v.choice(FACTS))
             }),
         ],
+    },
+    Section {
+        name: "commands",
+        keys: &[key("prefix", |d, v, _| {
+            put(&mut d.config.commands.prefix, v.prefix())
+        })],
     },
     Section {
         name: "draft",
@@ -461,6 +468,9 @@ pub(super) fn blank() -> Draft {
                 windows: Windows::default(),
                 save_dir: None,
                 facts: FactsPolicy::Drafts,
+            },
+            commands: Commands {
+                prefix: String::new(),
             },
             draft: DraftPolicy {
                 git_dir: None,

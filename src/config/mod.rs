@@ -47,6 +47,8 @@ pub struct Config {
     pub clients: Vec<Client>,
     /// Handoff settings.
     pub handoff: HandoffPolicy,
+    /// Commands in the chat.
+    pub commands: Commands,
     /// How drafts are made.
     pub draft: DraftPolicy,
     /// Documents of handoffs.
@@ -340,6 +342,13 @@ pub struct Log {
 pub struct Telemetry {
     /// Base URL of an OTLP/HTTP collector; `None`: no traces.
     pub otlp_endpoint: Option<String>,
+}
+
+/// Commands in the chat.
+#[derive(Debug, Clone)]
+pub struct Commands {
+    /// What a command begins with; empty: there are none.
+    pub prefix: String,
 }
 
 /// How drafts are made: documents of a conversation that baton writes.

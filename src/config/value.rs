@@ -45,6 +45,25 @@ impl Given {
         }
     }
 
+    /// What commands begin with: visible ASCII that JSON does not escape, or nothing.
+    pub(super) fn prefix(&self) -> Checked<String> {
+        const MOST: usize = 8;
+        let given = match &self.raw {
+            Raw::Word(text) | Raw::Text(text) => text.clone(),
+            _ => return self.text(),
+        };
+        let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
+        match given.len() <= MOST && given.chars().all(fits) {
+            true => Ok(given),
+            false => wrong(
+                format!("{given:?} cannot begin a command"),
+                format!(
+                    "write up to {MOST} visible ASCII characters, none of them a quotation mark or a backslash"
+                ),
+            ),
+        }
+    }
+
     /// `true` or `false`.
     pub(super) fn flag(&self) -> Checked<bool> {
         match &self.raw {

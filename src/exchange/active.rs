@@ -145,7 +145,7 @@ pub(super) async fn why_unresolved(
 }
 
 /// The handoffs that an id may mean of which only the beginning is left: two at most.
-async fn meant(
+pub(super) async fn meant(
     app: &App,
     ctx: &RequestContext,
     ids: (HandoffId, HandoffId),

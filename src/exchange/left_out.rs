@@ -6,6 +6,7 @@ use super::active::{Active, fresh_preamble, stored_head};
 use super::heavy;
 use crate::proxy::{App, RequestContext};
 use crate::rewrite::Reading;
+use crate::rewrite::notes::Undone;
 use crate::rewrite::{left_out, preamble};
 use crate::session::LiveConversation;
 use crate::store::StoreError;
@@ -19,7 +20,7 @@ pub(super) async fn find(
     wire: &'static dyn Wire,
     reading: &Reading,
     live: &Arc<LiveConversation>,
-    found: Option<&Active>,
+    (found, undone): (Option<&Active>, &Undone),
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     let view = &reading.view;
@@ -29,7 +30,10 @@ pub(super) async fn find(
         copied_from(app, ctx, live, missing).await?;
     }
     let points = app.sessions.cut_off(live, app.clock.now_ms()).await?;
-    let known = points.iter().map(|p| &**p);
+    let known = points
+        .iter()
+        .map(|p| &**p)
+        .filter(|p| !undone.is_undone(p.handoff));
     let held = heavy::work(weight, || left_out::last_in(wire, view, known, behind));
     let Some((turn, point)) = held else {
         return Ok(None);

@@ -36,10 +36,15 @@ impl Exchange {
 
     /// A complete answer of this text.
     pub(super) fn say_alone(&self, text: &str) -> Response<ResponseBody> {
+        self.say_alone_as(Uuid::now_v7(), text)
+    }
+
+    /// The same, with an id of its own: a UUIDv7.
+    pub(super) fn say_alone_as(&self, id: Uuid, text: &str) -> Response<ResponseBody> {
         let prepared = &self.prepared;
         let facts = &prepared.request.view().facts;
         let said = LocalAnswer {
-            id: Uuid::now_v7(),
+            id,
             model: facts.model.as_deref().unwrap_or_default(),
             text,
             request_bytes: prepared.request.len(),

@@ -10,6 +10,7 @@ mod ahead;
 mod answer;
 mod automatic;
 mod coalesce;
+mod commands;
 mod draft_legs;
 mod drafts;
 mod effects;
@@ -140,17 +141,21 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
         prescan,
         beginnings,
     } = collected;
-    let prepared = match prepare::prepare(&app, &ctx, &body, &prescan).await {
+    let mut prepared = match prepare::prepare(&app, &ctx, &body, &prescan).await {
         Ok(Some(prepared)) => prepared,
         Ok(None) => return untouched(&ctx, body).await,
         Err(fault) => return ctx.refuse(fault),
     };
     // The exchange holds it from here on, and lets go of it while the response streams.
     drop((body, prescan));
+    let received = prepared.received.take();
     let mut exchange = Exchange::new(app, ctx, prepared);
-    exchange.note(beginnings);
+    exchange.note(beginnings, received);
     if let Some(why) = exchange.prepared.unresolved {
         return exchange.unresolved_handoff(why);
+    }
+    if exchange.prepared.command.is_some() {
+        return Box::pin(exchange.answer_command()).await;
     }
     if let Some(reminder) = exchange.app.reminder.clone() {
         Box::pin(exchange.remind(&reminder)).await;

@@ -2,6 +2,7 @@
 
 use super::Exchange;
 use super::is_model_call;
+use super::prepared::Received;
 use crate::journal::{Beginnings, Begun, PackedHeaders, Transcript};
 use crate::rewrite::Rewritten;
 use crate::telemetry::Tokens;
@@ -9,7 +10,8 @@ use crate::wire::LegReport;
 
 impl Exchange {
     /// Writes what is known by now into the exchange's event, and the request into the journal.
-    pub(super) fn note(&self, beginnings: Option<Beginnings>) {
+    /// `received`: the transcript as the agent sent it, where it is another one by now.
+    pub(super) fn note(&self, beginnings: Option<Beginnings>, received: Option<Received>) {
         let prepared = &self.prepared;
         self.ctx.recorder.note(|e| {
             e.model.clone_from(&prepared.request.view().facts.model);
@@ -18,7 +20,7 @@ impl Exchange {
             e.untooled = prepared.untooled;
             e.unpinned = prepared.unpinned;
         });
-        self.ctx.recording.begin(|| self.begun(beginnings));
+        self.ctx.recording.begin(|| self.begun(beginnings, received));
         if let Some(id) = prepared.lost {
             tracing::warn!(
                 exchange = self.ctx.id,
@@ -34,10 +36,15 @@ impl Exchange {
     }
 
     /// The request for the journal.
-    fn begun(&self, beginnings: Option<Beginnings>) -> Begun {
+    fn begun(&self, beginnings: Option<Beginnings>, received: Option<Received>) -> Begun {
         let ctx = &self.ctx;
         let path = ctx.target.split('?').next().unwrap_or_default();
         let view = self.prepared.request.view();
+        let received = received.unwrap_or_else(|| Received {
+            text: self.prepared.request.text().clone(),
+            list: view.list,
+            turns: view.turns.clone(),
+        });
         Begun {
             id: ctx.id.clone(),
             at_ms: super::now_ms(),
@@ -49,10 +56,10 @@ impl Exchange {
             route: format!("{} {path}", ctx.method),
             model: view.facts.model.clone(),
             headers: PackedHeaders::new(&ctx.headers),
-            received: self.prepared.request.text().clone(),
+            received: received.text,
             transcript: Some(Transcript {
-                list: view.list,
-                turns: view.turns.clone(),
+                list: received.list,
+                turns: received.turns,
             }),
             beginnings,
         }

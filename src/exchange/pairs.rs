@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use uuid::Timestamp;
+
 use super::active::Active;
 use super::ahead::Ahead;
 use super::heavy;
@@ -64,6 +66,7 @@ pub(super) async fn find_pairs(
     }
     all.sort_by_key(|p| p.id);
     prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
+    void_calls(prepared);
     Ok(())
 }
 
@@ -83,6 +86,22 @@ pub(super) fn unknown_calls(
         up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
     };
     live.unknown_calls(cut, transcript, now_ms)
+}
+
+/// A handoff that was undone, and every call that waited in front of it, must not fire again.
+fn void_calls(prepared: &mut Prepared) {
+    let undone = prepared.undone.ever().iter();
+    let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
+        return;
+    };
+    for pair in prepared.pairs.iter_mut().filter(|pair| pair.created_ms <= last) {
+        pair.pending = None;
+    }
+}
+
+fn millis(stamp: Timestamp) -> u64 {
+    let (seconds, nanos) = stamp.to_unix();
+    seconds * 1000 + u64::from(nanos) / 1_000_000
 }
 
 /// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this

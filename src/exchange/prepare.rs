@@ -9,16 +9,18 @@ use super::active::{find_active, find_previous, why_unresolved};
 use super::ahead::Ahead;
 use super::offer::{forbidden, summary_class, untooled};
 use super::pairs::find_pairs;
-use super::prepared::Prepared;
+use super::prepared::{Prepared, Received};
 use super::request::Request;
 use super::{ahead, flattened, heavy, insertions, is_model_call, left_out};
+use crate::commands;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
 use crate::proxy::{App, RequestContext, headers};
 use crate::rewrite::Reading;
+use crate::rewrite::notes::{self, Cleaned, Look, Undone};
 use crate::rewrite::untooled::Untooled;
-use crate::session::conversation_key;
+use crate::session::{LiveConversation, conversation_key};
 use crate::store::StoreError;
 use crate::text::json;
 use crate::text::prescan::Prescan;
@@ -33,7 +35,7 @@ pub(super) async fn prepare(
     prescan: &Prescan,
 ) -> Result<Option<Prepared>, Fault> {
     let weight = heavy::weight(body.text().map_or(&[], |text| text), prescan);
-    let Some((wire, reading)) = heavy::work(weight, || read(app, ctx, body, prescan)) else {
+    let Some((wire, mut reading)) = heavy::work(weight, || read(app, ctx, body, prescan)) else {
         return Ok(None);
     };
     let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
@@ -65,6 +67,25 @@ pub(super) async fn prepare(
             None
         }
     };
+    let said = heavy::work(weight, || {
+        without_notes(app, wire, &mut reading, body, live.as_deref())
+    });
+    let (candidates, newest) = match said.noted {
+        None => (candidates, newest),
+        // Another transcript now, with other offsets.
+        Some(_) => {
+            let candidates = heavy::work(weight, || reading.candidates(wire));
+            let newest = candidates.first().cloned();
+            ahead = Ahead {
+                previous: ahead.previous.take(),
+                ..Ahead::default()
+            };
+            (candidates, newest)
+        }
+    };
+    let command = is_model_call(ctx.endpoint)
+        .then(|| command(app, wire, &reading))
+        .flatten();
     let store_down = |error: StoreError| {
         tracing::error!(%error, "a pinned request cannot be served");
         Fault::from(Code::STORE)
@@ -83,7 +104,15 @@ pub(super) async fn prepare(
     });
     active = active.or(behind);
     if let Some(live) = &live {
-        let left_out = left_out::find(app, ctx, wire, &reading, live, active.as_ref(), weight);
+        let left_out = left_out::find(
+            app,
+            ctx,
+            wire,
+            &reading,
+            live,
+            (active.as_ref(), &said.undone),
+            weight,
+        );
         active = left_out.await.map_err(store_down)?.or(active);
     }
     if active.is_none() {
@@ -104,7 +133,7 @@ pub(super) async fn prepare(
         && reading.view.facts.previous.is_none();
     let lost = missed.as_ref().filter(|c| !c.by_user).map(|c| c.sentinel.id);
     // Without a name, another conversation that opens alike may be the one that had a handoff.
-    let gone = known.is_some() && of_the_loop && named;
+    let gone = known.is_some() && of_the_loop && named && said.undone.last.is_none();
     let unpinned = active.is_none() && (gone || lost.is_some() && is_model_call(ctx.endpoint));
     let is_last = |turn: usize| {
         let mut later = reading.view.turns[turn + 1..].iter();
@@ -117,7 +146,7 @@ pub(super) async fn prepare(
     };
     let mut prepared = Prepared {
         wire,
-        request: Request::new(body.clone(), reading),
+        request: Request::new(said.body, reading),
         weight,
         named,
         live,
@@ -132,6 +161,10 @@ pub(super) async fn prepare(
         previous,
         unpinned,
         lost,
+        noted: said.noted,
+        received: said.received,
+        undone: said.undone,
+        command,
         unresolved,
     };
     prepared.side_call = prepared.request.view().facts.summary || summary_class(ctx);
@@ -157,6 +190,59 @@ pub(super) async fn prepare(
             .follow(live, prepared.active.as_ref().map(|a| a.id), app.clock.now_ms());
     }
     Ok(Some(prepared))
+}
+
+/// A request without commands and answers to them.
+struct Said {
+    body: RequestBody,
+    /// Bytes that went; `None`: it had none of them.
+    noted: Option<usize>,
+    /// As the agent sent it, where it had some.
+    received: Option<Received>,
+    undone: Undone,
+}
+
+/// Takes commands and answers to them out of the transcript.
+fn without_notes(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &mut Reading,
+    body: &RequestBody,
+    live: Option<&LiveConversation>,
+) -> Said {
+    let look = Look {
+        prefix: &app.config.commands.prefix,
+        tags: &app.config.handoff.preamble_tags,
+        unanswered: live.is_some_and(LiveConversation::commanded),
+    };
+    match notes::take_out(wire, reading, look) {
+        Some(Cleaned {
+            reading: left,
+            removed,
+            undone,
+        }) => Said {
+            body: RequestBody::Plain(left.view.body.clone()),
+            noted: Some(removed),
+            received: Some(Received::of(std::mem::replace(reading, left))),
+            undone,
+        },
+        None => Said {
+            body: body.clone(),
+            noted: None,
+            received: None,
+            undone: Undone::default(),
+        },
+    }
+}
+
+/// The user's last text, where it is a command.
+fn command(app: &App, wire: &dyn Wire, reading: &Reading) -> Option<String> {
+    let prefix = &app.config.commands.prefix;
+    if !notes::may_say(&reading.view, prefix) {
+        return None;
+    }
+    let said = notes::last_said(wire, &reading.view, &app.config.handoff.preamble_tags)?;
+    commands::parse(&said, prefix).is_some().then_some(said)
 }
 
 fn read(

@@ -2,18 +2,41 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::active::{Active, Unresolved, fresh_preamble};
 use super::heavy;
 use super::request::Request;
+use crate::commands::pinned_text;
 use crate::proxy::App;
 use crate::record::{HandoffId, HiddenPair};
+use crate::rewrite::notes::Undone;
 use crate::rewrite::untooled::Untooled;
-use crate::rewrite::{Cut, Placed, Rewrite, Rewritten, lost, preamble, rewrite};
+use crate::rewrite::{Change, Cut, Placed, Reading, Rewrite, Rewritten, Why, lost, preamble, rewrite};
 use crate::session::LiveConversation;
+use crate::text::Span;
 use crate::transcript::Transcript;
 use crate::wire::{Role, TextOnly, Turn, Wire};
+
+/// A transcript as the agent sent it, where commands and answers were taken out of it.
+#[derive(Clone)]
+pub(super) struct Received {
+    pub(super) text: Bytes,
+    pub(super) list: Span,
+    pub(super) turns: Vec<Turn>,
+}
+
+impl Received {
+    pub(super) fn of(reading: Reading) -> Self {
+        let view = reading.view;
+        Self {
+            text: view.body,
+            list: view.list,
+            turns: view.turns,
+        }
+    }
+}
 
 /// A request, read, with what the store knows of it.
 #[derive(Clone)]
@@ -50,6 +73,14 @@ pub(super) struct Prepared {
     pub(super) unpinned: bool,
     /// A sentinel of ours in form, whose handoff is neither in the store nor under its seal.
     pub(super) lost: Option<HandoffId>,
+    /// What was taken out of the transcript as the agent sent it, in bytes; `None`: nothing was.
+    pub(super) noted: Option<usize>,
+    /// The transcript as the agent sent it then, until it is in the journal.
+    pub(super) received: Option<Received>,
+    /// What was undone in the chat.
+    pub(super) undone: Undone,
+    /// The user's last text, which is a command.
+    pub(super) command: Option<String>,
     /// The agent's last message begins with the line of a handoff that cannot be told: it is told so.
     pub(super) unresolved: Option<Unresolved>,
 }
@@ -68,8 +99,8 @@ impl Prepared {
             text_only: Some(how),
             ..self.what(app, self.cut(), self.tooled)
         };
-        let rewritten = heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what));
-        rewritten.cut_at(self.active.as_ref().map(|active| active.id))
+        self.rewrite(&what)
+            .cut_at(self.active.as_ref().map(|active| active.id))
     }
 
     /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
@@ -134,7 +165,21 @@ impl Prepared {
             more,
             ..self.what(app, cut, tooled)
         };
-        heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), &what))
+        self.rewrite(&what)
+    }
+
+    fn rewrite(&self, what: &Rewrite<'_>) -> Rewritten {
+        let mut rewritten = heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), what));
+        if let Some(removed) = self.noted {
+            let change = Change {
+                why: Why::Note,
+                removed,
+                added: 0,
+                handoff: None,
+            };
+            rewritten.changes.insert(0, change);
+        }
+        rewritten
     }
 
     fn what<'a>(&'a self, app: &'a App, cut: Cut<'a>, tooled: bool) -> Rewrite<'a> {
@@ -150,9 +195,11 @@ impl Prepared {
         }
     }
 
-    /// Preamble and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
+    /// Preamble, pins and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
     /// a chain keeps what its first cut kept.
     pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
+        let pins = self.live.as_ref().map(|live| live.pins()).unwrap_or_default();
+        let prompt = &format!("{}{prompt}", pinned_text(&pins));
         heavy::work(self.weight, || {
             let found = match &self.active {
                 Some(active) => preamble::of_head(self.wire, self.request.view(), &active.head),

@@ -24,7 +24,8 @@ impl Exchange {
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let (rope, target) = (&first.rope, &*self.ctx.target);
         // Nothing to change: the body goes out as it came, compressed where it was.
-        if let Some(raw) = self.prepared.request.as_it_came(rope) {
+        let as_it_came = self.prepared.request.as_it_came(rope);
+        if let Some(raw) = as_it_came.filter(|_| self.prepared.noted.is_none()) {
             let sending = Sending {
                 read: is_model_call(self.ctx.endpoint),
                 ..Sending::default()

@@ -211,7 +211,7 @@ impl Gap<'_> {
     }
 
     fn gone(&self) -> Option<Why> {
-        self.one_of(&[Why::Cut, Why::Pair, Why::GivenBack])
+        self.one_of(&[Why::Cut, Why::Note, Why::Pair, Why::GivenBack])
     }
 
     fn one_of(&self, wanted: &[Why]) -> Option<Why> {

@@ -172,6 +172,10 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
                 "A call of session_handoff that the agent never saw was put back with its result ({added})."
             )
         }
+        Why::Note => {
+            let removed = size(change.removed as u64);
+            format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
+        }
         Why::Inserted => format!("A text of baton's own was put behind a message ({added})."),
         Why::GivenBack => {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()

@@ -1,6 +1,6 @@
 //! Escapes sentinel-like text that is not ours, and undoes it.
 //!
-//! `[[handoff-resume:` becomes `[[handoff-resume\:` (the aside and closing forms alike) on its way to the
+//! `[[handoff-resume:` becomes `[[handoff-resume\:` (aside, note and closing forms alike) on its way to the
 //! agent, so that nothing a model quotes can cut a transcript. The backslash is removed again on the way
 //! upstream. Text that already has n backslashes there gets n + 1, so that undoing is exact.
 
@@ -8,12 +8,11 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use super::find::WORDS;
 use crate::text::{Span, json};
 
 /// What follows the two brackets and the optional slash.
 const STEM: &[u8] = b"handoff-";
-/// The two words behind the stem.
-const WORDS: [&[u8]; 2] = [b"resume", b"aside"];
 
 /// How much of a sentinel's beginning was seen so far; kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -147,12 +146,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FORMS: [&str; 5] = [
+    const FORMS: [&str; 6] = [
         "[[handoff-resume:",
         "[[/handoff-resume:",
         "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]",
         "[[handoff-aside:",
         "[[/handoff-aside:",
+        "[[handoff-note:",
     ];
 
     fn broken_in_pieces(text: &str, cut: usize) -> String {
@@ -180,7 +180,8 @@ mod tests {
     fn every_form_is_broken_at_every_split() {
         for form in FORMS {
             let text = format!("a [[[{form}0199\" \n{form}");
-            let wanted = text.replace("resume:", "resume\\:").replace("aside:", "aside\\:");
+            let broken = |text: String, word| text.replace(&format!("{word}:"), &format!("{word}\\:"));
+            let wanted = ["resume", "aside", "note"].into_iter().fold(text.clone(), broken);
             assert_eq!(break_up(&text), wanted);
             for cut in 0..text.len() + 3 {
                 assert_eq!(broken_in_pieces(&text, cut), wanted, "cut at {cut}");
@@ -211,7 +212,7 @@ mod tests {
         fn streaming_and_whole_text_agree(
             pieces in proptest::collection::vec(prop_oneof![
                 Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
-                Just("aside"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+                Just("aside"), Just("note"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
             cut in 0usize..60,
         ) {
             let text = pieces.concat();
@@ -223,7 +224,7 @@ mod tests {
         fn pieces_are_given_back(
             pieces in proptest::collection::vec(prop_oneof![
                 Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
-                Just("aside"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+                Just("aside"), Just("note"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
         ) {
             let (mut down, mut up) = (Escaper::default(), Escaper::default());
             let mut back = String::new();

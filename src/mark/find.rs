@@ -11,7 +11,7 @@ use crate::text::cost;
 /// Characters of an id.
 pub(super) const ID_CHARS: usize = 36;
 
-/// A sentinel's line, an aside, or escaped text that looks like one, in raw JSON.
+/// A sentinel's line, an aside, a note, or escaped text that looks like one, in raw JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// From the first bracket to the last.
@@ -29,14 +29,23 @@ pub enum MarkKind {
     Close(Option<Uuid>, Span),
     /// An aside's line.
     Aside(Uuid),
+    /// A note's line.
+    Note(Uuid),
     /// Escaped text of a model; the span is the backslash to remove.
     Broken(Span),
 }
 
+const RESUME: &[u8] = b"resume";
+const ASIDE: &[u8] = b"aside";
+const NOTE: &[u8] = b"note";
+
+/// The words behind the part that all marks have.
+pub(super) const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
+
 /// Part of every mark.
 pub const STEM: &[u8] = b"handoff-";
 
-/// Every mark in `text`, in order. Opening, closing and aside marks must be whole lines.
+/// Every mark in `text`, in order. All but escaped ones must be whole lines.
 pub fn marks(text: &[u8]) -> Vec<Mark> {
     memmem::find_iter(text, STEM)
         .inspect(|_| cost::add(1))
@@ -65,22 +74,21 @@ fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
     }
     let start = stem - if closing { 3 } else { 2 };
     let rest = text.get(stem + STEM.len()..)?;
-    let resume = rest.starts_with(b"resume");
-    if !resume && !rest.starts_with(b"aside") {
-        return None;
-    }
-    let colon = stem + STEM.len() + if resume { 6 } else { 5 };
+    let word = WORDS.iter().position(|word| rest.starts_with(word))?;
+    let colon = stem + STEM.len() + WORDS[word].len();
     if text.get(colon) == Some(&b'\\') {
         return broken_at(text, start, colon);
     }
     if text.get(colon) != Some(&b':') {
         return None;
     }
-    let (kind, end) = match (resume, closing) {
-        (true, true) => closed_by(text, colon + 1)?,
-        (true, false) => (MarkKind::Open(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
-        (false, false) => (MarkKind::Aside(id_at(text, colon + 1)?), colon + 1 + ID_CHARS),
-        (false, true) => return None,
+    let id = || id_at(text, colon + 1);
+    let (kind, end) = match (WORDS[word], closing) {
+        (RESUME, true) => closed_by(text, colon + 1)?,
+        (RESUME, false) => (MarkKind::Open(id()?), colon + 1 + ID_CHARS),
+        (ASIDE, false) => (MarkKind::Aside(id()?), colon + 1 + ID_CHARS),
+        (NOTE, false) => (MarkKind::Note(id()?), colon + 1 + ID_CHARS),
+        _ => return None,
     };
     let span = Span::new(start, end + 2);
     (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })

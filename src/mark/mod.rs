@@ -1,4 +1,4 @@
-//! The texts that baton puts into an agent's transcript: sentinels and asides, their seals, and the escaping that keeps
+//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that keeps
 //! other text from being taken for them.
 //!
 //! Writes, finds and reads them. Whether one counts (whose text it stands in, whether its id is known) is decided by
@@ -9,6 +9,7 @@ pub mod aside;
 pub mod escape;
 mod find;
 pub mod gap;
+pub mod note;
 pub(crate) mod pasted;
 pub mod seal;
 pub mod sentinel;

@@ -71,6 +71,9 @@ pub(crate) fn config(base_url: &str) -> Config {
             topic: None,
             verdict_paths: Vec::new(),
         },
+        commands: Commands {
+            prefix: String::new(),
+        },
         draft: DraftPolicy {
             git_dir: None,
             markers: Vec::new(),

@@ -56,6 +56,13 @@ pub enum Change {
     Paired(Vec<Uuid>),
     /// Insertions were written, or taken over from a conversation of which this one is a copy.
     Inserted(Vec<Uuid>),
+    /// A command was answered, which may have pinned a text, or taken one away.
+    Commanded {
+        /// The new text.
+        pinned: Option<String>,
+        /// The text that goes.
+        unpinned: Option<String>,
+    },
 }
 
 impl Change {
@@ -103,6 +110,13 @@ impl Change {
                 record.insertions.extend(new);
                 let more = record.insertions.len().saturating_sub(INSERTIONS_KEPT);
                 record.insertions.drain(..more);
+            }
+            Self::Commanded { pinned, unpinned } => {
+                record.commanded = true;
+                record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
+                let known = |text: &&String| record.pins.contains(text);
+                let new = pinned.as_ref().filter(|text| !known(text)).cloned();
+                record.pins.extend(new);
             }
         }
     }
@@ -216,6 +230,10 @@ mod tests {
             Change::Paired(vec![id(2)]),
             Change::CutOff(id(102)),
             Change::Inserted(vec![id(3)]),
+            Change::Commanded {
+                pinned: Some("p".into()),
+                unpinned: None,
+            },
         ];
         for (a, one) in all.iter().enumerate() {
             for two in all.iter().skip(a + 1) {

@@ -30,6 +30,12 @@ pub struct Conversation {
     /// Answers that may have broken off behind their sentinel, oldest first. Only in stores that several processes share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeat>,
+    /// Texts that a person pinned, in their order: each later handoff carries them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<String>,
+    /// Whether baton has answered a command in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub commanded: bool,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.

@@ -118,6 +118,8 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
 /// The earlier response by the name that upstream knows; a cut leaves it behind.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     match (what.cut, what.previous) {
+        // It was an answer of our own, to the conversation's first request.
+        (Cut::None | Cut::Text { .. }, Some("")) => wire.previous(view, None),
         (Cut::None | Cut::Text { .. }, Some(id)) => wire.previous(view, Some(id)),
         (Cut::None | Cut::Text { .. }, None) => Vec::new(),
         _ => wire.previous(view, None),

@@ -14,6 +14,7 @@ pub mod left_out;
 #[cfg(test)]
 mod linear_tests;
 mod lost_pairs;
+pub mod notes;
 mod orphans;
 mod pairs;
 mod plan;

@@ -75,8 +75,8 @@ pub struct Rewrite<'a> {
     pub insertions: &'a [Placed],
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
-    /// Upstream's id of the response that the request goes on from, where the agent knows another. A cut drops
-    /// the reference.
+    /// Upstream's id of the response that the request goes on from, where the agent knows another; empty: there
+    /// is none. A cut drops the reference.
     pub previous: Option<&'a str>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
@@ -106,6 +106,8 @@ pub enum Why {
     Reference,
     /// The response that it goes on from has another name upstream, or was left behind.
     Previous,
+    /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
+    Note,
     /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the
     /// carry-over prompt.
     Preamble,

@@ -130,7 +130,7 @@ fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
 
 /// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends with
 /// the tagged section behind it, or with the text.
-fn tagged_len(text: &str, tags: &[String]) -> usize {
+pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
     let mut at = 0;
     loop {
         let rest = text[at..].trim_start();

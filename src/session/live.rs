@@ -211,6 +211,16 @@ impl LiveConversation {
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether baton has answered a command in it.
+    pub fn commanded(&self) -> bool {
+        self.state().record.commanded
+    }
+
+    /// The texts that a person pinned.
+    pub fn pins(&self) -> Vec<String> {
+        self.state().record.pins.clone()
+    }
+
     /// Whether any text of ours stands behind its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()

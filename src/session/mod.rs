@@ -396,6 +396,26 @@ impl Sessions {
         Ok(true)
     }
 
+    /// Notes that a command is answered, which may have pinned a text or taken one away. Durable; written only on change.
+    ///
+    /// # Errors
+    /// The store cannot be written: the answer must not be shown.
+    pub async fn command(
+        &self,
+        live: &Arc<LiveConversation>,
+        pinned: Option<String>,
+        unpinned: Option<String>,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        if live.commanded() && pinned.is_none() && unpinned.is_none() {
+            return Ok(());
+        }
+        let change = Change::Commanded { pinned, unpinned };
+        self.write(live, change, Cached::Nothing, now_ms, put_record)
+            .await
+            .map(drop)
+    }
+
     /// Writes an insertion. Durable: when this has returned, it may be sent.
     ///
     /// # Errors

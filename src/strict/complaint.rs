@@ -65,6 +65,8 @@ pub enum Rule {
     /// Everything that a reply was made behind stands before it when it comes back (*own*, and only where it is asked for: real
     /// APIs take another prefix, and read it without their cache).
     Prefix,
+    /// No command in the chat, no note and no shown handoff of a proxy in between is in the transcript (*own*).
+    ProxyText,
     /// A reasoning item is followed by the item that was produced after it (Responses).
     LoneReasoning,
     /// An item that was produced after reasoning comes back with it (Responses).
@@ -94,7 +96,7 @@ pub enum Rule {
 impl Rule {
     /// Whether a request that breaks it is refused. Violations of the other rules are only recorded.
     pub fn refuses(self) -> bool {
-        !matches!(self, Rule::ReasoningPrefix | Rule::Prefix)
+        !matches!(self, Rule::ReasoningPrefix | Rule::Prefix | Rule::ProxyText)
     }
 
     /// The HTTP status of the refusal.

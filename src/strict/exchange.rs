@@ -22,6 +22,7 @@ use super::memory::Memory;
 use super::model::Model;
 use super::options::Options;
 use super::prefix::Prefixes;
+use super::proxy_texts;
 use super::reply::Reply;
 use super::routes::route;
 use super::usage::{self, PromptCache};
@@ -141,6 +142,7 @@ impl Shared {
         if request.endpoint.is_checked() {
             if request.body.is_object() {
                 request.dialect.check(request, &mut findings);
+                proxy_texts::check(request, &mut findings);
                 if self.options.prefixes {
                     self.prefixes.check(request, &mut findings);
                 }

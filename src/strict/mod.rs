@@ -48,6 +48,7 @@ mod openai_error;
 mod openai_responses;
 mod options;
 mod prefix;
+mod proxy_texts;
 mod reply;
 mod routes;
 mod server;

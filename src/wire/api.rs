@@ -11,7 +11,7 @@ use super::framing::Framing;
 use super::leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Watch};
 use super::local_answer::{LocalAnswer, Shape};
 use super::sibling_calls::{self, Beside, CallAt};
-use super::view::{Anatomy, Call, OwnItem, PartKind, Role, Unread, View};
+use super::view::{Anatomy, Call, OwnItem, Part, PartKind, Role, Unread, View};
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
 use crate::text::Span;
@@ -119,6 +119,12 @@ pub trait Turns {
 
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
+
+    /// The edits that take out of a part of the model's, or of the turn that it stands in, what binds it to its prefix: its
+    /// prefix is another one now. Reasoning itself goes as a whole.
+    fn unbind(&self, _view: &View, _turn: usize, _part: &Part) -> Vec<Edit> {
+        Vec::new()
+    }
 
     /// Sentinels and asides that are known by their item's id.
     fn own_items(&self, _view: &View) -> Vec<OwnItem> {

@@ -5,6 +5,7 @@ mod agents;
 mod automatic;
 mod bad_input;
 mod browser;
+mod commands;
 mod conversations;
 mod crash;
 mod dashboard;

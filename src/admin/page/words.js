@@ -108,6 +108,7 @@ export const WHY = {
   cut: "Behind a handoff: the model sees the carry-over prompt in place of all this.",
   pair: "A hidden pair: the model's own call of session_handoff with its answer. The agent never saw it, the model must.",
   inserted: "A text of baton's own, put behind this message for the model.",
+  note: "A command that baton answered by itself, or its answer: never in the model's view.",
   given_back: "The model had written something that looks like a marker of baton. The agent got it broken up; the model gets it back whole.",
   tool: "The tool session_handoff was added to the list of tools.",
   ask_again: "The model's call was refused. It was told why and asked again, out of the agent's sight.",

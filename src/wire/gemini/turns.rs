@@ -7,7 +7,8 @@ use memchr::memmem;
 use super::Gemini;
 use super::part::{self, Piece};
 use crate::text::json;
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::text::splice::Edit;
+use crate::wire::view::{self, Anatomy, Part, PartKind, Role, View};
 use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
@@ -34,6 +35,16 @@ impl Turns for Gemini {
 
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
         fingerprints::message(view, turn)
+    }
+
+    /// A signature is of the prefix; the call or the text that it stands at is not.
+    fn unbind(&self, view: &View, _turn: usize, part: &Part) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let keys = ["thoughtSignature", "thought_signature"];
+        let signed = keys
+            .into_iter()
+            .filter_map(|key| view::without_member(text, part.span, key));
+        signed.collect()
     }
 
     /// Signatures are checked in the current turn alone: behind the last content in which the user says something.

@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use super::OpenaiResponses;
 use super::item::{ASIDE_ITEM, Item, SENTINEL_ITEM};
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::view::{Anatomy, OwnItem, Part, PartKind, Role, Turn, View};
+use crate::wire::view::{self, Anatomy, OwnItem, Part, PartKind, Role, Turn, View};
 
 impl Turns for OpenaiResponses {
     fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
@@ -50,6 +51,16 @@ impl Turns for OpenaiResponses {
                 .filter(|t| t.role == Role::Assistant)
                 .map(|t| Item::read(&view.body, t.span))
                 .any(|i| i.part == PartKind::Thinking && i.encrypted)
+    }
+
+    /// What was made behind reasoning that is left out goes without its id: the API asks for the two together.
+    fn unbind(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+        let whole = view.turns[turn].span;
+        let own = part.kind != PartKind::Thinking && view.body.get(whole.start) == Some(&b'{');
+        let edit = own
+            .then(|| view::without_member(&view.body, whole, "id"))
+            .flatten();
+        edit.into_iter().collect()
     }
 
     /// Sentinels and asides by their items' ids, whatever their text.

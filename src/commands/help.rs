@@ -1,0 +1,31 @@
+//! What a person reads who asks for help, or who mistyped a command.
+
+/// The commands, each with what it does.
+const COMMANDS: [(&str, &str); 7] = [
+    ("handoff status", "what the model sees now, and what is pinned"),
+    (
+        "handoff undo [ID]",
+        "back to before the last handoff, or before that one; once more takes it back",
+    ),
+    ("handoff resume ID", "from here on the model knows that handoff"),
+    ("handoff help", "this list"),
+    ("pin TEXT", "every later handoff carries TEXT, word for word"),
+    ("pins", "the pinned texts"),
+    ("unpin N", "the pinned text number N goes"),
+];
+
+/// All commands, under this prefix; `unknown`: a word that is none.
+pub fn help(prefix: &str, unknown: Option<&str>) -> String {
+    let mut all = match unknown {
+        Some(word) => format!(
+            "there is no command `{prefix}{word}`, so nothing was sent to the model. To send such a text, begin it with \
+             another character. The commands:\n"
+        ),
+        None => "the commands, none of which the model ever sees:\n".to_owned(),
+    };
+    for (command, does) in COMMANDS {
+        let command = format!("{prefix}{command}");
+        all.push_str(&format!("\n    {command:<22} {does}"));
+    }
+    all
+}

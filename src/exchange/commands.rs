@@ -1,0 +1,315 @@
+//! Answers commands in the chat. Nothing goes upstream, and neither the command nor its answer is ever in the model's view.
+
+use std::sync::Arc;
+
+use http::Response;
+use uuid::Uuid;
+
+use super::active::{Active, find_active, meant};
+use super::{Exchange, heavy};
+use crate::commands::{Command, PinRefused, add_pin, help, listed, parse};
+use crate::limits::{BYTES_PER_TOKEN, PINNED_BYTES, PINS};
+use crate::mark::{note, pasted};
+use crate::proxy::fault::{Code, Fault};
+use crate::proxy::response_body::ResponseBody;
+use crate::record::{Handoff, HandoffId, telling_line};
+use crate::session::LiveConversation;
+use crate::store::StoreError;
+use crate::text::{Span, json};
+
+/// Characters of a handoff's telling line that are shown.
+const SHOWN: usize = 80;
+
+/// What an answer says and does.
+struct Said {
+    text: String,
+    /// The note's id; an undo's is the handoff's.
+    note: Uuid,
+    /// A sentinel behind it: from here on the model knows that handoff.
+    sentinel: Option<String>,
+    /// A text that it pins.
+    pinned: Option<String>,
+    /// A text that is pinned no longer.
+    unpinned: Option<String>,
+}
+
+impl Said {
+    fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            note: Uuid::now_v7(),
+            sentinel: None,
+            pinned: None,
+            unpinned: None,
+        }
+    }
+}
+
+impl Exchange {
+    /// Answers the command that the request's last text is.
+    pub(super) async fn answer_command(&self) -> Response<ResponseBody> {
+        let text = self.prepared.command.as_deref().unwrap_or_default();
+        let prefix = self.app.config.commands.prefix.as_str();
+        let Some(command) = parse(text, prefix) else {
+            return self.ctx.refuse(Fault::from(Code::STORE));
+        };
+        match self.command(command, prefix).await {
+            Ok(said) => {
+                tracing::info!(exchange = self.ctx.id, "a command was answered");
+                self.say_noted(&said).await
+            }
+            Err(error) => {
+                tracing::error!(exchange = self.ctx.id, %error, "a command cannot be answered");
+                self.ctx.refuse(Fault::from(Code::STORE))
+            }
+        }
+    }
+
+    /// Does what is asked. What it changes is written when this returns.
+    async fn command(&self, command: Command<'_>, prefix: &str) -> Result<Said, StoreError> {
+        let live = self.live()?;
+        if self.is_aside(live) {
+            return Ok(Said::new("commands are answered in the session itself."));
+        }
+        let said = match command {
+            Command::Help => Said::new(help(prefix, None)),
+            Command::Unknown(word) => Said::new(help(prefix, Some(word))),
+            Command::Status => self.status(live).await?,
+            Command::Pins => Said::new(pins_told(&live.pins(), prefix)),
+            Command::Pin(text) => pin(&live.pins(), text, prefix),
+            Command::Unpin(number) => unpin(&live.pins(), number),
+            Command::Undo(id) => self.undo(id).await?,
+            Command::Resume(id) => self.resume(id).await?,
+        };
+        let (pinned, unpinned) = (said.pinned.clone(), said.unpinned.clone());
+        self.app
+            .sessions
+            .command(live, pinned, unpinned, self.app.clock.now_ms())
+            .await?;
+        Ok(said)
+    }
+
+    /// A request beside the session, for a title of it mostly: it has the session's id and its texts, and no tools.
+    fn is_aside(&self, live: &LiveConversation) -> bool {
+        let tools = self.prepared.request.view().tools.is_some_and(|t| t.client);
+        !tools && live.tooled() == Some(true)
+    }
+
+    async fn say_noted(&self, said: &Said) -> Response<ResponseBody> {
+        let line = note::line(said.note);
+        let mut text = format!("{}{}\n\n{line}", note::BEGINS, said.text);
+        if let Some(sentinel) = &said.sentinel {
+            text.push_str("\n\n");
+            text.push_str(sentinel.trim());
+        }
+        let id = Uuid::now_v7();
+        if let Err(error) = self.remember_answer(id).await {
+            tracing::error!(exchange = self.ctx.id, %error, "a command's answer cannot be written");
+            return self.ctx.refuse(Fault::from(Code::STORE));
+        }
+        self.say_alone_as(id, &text)
+    }
+
+    /// A later request may go on from the answer by its id alone: it goes on from the response before.
+    async fn remember_answer(&self, id: Uuid) -> Result<(), StoreError> {
+        let prepared = &self.prepared;
+        if !prepared.wire.goes_on_by_id() {
+            return Ok(());
+        }
+        let previous = prepared.request.view().facts.previous.as_ref();
+        let named = previous.map(|p| p.id.as_str());
+        let behind = prepared.previous.as_deref().or(named).unwrap_or_default();
+        let shown = format!("resp_baton_{}", id.simple());
+        let store = self.app.sessions.store();
+        store.put_response_id(&self.ctx.principal, &shown, behind).await
+    }
+
+    async fn status(&self, live: &LiveConversation) -> Result<Said, StoreError> {
+        let prepared = &self.prepared;
+        let tokens = prepared.request.len() as u64 / BYTES_PER_TOKEN;
+        let sees = match &prepared.active {
+            Some(active) => {
+                let handoff = self.app.sessions.handoff(&self.ctx.principal, active.id).await?;
+                let about = handoff.map(|h| shown(&h)).unwrap_or_default();
+                let sent = crate::text::splice::len(&prepared.first(&self.app, prepared.tooled).rope);
+                format!(
+                    "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
+                     agent sends.",
+                    active.id,
+                    sent as u64 / BYTES_PER_TOKEN
+                )
+            }
+            None => format!("the model sees the whole history, about {tokens} tokens."),
+        };
+        let tool = match prepared.untooled {
+            None => "\n\n    It may hand over by itself.".to_owned(),
+            Some(why) => format!("\n\n    It cannot hand over by itself here: {}.", why.name()),
+        };
+        let pins = match live.pins().len() {
+            0 => "Nothing is pinned.".to_owned(),
+            1 => "One text is pinned.".to_owned(),
+            many => format!("{many} texts are pinned."),
+        };
+        Ok(Said::new(format!("{sees}{tool}\n    {pins}")))
+    }
+
+    /// Undoes a handoff, or its undo.
+    async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
+        let prepared = &self.prepared;
+        let reading = prepared.request.reading();
+        if prepared.request.view().facts.previous.is_some() {
+            return Ok(Said::new(
+                "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
+            ));
+        }
+        let candidates = heavy::work(prepared.weight, || reading.candidates(prepared.wire));
+        let active = prepared.active.as_ref().map(|active| active.id);
+        let target = match id {
+            Some(id) => {
+                let known = candidates.iter().map(|c| c.sentinel.id).chain(active);
+                let undone = prepared.undone.ever().iter().copied();
+                let named = |known: &HandoffId| known.to_string().starts_with(id) && !id.is_empty();
+                known.chain(undone).find(named)
+            }
+            None => prepared.undone.last.or(active),
+        };
+        let Some(target) = target else {
+            return Ok(Said::new(match id {
+                Some(_) => "nothing was undone: no handoff of this transcript has that id.",
+                None => "there is nothing to undo: the model sees the whole history.",
+            }));
+        };
+        let mut said = match prepared.undone.is_undone(target) {
+            true => Said::new(format!(
+                "the undo was taken back. The model sees the handoff {target} again, and what came after it."
+            )),
+            false => self.undone(target, candidates).await?,
+        };
+        said.note = target;
+        Ok(said)
+    }
+
+    /// What the model sees where this handoff does not count.
+    async fn undone(
+        &self,
+        target: HandoffId,
+        mut candidates: Vec<crate::rewrite::Candidate>,
+    ) -> Result<Said, StoreError> {
+        let prepared = &self.prepared;
+        let reading = prepared.request.reading();
+        candidates.retain(|c| c.sentinel.id != target);
+        let (app, wire) = (&*self.app, prepared.wire);
+        let before = find_active(app, &self.ctx, wire, reading, candidates, prepared.weight).await?;
+        let from = before.as_ref().and_then(Active::turn);
+        let list = prepared.request.view().list;
+        let start = from.map_or(list.start, |turn| prepared.request.view().turns[turn].span.start);
+        let head = before.as_ref().map_or(0, |active| active.head.len());
+        let tokens = (list.end - start + head) as u64 / BYTES_PER_TOKEN;
+        Ok(Said::new(match before {
+            Some(before) => format!(
+                "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \
+                 {tokens} tokens. The same command takes this back.",
+                before.id
+            ),
+            None => format!(
+                "the handoff {target} was undone. The model sees the whole history again, about {tokens} tokens. The same \
+                 command takes this back."
+            ),
+        }))
+    }
+
+    /// Goes on behind another handoff.
+    async fn resume(&self, id: &str) -> Result<Said, StoreError> {
+        let found = match id_range(id) {
+            Some(ids) => meant(&self.app, &self.ctx, ids).await?,
+            None => Vec::new(),
+        };
+        let handoff = match found[..] {
+            [only] => self.app.sessions.handoff(&self.ctx.principal, only).await?,
+            [] => None,
+            _ => {
+                return Ok(Said::new(
+                    "more than one handoff has an id that begins like this: give more of it.",
+                ));
+            }
+        };
+        Ok(match handoff {
+            Some(handoff) => Said {
+                sentinel: Some(self.sentinel(&handoff)),
+                ..Said::new(format!(
+                    "from here on the model knows the handoff {}{}.",
+                    handoff.id,
+                    shown(&handoff)
+                ))
+            },
+            None => Said::new(
+                "this handoff is not known here. `baton handoffs list` shows the handoffs of this store; give the id, or at \
+                 least its first 13 characters.",
+            ),
+        })
+    }
+}
+
+/// What a handoff is about, in a few words.
+fn shown(handoff: &Arc<Handoff>) -> String {
+    let line: String = telling_line(&handoff.prompt).chars().take(SHOWN).collect();
+    match line.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", line.replace("[[", "[ [")),
+    }
+}
+
+/// The first and the last id that a person's words may mean.
+fn id_range(given: &str) -> Option<(HandoffId, HandoffId)> {
+    let id = given.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let id = id.strip_prefix("handoff-resume:").unwrap_or(id);
+    let line = json::quote(&format!("[[handoff-resume:{id}]]"));
+    pasted::read(line.as_bytes(), Span::new(1, line.len() - 1)).map(|pasted| pasted.ids)
+}
+
+fn pins_told(pins: &[String], prefix: &str) -> String {
+    match pins.is_empty() {
+        true => {
+            format!("nothing is pinned. `{prefix}pin TEXT` pins a text, which every later handoff carries.")
+        }
+        false => format!("pinned, and carried by every later handoff:\n{}", listed(pins)),
+    }
+}
+
+fn pin(pins: &[String], text: &str, prefix: &str) -> Said {
+    match add_pin(pins, text) {
+        Ok(text) => Said {
+            pinned: Some(text),
+            ..Said::new(format!(
+                "pinned as number {}. Every later handoff carries it, word for word.",
+                pins.len() + 1
+            ))
+        },
+        Err(PinRefused::Empty) => Said::new(format!("nothing was pinned: write `{prefix}pin TEXT`.")),
+        Err(PinRefused::Known(n)) => Said::new(format!("it is pinned already, as number {n}.")),
+        Err(PinRefused::Many) => Said::new(format!(
+            "nothing was pinned: there are {PINS} pins, as many as there may be. `{prefix}unpin N` takes one away."
+        )),
+        Err(PinRefused::Long(over)) => Said::new(format!(
+            "nothing was pinned: all pins together would be {over} bytes over the {PINNED_BYTES} that they may have."
+        )),
+    }
+}
+
+fn unpin(pins: &[String], number: &str) -> Said {
+    let known = number.trim().parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+    match known.filter(|n| *n < pins.len()) {
+        Some(n) => {
+            let gone = pins[n].clone();
+            Said {
+                unpinned: Some(gone.clone()),
+                ..Said::new(format!("no longer pinned:\n{}", listed(&[gone])))
+            }
+        }
+        None => Said::new(match pins.len() {
+            0 => "nothing is pinned.".to_owned(),
+            1 => "there is one pin: its number is 1.".to_owned(),
+            many => format!("there are {many} pins: give a number from 1 to {many}."),
+        }),
+    }
+}

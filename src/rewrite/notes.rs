@@ -1,0 +1,512 @@
+//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers, and
+//! the sentinels of handoffs that were undone.
+//!
+//! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo has the
+//! handoff's id: the handoff does not count behind an odd number of them. So forks and rewinds follow by themselves, and
+//! nothing of it has to be stored.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::Reading;
+use super::preamble::tagged_len;
+use super::texts::Texts;
+use crate::commands;
+use crate::mark::{MarkKind, gap, note, sentinel};
+use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
+use crate::wire::Wire;
+use crate::wire::view::{self, Part, PartKind, Role, View};
+
+/// What a transcript is without them.
+#[derive(Debug, Clone)]
+pub struct Cleaned {
+    /// The transcript.
+    pub reading: Reading,
+    /// Bytes that went.
+    pub removed: usize,
+    /// What was undone.
+    pub undone: Undone,
+}
+
+/// The handoffs that were undone, and those that were and are not.
+#[derive(Debug, Clone, Default)]
+pub struct Undone {
+    /// Ids of the notes that stand an odd number of times: handoffs that do not count, and notes of other answers.
+    now: HashSet<Uuid>,
+    /// Handoffs that were undone at any time.
+    ever: HashSet<Uuid>,
+    /// The handoff whose undo is the last change of what the model sees.
+    pub last: Option<Uuid>,
+}
+
+impl Undone {
+    /// Whether this handoff does not count.
+    pub fn is_undone(&self, handoff: Uuid) -> bool {
+        self.now.contains(&handoff)
+    }
+
+    /// Handoffs that were undone at any time: calls that were queued before them are void.
+    pub fn ever(&self) -> &HashSet<Uuid> {
+        &self.ever
+    }
+}
+
+/// What to look for beside notes.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// What commands begin with; empty: nothing.
+    pub prefix: &'a str,
+    /// Tags by which text of the agent's harness is known.
+    pub tags: &'a [String],
+    /// Whether a command may stand in the transcript whose answer the agent left out.
+    pub unanswered: bool,
+}
+
+/// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
+pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cleaned> {
+    let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
+    if !noted && !look.unanswered {
+        return None;
+    }
+    let view = &reading.view;
+    let marks = Found::in_reading(wire, reading);
+    let asked = last_users(view);
+    let mut gone = Gone::default();
+    for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
+        gone.text(answer.turn, answer.part, span);
+        if let Some(user) = asked[answer.turn] {
+            gone.command(wire, view, user, look);
+        }
+    }
+    if look.unanswered {
+        for turn in unanswered(wire, view, look) {
+            gone.command(wire, view, turn, look);
+        }
+    }
+    let history = History::of(view, &marks, &asked);
+    for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
+        match open.span {
+            Some(span) => gone.text(open.turn, open.part, span),
+            None => gone.whole(open.turn),
+        }
+    }
+    let edits = gone.edits(wire, view, &history);
+    if edits.is_empty() {
+        return None;
+    }
+    let body = splice::flat(splice::splice(&view.body, edits));
+    // An agent that counts tokens may have said nothing yet but a command.
+    let mut left = reading.again(wire, &body)?;
+    left.view.facts.summary = view.facts.summary;
+    left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
+    let is_said = |role: Role| !matches!(role, Role::System | Role::Tools);
+    left.view.turns.iter().any(|t| is_said(t.role)).then(|| Cleaned {
+        removed: view.body.len().saturating_sub(body.len()),
+        reading: left,
+        undone: history.undone,
+    })
+}
+
+/// Whether the last user's turn may begin with this prefix: told by its bytes, since most do not.
+pub fn may_say(view: &View, prefix: &str) -> bool {
+    if prefix.is_empty() {
+        return false;
+    }
+    let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
+    let last = view.turns.iter().rfind(|t| !is_aside(t.role));
+    let Some(turn) = last.filter(|t| t.role == Role::User) else {
+        return false;
+    };
+    let raw = view.text(turn.span);
+    // At the start of a text, or behind what the agent's harness puts in front of it.
+    let starts = |at: usize| match raw[..at].last() {
+        Some(b'"' | b' ' | b'>') => true,
+        Some(b'n' | b't' | b'r') => raw[..at - 1].ends_with(b"\\"),
+        _ => false,
+    };
+    memchr::memmem::find_iter(raw, prefix).any(starts)
+}
+
+/// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's harness
+/// puts in front of it. `None` where there is none.
+pub fn last_said(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
+    let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
+    let turn = view.turns.iter().rposition(|t| !is_aside(t.role))?;
+    if view.turns[turn].role != Role::User {
+        return None;
+    }
+    own_text(wire, view, turn, tags).map(|(_, _, text)| text)
+}
+
+/// The first text of a user's turn that is the user's own: its part, where it begins, and what it says.
+fn own_text(wire: &dyn Wire, view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
+    let anatomy = wire.anatomy(view, turn);
+    let texts = anatomy.parts.iter().enumerate();
+    texts
+        .filter(|(_, p)| p.kind == PartKind::Text)
+        .find_map(|(n, p)| {
+            let inside = p.text?;
+            let said = json::unescape(view.text(inside));
+            let tagged = tagged_len(&said, tags);
+            let own = said[tagged..].trim();
+            if own.is_empty() {
+                return None;
+            }
+            let from = match tagged {
+                0 => inside.start,
+                _ => inside.start + json::spelled(view.text(inside), &said[..tagged])?,
+            };
+            Some((n, Span::new(from, inside.end), own.to_owned()))
+        })
+}
+
+/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back as
+/// several elements.
+fn last_users(view: &View) -> Vec<Option<usize>> {
+    let mut last = None;
+    let turns = view.turns.iter().enumerate();
+    turns
+        .map(|(n, turn)| {
+            let before = last;
+            match turn.role {
+                Role::User => last = Some(n),
+                Role::Tool => last = None,
+                _ => {}
+            }
+            before
+        })
+        .collect()
+}
+
+/// The users' turns with a command that no answer follows. The last one is still to be answered.
+fn unanswered(wire: &dyn Wire, view: &View, look: Look<'_>) -> Vec<usize> {
+    let last = view.turns.iter().rposition(|t| t.role == Role::User);
+    let users = view.turns.iter().enumerate().filter(|(n, t)| {
+        let next = view.turns.get(n + 1);
+        t.role == Role::User && Some(*n) != last && next.is_some_and(|next| next.role != Role::Assistant)
+    });
+    let said = |turn| own_text(wire, view, turn, look.tags).map(|(_, _, text)| text);
+    users
+        .map(|(n, _)| n)
+        .filter(|n| said(*n).is_some_and(|text| commands::is_command(&text, look.prefix)))
+        .collect()
+}
+
+/// A note, or a sentinel, where it counts.
+struct At {
+    id: Uuid,
+    turn: usize,
+    part: usize,
+    /// The mark; `None` where an item is known by its id alone.
+    span: Option<Span>,
+    /// The inside of the text that it stands in.
+    inside: Span,
+}
+
+#[derive(Default)]
+struct Found {
+    notes: Vec<At>,
+    opens: Vec<At>,
+}
+
+impl Found {
+    fn in_reading(wire: &dyn Wire, reading: &Reading) -> Self {
+        let mut texts = Texts::new(wire, &reading.view);
+        let mut found = Self::default();
+        for (i, mark) in reading.marks.iter().enumerate() {
+            let (MarkKind::Note(id) | MarkKind::Open(id)) = mark.kind else {
+                continue;
+            };
+            let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
+                continue;
+            };
+            let Some(inside) = texts.anatomy().parts[part].text else {
+                continue;
+            };
+            let at = |span| At {
+                id,
+                turn,
+                part,
+                span: Some(span),
+                inside,
+            };
+            if matches!(mark.kind, MarkKind::Note(_)) {
+                found.notes.push(at(mark.span));
+            } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
+                found.opens.push(at(Span::new(read.at, read.rest)));
+            }
+        }
+        let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();
+        for item in reading.items.iter().filter(|item| !item.aside) {
+            if known.insert((item.turn, item.id)) {
+                found.opens.push(At {
+                    id: item.id,
+                    turn: item.turn,
+                    part: 0,
+                    span: None,
+                    inside: Span::default(),
+                });
+            }
+        }
+        found
+    }
+
+    /// The answers that end with the notes: each from where it begins, as far as the text in front of its note tells, and
+    /// never over another note.
+    fn answers(&self, view: &View) -> Vec<Span> {
+        let text: &[u8] = &view.body;
+        let mut done = 0;
+        let spans = self.notes.iter().map(|at| {
+            let mark = at.span.unwrap_or_default();
+            let start = at.inside.start.max(done).min(mark.start);
+            let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
+            let begins = memchr::memmem::rfind_iter(&text[start..mark.start], note::BEGINS);
+            let begins = begins.map(|hit| start + hit).find(line_start);
+            done = mark.end;
+            Span::new(begins.unwrap_or(start), mark.end)
+        });
+        spans.collect()
+    }
+}
+
+/// What the notes say of the handoffs, and which handoff counted where.
+struct History {
+    undone: Undone,
+    /// From each of these offsets on, the handoff that counted there; empty where nothing was ever undone.
+    states: Vec<(usize, Option<Uuid>)>,
+}
+
+impl History {
+    fn of(view: &View, found: &Found, asked: &[Option<usize>]) -> Self {
+        let start = |at: &At| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
+        let mut all: Vec<(usize, bool, &At)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
+        all.extend(found.notes.iter().map(|at| (start(at), false, at)));
+        all.sort_by_key(|(at, ..)| *at);
+        let mut undone = Undone::default();
+        let mut opened: HashMap<Uuid, usize> = HashMap::new();
+        let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
+        let mut states = vec![(0, None)];
+        let mut toggled = false;
+        let mut counted: HashMap<Uuid, Option<usize>> = HashMap::new();
+        for (at, is_open, mark) in all {
+            if is_open {
+                if let Some(before) = opened.insert(mark.id, at) {
+                    counting.remove(&(before, mark.id));
+                }
+                counting.insert((at, mark.id));
+                undone.now.remove(&mark.id);
+                counted.remove(&mark.id);
+                undone.last = None;
+            } else {
+                // An answer that an agent resends twice answers one turn.
+                let asked = asked[mark.turn];
+                if counted.insert(mark.id, asked) == Some(asked) {
+                    continue;
+                }
+                let counts = undone.now.remove(&mark.id);
+                if !counts {
+                    undone.now.insert(mark.id);
+                }
+                let Some(open) = opened.get(&mark.id) else {
+                    continue;
+                };
+                undone.ever.insert(mark.id);
+                match counts {
+                    true => counting.insert((*open, mark.id)),
+                    false => counting.remove(&(*open, mark.id)),
+                };
+                toggled = true;
+                undone.last = Some(mark.id);
+            }
+            states.push((at, counting.last().map(|(_, id)| *id)));
+        }
+        if !toggled {
+            states.clear();
+        }
+        Self { undone, states }
+    }
+
+    /// Whether what the model thought at this offset was thought behind another transcript than the one it has now.
+    fn is_stale(&self, offset: usize) -> bool {
+        let Some((_, now)) = self.states.last() else {
+            return false;
+        };
+        let until = self.states.partition_point(|(at, _)| *at <= offset);
+        until > 0 && self.states[until - 1].1 != *now
+    }
+}
+
+/// What goes: stretches of texts by turn and part, and whole turns.
+#[derive(Default)]
+struct Gone {
+    texts: HashMap<(usize, usize), Vec<Span>>,
+    turns: HashSet<usize>,
+    asked: HashSet<usize>,
+}
+
+impl Gone {
+    fn text(&mut self, turn: usize, part: usize, span: Span) {
+        self.texts.entry((turn, part)).or_default().push(span);
+    }
+
+    fn whole(&mut self, turn: usize) {
+        self.turns.insert(turn);
+    }
+
+    /// The command in a user's turn.
+    fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: Look<'_>) {
+        if self.asked.insert(turn)
+            && let Some((part, span, text)) = own_text(wire, view, turn, look.tags)
+            && commands::is_or_was_command(&text, look.prefix)
+        {
+            self.text(turn, part, span);
+        }
+    }
+
+    fn edits(&self, wire: &dyn Wire, view: &View, history: &History) -> Vec<Edit> {
+        let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
+        if !history.states.is_empty() {
+            let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
+            turns.extend((0..view.turns.len()).filter(models));
+        }
+        turns.sort_unstable();
+        turns.dedup();
+        let mut lost: Vec<bool> = (0..view.turns.len()).map(|n| self.turns.contains(&n)).collect();
+        let mut edits = Vec::new();
+        for turn in turns {
+            if lost[turn] {
+                continue;
+            }
+            match self.in_turn(wire, view, turn, history) {
+                Some(some) => edits.extend(some),
+                None => lost[turn] = true,
+            }
+        }
+        blank_neighbours(wire, view, &mut lost);
+        let spans: Vec<Span> = view.turns.iter().map(|t| t.span).collect();
+        if lost.contains(&true) {
+            // Where nothing would be left, nothing is taken out.
+            let Some(whole) = view::kept(&spans, &lost) else {
+                return Vec::new();
+            };
+            edits.extend(whole);
+        }
+        edits
+    }
+
+    /// The edits in one turn; `None` where nothing is left of it.
+    fn in_turn(&self, wire: &dyn Wire, view: &View, turn: usize, history: &History) -> Option<Vec<Edit>> {
+        let anatomy = wire.anatomy(view, turn);
+        let mut edits = Vec::new();
+        let mut lost = vec![false; anatomy.parts.len()];
+        let is_models = view.turns[turn].role == Role::Assistant;
+        for (n, part) in anatomy.parts.iter().enumerate() {
+            if is_models && history.is_stale(part.span.start) {
+                lost[n] |= part.kind == PartKind::Thinking;
+                edits.extend(wire.unbind(view, turn, part));
+            }
+            if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
+                match without(view, inside, spans) {
+                    Some(some) => edits.extend(some),
+                    None => lost[n] = true,
+                }
+            }
+        }
+        let says = |(n, part): (usize, &Part)| !lost[n] && part.kind != PartKind::Thinking;
+        if !lost.contains(&true) {
+            return Some(edits);
+        }
+        if !anatomy.parts.iter().enumerate().any(says) {
+            return None;
+        }
+        match anatomy.list {
+            Some(list) => {
+                let spans: Vec<Span> = anatomy.parts.iter().map(|p| p.span).collect();
+                let (inside, beside): (Vec<usize>, Vec<usize>) =
+                    (0..spans.len()).partition(|&n| list.holds(spans[n].start));
+                debug_assert!(
+                    beside
+                        .iter()
+                        .all(|&n| !lost[n] || anatomy.parts[n].text.is_none())
+                );
+                let in_list: Vec<Span> = inside.iter().map(|&n| spans[n]).collect();
+                let lost: Vec<bool> = inside.iter().map(|&n| lost[n]).collect();
+                let kept = view::kept(&in_list, &lost);
+                let absent = || vec![Edit::replace(list, wire.absent_content().unwrap_or("[]"))];
+                edits.extend(kept.unwrap_or_else(absent));
+            }
+            // A string beside calls.
+            None => {
+                let first = anatomy.parts.first().filter(|p| p.text.is_some())?;
+                let absent = wire.absent_content()?;
+                edits.push(Edit::replace(first.span, absent));
+            }
+        }
+        Some(edits)
+    }
+}
+
+/// A text without these stretches and the line breaks around them; `None` where nothing is left of it.
+fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<Edit>> {
+    let text: &[u8] = &view.body;
+    let mut spans = spans.to_vec();
+    spans.sort_unstable_by_key(|s| s.start);
+    let mut edits = Vec::new();
+    let mut left = false;
+    let mut at = inside.start;
+    for span in spans {
+        let from = gap::before(text, inside.start, span.start).max(at);
+        let to = gap::behind(text, span.end.max(from), inside.end);
+        left |= says(&text[at..from]);
+        let between = left && says(&text[to..inside.end]);
+        edits.push(Edit::replace(
+            Span::new(from, to),
+            if between { r"\n\n" } else { "" },
+        ));
+        at = to;
+    }
+    (left || says(&text[at..inside.end])).then_some(edits)
+}
+
+/// Whether the inside of a literal has anything but white space.
+fn says(raw: &[u8]) -> bool {
+    let mut at = 0;
+    while at < raw.len() {
+        let (c, used) = match raw[at] {
+            b'\\' => json::escape_at(&raw[at..]),
+            byte => (byte as char, 1),
+        };
+        if !c.is_whitespace() {
+            return true;
+        }
+        at += used;
+    }
+    false
+}
+
+/// Elements of the same answer that say nothing: an agent may keep a stream's chunks as elements of their own.
+fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
+    let answers: Vec<usize> = (0..lost.len())
+        .filter(|&n| lost[n] && view.turns[n].role == Role::Assistant)
+        .collect();
+    let blank = |turn: usize| {
+        let parts = wire.anatomy(view, turn).parts;
+        let says_nothing = |p: &Part| p.kind == PartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
+        parts.iter().all(says_nothing)
+    };
+    let mut done = 0;
+    for answer in answers {
+        if answer < done {
+            continue;
+        }
+        let message = wire.message(view, answer);
+        done = message.end;
+        for turn in message {
+            if !lost[turn] && view.turns[turn].role == Role::Assistant && blank(turn) {
+                lost[turn] = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Texts that belong to a person and the proxy in between: no provider should ever read them.
+
+use super::complaint::{Findings, Rule};
+use super::dialect::Received;
+use super::transcript::Role;
+
+/// The words of commands in the chat, behind their usual prefix.
+const COMMANDS: [&str; 4] = ["::handoff", "::pin", "::pins", "::unpin"];
+
+/// Length of an id in a note's line.
+const ID: usize = 36;
+
+/// Finds notes and shown handoffs in what the model is said to have said, and commands in what the user says.
+pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
+    for (n, turn) in request.turns().iter().enumerate() {
+        for text in &turn.texts {
+            let found = match turn.role {
+                Role::User => is_command(text).then_some("a command"),
+                Role::Assistant => shown(text),
+                Role::System => None,
+            };
+            if let Some(what) = found {
+                let begin: String = text.chars().take(80).collect();
+                findings.add(
+                    Rule::ProxyText,
+                    format!("turn {n}: {what} of the proxy's own: {begin:?}"),
+                );
+            }
+        }
+    }
+}
+
+fn is_command(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    text.trim_start().starts_with("::") && COMMANDS.contains(&word)
+}
+
+/// What of a proxy's answers stands on lines of its own in a text.
+fn shown(text: &str) -> Option<&'static str> {
+    let mut lines = text.lines().map(str::trim).peekable();
+    while let Some(line) = lines.next() {
+        let inside = line
+            .strip_prefix("[[handoff-")
+            .and_then(|rest| rest.strip_suffix("]]"));
+        match inside.and_then(|inside| inside.split_once(':')) {
+            Some(("note", id)) if id.len() == ID => return Some("a note"),
+            Some(("resume", id))
+                if id.len() == ID && lines.peek().is_some_and(|next| next.starts_with("*Handed over")) =>
+            {
+                return Some("a handoff's mark");
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_shown_marks_are_found() {
+        for (text, found) in [
+            ("::pin x", true),
+            (" ::handoff", true),
+            ("::pinned", false),
+            ("see ::pin x", false),
+        ] {
+            assert_eq!(is_command(text), found, "{text}");
+        }
+        let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+        for (text, found) in [
+            (format!("baton: so.\n\n[[handoff-note:{id}]]"), Some("a note")),
+            (format!("see [[handoff-note:{id}]]"), None),
+            (format!("[[handoff-resume:{id}]]"), None),
+            (
+                format!("A.\n\n[[handoff-resume:{id}]]\n*Handed over. x*\n"),
+                Some("a handoff's mark"),
+            ),
+        ] {
+            assert_eq!(shown(&text), found, "{text}");
+        }
+    }
+}

@@ -1,0 +1,601 @@
+//! Commands in the chat: answered by baton on every wire, and never in the model's view, neither they nor their answers.
+
+use baton_proxy::store::SharedStore;
+use baton_proxy::strict::Reply;
+use baton_proxy::text::{Span, json};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json as value};
+
+use crate::harness::{memory, sqlite, temp};
+use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
+use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
+
+const SECOND: &str = "Goal: the second one.";
+
+on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
+    undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
+    look_alikes other_prefix switched_off tool_results;);
+
+async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
+    stage.push(reply);
+    stage.ask(history, true).await
+}
+
+fn thought(text: &str) -> Reply {
+    Reply::new().thinking("So it is.").say(text)
+}
+
+/// Sends a command behind the transcript: what baton says, and the transcript then. Nothing goes upstream.
+async fn command(stage: &Fixture, history: &[Value], text: &str) -> (String, Vec<Value>) {
+    command_by(stage, history, text, true).await
+}
+
+async fn command_by(stage: &Fixture, history: &[Value], text: &str, stream: bool) -> (String, Vec<Value>) {
+    let asked = stage.provider.requests().len();
+    let history = [history, &[stage.user(text)]].concat();
+    let answer = stage.ask(&history, stream).await;
+    assert_eq!(
+        stage.provider.requests().len(),
+        asked,
+        "{text}: nothing goes upstream"
+    );
+    assert!(answer.text.starts_with("baton: "), "{text}: {}", answer.text);
+    assert!(answer.text.contains("[[handoff-note:"), "{text}: {}", answer.text);
+    assert_eq!(answer.stop, stage.variant.stops[0]);
+    (answer.text, [&history[..], &answer.keep].concat())
+}
+
+fn and(stage: &Fixture, history: &[Value], text: &str) -> Vec<Value> {
+    [history, &[stage.user(text)]].concat()
+}
+
+/// The elements of the last request's transcript, byte for byte as the model got them.
+fn elements(stage: &Fixture) -> Vec<String> {
+    let seen = stage.provider.generations().last().unwrap().clone();
+    let raw: &[u8] = &seen.raw;
+    let whole = Span::new(0, raw.len());
+    let keys = ["messages", "input", "contents"];
+    let list = keys.iter().find_map(|key| json::get(raw, whole, key)).unwrap();
+    let all = json::elements(raw, list).into_iter();
+    all.map(|span| String::from_utf8(span.of(raw).to_vec()).unwrap())
+        .collect()
+}
+
+/// The outline of the last request. Where texts are one string, what stood around a sentinel is two paragraphs.
+fn sent(stage: &Fixture) -> Vec<String> {
+    let joined = |line: String| {
+        line.replace("\n\nFresh.", "Fresh.")
+            .replace("\n\nSecond.", "Second.")
+    };
+    stage.sent().into_iter().map(joined).collect()
+}
+
+/// A session with a handoff in it, and a turn behind that.
+async fn handed_over(stage: &Fixture) -> Vec<Value> {
+    let history = stage.history();
+    stage.push(handoff());
+    stage.push(fresh());
+    let fired = stage.ask(&history, true).await;
+    stage.then(&history, &fired, "Go on.")
+}
+
+const WHOLE: [&str; 4] = [
+    "u: Mend the importer.",
+    "a: Looking.",
+    "u: Go on.",
+    "a: Done with that.Fresh.",
+];
+
+async fn answered_and_taken_out(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let sent = elements(&stage);
+    let mut now = [&history[..], &answer.keep].concat();
+    for (asked, said) in [
+        ("::handoff status", "the model sees the whole history"),
+        ("::handoff help", "::unpin N"),
+        ("::handoff", "::unpin N"),
+        ("::pins", "nothing is pinned"),
+        ("::pin Never touch the schema.", "pinned as number 1"),
+        ("  ::pin Never touch the schema.\n", "pinned already, as number 1"),
+        ("::pin", "write `::pin TEXT`"),
+        ("::pins", "   1. Never touch the schema."),
+        ("::unpin 2", "its number is 1"),
+        ("::unpin x", "its number is 1"),
+        ("::unpin 1", "no longer pinned"),
+        ("::unpin 1", "nothing is pinned"),
+        ("::handoff undo", "nothing to undo"),
+        (
+            "::handoff undo 0199a3c2",
+            "no handoff of this transcript has that id",
+        ),
+    ] {
+        let (text, then) = command(&stage, &now, asked).await;
+        assert!(text.contains(said), "{asked}: {text}");
+        now = then;
+    }
+    let next = and(&stage, &now, "More.");
+    let answer = says(&stage, &next, thought("Second.")).await;
+    assert_eq!(elements(&stage)[..sent.len()], sent, "the prefix stays");
+    let plain = [
+        "u: Mend the importer.",
+        "a: Looking.",
+        "u: Go on.",
+        "a: First.",
+        "u: More.",
+    ];
+    assert_eq!(stage.sent(), plain);
+    let sent = elements(&stage);
+    // Once more behind it, and a request behind that.
+    let (_, now) = command(&stage, &[&next[..], &answer.keep].concat(), "::handoff status").await;
+    says(&stage, &and(&stage, &now, "Third."), thought("So.")).await;
+    assert_eq!(elements(&stage)[..sent.len()], sent);
+    stage.assert_clean();
+}
+
+async fn whole_answers(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let (text, now) = command_by(&stage, &stage.history(), "::handoff status", false).await;
+    assert!(text.contains("whole history"), "{text}");
+    says(&stage, &and(&stage, &now, "More."), thought("Second.")).await;
+    assert_eq!(stage.sent()[2..], ["u: Go on.More."]);
+    stage.assert_clean();
+}
+
+async fn unknown_words(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    for asked in ["::hadnoff", "::pni x"] {
+        let (text, now) = command(&stage, &history, asked).await;
+        assert!(text.contains("there is no command `::"), "{text}");
+        assert!(text.contains("::handoff undo"), "{text}");
+        says(&stage, &and(&stage, &now, "More."), Reply::text("So.")).await;
+        assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+    }
+    for asked in ["::std::vector is slow.", "Why is ::pin one?", ":pin x"] {
+        says(&stage, &and(&stage, &history[..2], asked), Reply::text("So.")).await;
+        assert_eq!(stage.sent()[2], format!("u: {asked}"));
+    }
+    stage.assert_clean();
+}
+
+/// A session that begins with a command.
+async fn first_of_all(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let (_, now) = command(&stage, &[], "::pin Be brief.").await;
+    let (text, now) = command(&stage, &now, "::pins").await;
+    assert!(text.contains("1. Be brief."), "{text}");
+    says(&stage, &and(&stage, &now, "Mend it."), thought("So.")).await;
+    assert_eq!(stage.sent(), ["u: Mend it."]);
+    stage.assert_clean();
+}
+
+/// Later heads carry the pins; those that are there stay as they are.
+async fn pinned(variant: Variant) {
+    let dir = temp();
+    let store = sqlite(dir.path());
+    let mut stage = Fixture::with(variant, [], store, |_| {}).await;
+    let pins = "<pinned>\nThe user pinned this; it holds for every task of this session.\n1. Keep \"the\\schema\".\n2. Two\nlines.\n</pinned>\n\n";
+    let history = stage.history();
+    let (_, now) = command(&stage, &history, "::pin Keep \"the\\schema\".").await;
+    let (_, now) = command(&stage, &now, "::pin Two\nlines.").await;
+    stage.restart(sqlite(dir.path()));
+    let asked = and(&stage, &now, "Hand over.");
+    stage.push(handoff());
+    stage.push(fresh());
+    let fired = stage.ask(&asked, true).await;
+    let head = format!("u: {pins}{PROMPT}");
+    assert_eq!(stage.sent(), [head.as_str()]);
+    assert!(
+        !fired.text.contains("<pinned>"),
+        "the sentinel shows the prompt alone: {}",
+        fired.text
+    );
+    // Unpinned now: the head stays until the next handoff.
+    let (_, now) = command(&stage, &[&asked[..], &fired.keep].concat(), "::unpin 1").await;
+    let next = and(&stage, &now, "Go on.");
+    says(&stage, &next, thought("Next.")).await;
+    assert_eq!(stage.sent(), [head.as_str(), "a: Fresh.", "u: Go on."]);
+    stage.restart(sqlite(dir.path()));
+    stage.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
+    stage.push(Reply::text("Second."));
+    stage.ask(&next, true).await;
+    let head = pins.replace("1. Keep \"the\\schema\".\n2. Two", "1. Two");
+    assert_eq!(stage.sent(), [format!("u: {head}{SECOND}")]);
+    stage.assert_clean();
+}
+
+async fn too_many_pins(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let mut now = stage.history();
+    for n in 1..=20 {
+        let (text, then) = command(&stage, &now, &format!("::pin Text {n}.")).await;
+        assert!(text.contains(&format!("pinned as number {n}.")), "{text}");
+        now = then;
+    }
+    let (text, _) = command(&stage, &now, "::pin One more.").await;
+    assert!(text.contains("there are 20 pins"), "{text}");
+    let (_, now) = command(&stage, &now, "::unpin 20").await;
+    let (text, _) = command(&stage, &now, &format!("::pin {}", "x".repeat(4096))).await;
+    assert!(text.contains("bytes over the 4096"), "{text}");
+    let (text, _) = command(&stage, &now, "::pins").await;
+    assert!(text.contains("  19. Text 19.") && !text.contains("xxx"), "{text}");
+    stage.assert_clean();
+}
+
+/// Agents trim what they keep, and some join texts that stand beside each other.
+async fn glued_and_trimmed(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let (text, _) = command(&stage, &history, "::handoff status").await;
+    let message = variant.message;
+    let asked = message("user", "::handoff status");
+    for (kept, left) in [
+        (text.trim_end().to_owned(), ""),
+        (format!("{text}\n"), ""),
+        (format!("\n\n  {text}  "), ""),
+        (
+            format!("{text}\n\nAnd this is the model's."),
+            "And this is the model's.",
+        ),
+        (format!("The model's own.\n\n{text}"), "The model's own."),
+    ] {
+        let now = [
+            &history[..],
+            &[
+                asked.clone(),
+                message("assistant", &kept),
+                message("user", "More."),
+            ],
+        ]
+        .concat();
+        says(&stage, &now, Reply::text("So.")).await;
+        let sent = stage.sent();
+        match left {
+            "" => assert_eq!(sent[2..], ["u: Go on.More."], "{kept:?}"),
+            left => assert_eq!(
+                sent[2..],
+                ["u: Go on.", &format!("a: {left}"), "u: More."],
+                "{kept:?}"
+            ),
+        }
+    }
+    stage.assert_clean();
+}
+
+/// An answer that the agent leaves out, or a command that it sends again with the next message.
+async fn left_out(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let (_, now) = command(&stage, &history, "::pin Be brief.").await;
+    let without = and(&stage, &now[..=history.len()], "More.");
+    says(&stage, &without, Reply::text("So.")).await;
+    assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+    stage.assert_clean();
+}
+
+async fn undone(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let next = handed_over(&stage).await;
+    let fired = &next[..next.len() - 1];
+    let (text, now) = command(&stage, fired, "::handoff undo").await;
+    assert!(text.contains("whole history again"), "{text}");
+    let asked = and(&stage, &now, "Well.");
+    let answer = says(&stage, &asked, thought("Whole.")).await;
+    assert_eq!(sent(&stage)[..], [&WHOLE[..], &["u: Well."]].concat());
+    let before = elements(&stage);
+    let then = stage.then(&asked, &answer, "And?");
+    says(&stage, &then, thought("Still.")).await;
+    assert_eq!(elements(&stage)[..before.len()], before, "the prefix stays");
+    // A new handoff behind it counts.
+    stage.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
+    stage.push(thought("Second."));
+    let fired = stage.ask(&then, true).await;
+    says(&stage, &stage.then(&then, &fired, "On."), thought("Third.")).await;
+    assert_eq!(sent(&stage), [&format!("u: {SECOND}"), "a: Second.", "u: On."]);
+    stage.assert_clean();
+}
+
+async fn undone_twice(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let next = handed_over(&stage).await;
+    let (_, now) = command(&stage, &next[..next.len() - 1], "::handoff undo").await;
+    let asked = and(&stage, &now, "Well.");
+    let answer = says(&stage, &asked, thought("Whole.")).await;
+    let (text, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
+    assert!(text.contains("taken back"), "{text}");
+    let asked = and(&stage, &now, "Again.");
+    let answer = says(&stage, &asked, thought("Cut.")).await;
+    let carried = carry();
+    let cut = [
+        carried.as_str(),
+        "a: Fresh.",
+        "u: Well.",
+        "a: Whole.",
+        "u: Again.",
+    ];
+    assert_eq!(sent(&stage), cut);
+    let before = elements(&stage);
+    let asked = stage.then(&asked, &answer, "And?");
+    let answer = says(&stage, &asked, thought("Yes.")).await;
+    assert_eq!(elements(&stage)[..before.len()], before, "the prefix stays");
+    let (_, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
+    says(&stage, &and(&stage, &now, "Third."), thought("Whole again.")).await;
+    assert_eq!(sent(&stage)[..4], WHOLE);
+    stage.assert_clean();
+}
+
+async fn undone_to_the_one_before(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let next = handed_over(&stage).await;
+    stage.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
+    stage.push(thought("Second."));
+    let fired = stage.ask(&next, true).await;
+    let now = [&next[..], &fired.keep].concat();
+    let (text, now) = command(&stage, &now, "::handoff undo").await;
+    assert!(text.contains("the handoff before it"), "{text}");
+    let asked = and(&stage, &now, "Well.");
+    let answer = says(&stage, &asked, thought("First.")).await;
+    let carried = carry();
+    let cut = [
+        carried.as_str(),
+        "a: Fresh.",
+        "u: Go on.",
+        "a: Done, too.Second.",
+        "u: Well.",
+    ];
+    assert_eq!(sent(&stage), cut);
+    let before = elements(&stage);
+    let asked = stage.then(&asked, &answer, "And?");
+    says(&stage, &asked, thought("Yes.")).await;
+    assert_eq!(elements(&stage)[..before.len()], before);
+    stage.assert_clean();
+}
+
+/// The branch without the undo is cut as before; a copy under another session's id has it.
+async fn undone_in_a_fork(variant: Variant) {
+    let mut stage = Fixture::new(variant, []).await;
+    let next = handed_over(&stage).await;
+    let (_, now) = command(&stage, &next[..next.len() - 1], "::handoff undo").await;
+    says(&stage, &and(&stage, &now, "Well."), thought("Whole.")).await;
+    assert_eq!(sent(&stage)[..4], WHOLE);
+    says(&stage, &next, thought("Cut.")).await;
+    assert_eq!(sent(&stage), [carry().as_str(), "a: Fresh.", "u: Go on."]);
+    let headers = variant.headers.iter().copied().chain([("x-session-id", "copy")]);
+    stage.variant.headers = Box::leak(headers.collect::<Vec<_>>().into_boxed_slice());
+    says(&stage, &and(&stage, &now, "Copied."), Reply::text("Whole.")).await;
+    assert_eq!(sent(&stage)[..4], WHOLE);
+    assert_eq!(stage.script.left(), 0);
+}
+
+/// Neither the process nor, since the mark tells it, the store is needed.
+async fn undone_after_a_restart(variant: Variant) {
+    let dir = temp();
+    let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
+    let next = handed_over(&stage).await;
+    let (_, now) = command(&stage, &next[..next.len() - 1], "::handoff undo").await;
+    let lost: [SharedStore; 2] = [sqlite(dir.path()), memory()];
+    for store in lost {
+        stage.restart(store);
+        says(&stage, &and(&stage, &now, "Well."), Reply::text("Whole.")).await;
+        assert_eq!(sent(&stage)[..4], WHOLE);
+    }
+    assert_eq!(stage.script.left(), 0);
+}
+
+/// A handoff that waited beside calls: undone, the call does not fire again.
+async fn undone_mixed(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let reads = Reply::new()
+        .thinking("Read.")
+        .call("read_file", value!({"path": "a"}));
+    stage.push(handoff_beside(reads));
+    let answer = stage.ask(&history, true).await;
+    let ran = stage.ran(&history, &answer);
+    stage.push(thought("Ended."));
+    stage.push(fresh());
+    let fired = stage.ask(&ran, true).await;
+    assert!(fired.text.contains(PROMPT), "{}", fired.text);
+    let (_, now) = command(&stage, &[&ran[..], &fired.keep].concat(), "::handoff undo").await;
+    let asked = and(&stage, &now, "Well.");
+    let answer = says(&stage, &asked, thought("Whole.")).await;
+    assert_eq!(answer.text, "Whole.", "nothing fires");
+    let seen = sent(&stage);
+    assert_eq!(seen[0], "u: Mend the importer.");
+    assert_eq!(
+        seen[seen.len() - 2..],
+        ["a: Ended.Fresh.", "u: Well."],
+        "{seen:?}"
+    );
+    says(&stage, &stage.then(&asked, &answer, "And?"), thought("Still.")).await;
+    stage.assert_clean();
+}
+
+async fn resumed(variant: Variant) {
+    let dir = temp();
+    let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
+    handed_over(&stage).await;
+    let id = stage.baton.events(1).await[0].fired[0].clone();
+    let other = vec![
+        stage.user("Another session."),
+        (variant.message)("assistant", "Here."),
+    ];
+    for given in [
+        id.clone(),
+        id[..13].to_owned(),
+        format!("[[handoff-resume:{id}]]"),
+    ] {
+        let (text, now) = command(&stage, &other, &format!("::handoff resume {given}")).await;
+        assert!(text.contains(&format!("[[handoff-resume:{id}]]")), "{text}");
+        let asked = and(&stage, &now, "Go on.");
+        let answer = says(&stage, &asked, thought("On it.")).await;
+        assert_eq!(sent(&stage), [format!("{}Go on.", carry())]);
+        stage.restart(sqlite(dir.path()));
+        let asked = stage.then(&asked, &answer, "More.");
+        let answer = says(&stage, &asked, thought("More of it.")).await;
+        assert_eq!(sent(&stage).len(), 3);
+        // And undone again.
+        let (text, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
+        assert!(text.contains("whole history again"), "{text}");
+        says(&stage, &and(&stage, &now, "Well."), thought("Whole.")).await;
+        let seen = sent(&stage);
+        assert_eq!(seen[..2], ["u: Another session.", "a: Here."], "{seen:?}");
+    }
+    stage.assert_clean();
+}
+
+async fn not_resumed(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    for given in ["0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11", "x", ""] {
+        let (text, now) = command(&stage, &history, &format!("::handoff resume {given}")).await;
+        assert!(text.contains("not known here"), "{text}");
+        says(&stage, &and(&stage, &now, "More."), Reply::text("So.")).await;
+        assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+    }
+    stage.assert_clean();
+}
+
+/// What a model quotes is broken up on its way to the agent, and takes nothing out.
+async fn look_alikes(variant: Variant) {
+    let stage = Fixture::with(variant, [], memory(), |_| {}).await;
+    let quoted = "It says:\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nSo.";
+    let history = stage.history();
+    stage.push(Reply::text(quoted));
+    let answer = stage.ask(&history, true).await;
+    assert!(answer.text.contains("[[handoff-note\\:"), "{}", answer.text);
+    says(
+        &stage,
+        &stage.then(&history, &answer, "More."),
+        Reply::text("So."),
+    )
+    .await;
+    let sent = stage.sent();
+    assert_eq!(sent[2..], ["u: Go on.", &format!("a: {quoted}"), "u: More."]);
+    // The provider sees the model's own words, on Gemini in pieces.
+    assert!(stage.provider.complaints().len() <= 1);
+}
+
+async fn other_prefix(variant: Variant) {
+    let stage = Fixture::with(variant, [], memory(), |config| {
+        config.commands.prefix = "!!".to_owned();
+    })
+    .await;
+    let (text, now) = command(&stage, &stage.history(), "!!handoff help").await;
+    assert!(text.contains("!!unpin N"), "{text}");
+    says(&stage, &and(&stage, &now, "!pin x"), Reply::text("So.")).await;
+    assert_eq!(stage.sent().last().unwrap(), "u: Go on.!pin x");
+    stage.assert_clean();
+}
+
+/// Switched off, nothing is a command; what was answered before is out of the model's view still.
+async fn switched_off(variant: Variant) {
+    let stage = Fixture::with(variant, [], memory(), |config| config.commands.prefix.clear()).await;
+    let history = stage.history();
+    says(&stage, &and(&stage, &history[..2], "::pins"), Reply::text("So.")).await;
+    assert_eq!(stage.sent()[2], "u: ::pins");
+    let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+    let note = (variant.message)(
+        "assistant",
+        &format!("baton: nothing is pinned.\n\n[[handoff-note:{id}]]"),
+    );
+    let now = [&history[..], &[stage.user("::pins"), note, stage.user("More.")]].concat();
+    says(&stage, &now, Reply::text("So.")).await;
+    assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+    assert_eq!(stage.script.left(), 0);
+}
+
+/// The prefix in what a tool returned, and in a file behind the user's own words, is text.
+async fn tool_results(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let reads = Reply::new()
+        .thinking("Read.")
+        .call("read_file", value!({"path": "a"}));
+    let answer = says(&stage, &history, reads).await;
+    let results = (variant.results)(&answer.calls, "::pin x\n::handoff undo");
+    let ran = [&history[..], &answer.keep, &results].concat();
+    let answer = says(&stage, &ran, thought("Read.")).await;
+    assert_eq!(answer.text, "Read.");
+    let (_, now) = command(&stage, &[&ran[..], &answer.keep].concat(), "::pins").await;
+    says(&stage, &and(&stage, &now, "And so:\n::pin x"), thought("So.")).await;
+    assert_eq!(stage.sent().last().unwrap(), "u: And so:\n::pin x");
+    stage.assert_clean();
+}
+
+/// What the agent's harness puts in front of the person's words is no part of a command, and stays.
+#[tokio::test]
+async fn a_reminder_in_front_of_a_command_stays() {
+    let stage = Fixture::new(variants::ANTHROPIC, []).await;
+    let block = |text: &str| value!({"type": "text", "text": text});
+    let reminder = "<system-reminder>\nCLAUDE.md says so.\n</system-reminder>";
+    let first = value!({"role": "user", "content": [block(reminder), block("::pin Be brief.")]});
+    let asked = stage.provider.requests().len();
+    let answer = stage.ask(std::slice::from_ref(&first), true).await;
+    assert_eq!(stage.provider.requests().len(), asked);
+    let now = [&[first][..], &answer.keep, &[stage.user("Mend it.")]].concat();
+    says(&stage, &now, thought("So.")).await;
+    assert_eq!(stage.sent(), [format!("u: {reminder}Mend it.")]);
+    stage.assert_clean();
+}
+
+/// A request for a title has the session's id and texts, and no tools: what it asks is not done twice.
+#[tokio::test]
+async fn a_request_beside_the_session_does_nothing() {
+    let mut stage = Fixture::new(variants::CHAT, []).await;
+    stage.variant.headers = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
+    let history = stage.history();
+    let answer = says(&stage, &history, Reply::text("First.")).await;
+    let now = stage.then(&history, &answer, "::pin Be brief.");
+    let mut body = (variants::CHAT.body)(&now, false);
+    body.as_object_mut().unwrap().remove("tools");
+    let reply = stage
+        .baton
+        .post(
+            "/v1/chat/completions",
+            stage.variant.headers,
+            body.to_string().into(),
+        )
+        .await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!(reply.text().contains("in the session itself"), "{}", reply.text());
+    let (text, _) = command(&stage, &history, "::pins").await;
+    assert!(text.contains("nothing is pinned"), "{text}");
+    stage.assert_clean();
+}
+
+/// Upstream holds the transcript: the request behind a command goes on from the response before it.
+#[tokio::test]
+async fn a_transcript_that_the_provider_holds_goes_on_behind_a_command() {
+    let stage = Fixture::new(variants::RESPONSES, [Reply::text("One.")]).await;
+    let send = async |input: Value, previous: &Value| {
+        let mut body = (variants::RESPONSES.body)(&[], false);
+        (body["input"], body["store"]) = (input, value!(true));
+        if !previous.is_null() {
+            body["previous_response_id"] = previous.clone();
+        }
+        let reply = stage
+            .baton
+            .post(
+                "/v1/responses",
+                variants::RESPONSES.headers,
+                body.to_string().into(),
+            )
+            .await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()["id"].clone()
+    };
+    let none = send(value!("::pins"), &Value::Null).await;
+    let first = send(value!("Mend it."), &none).await;
+    let last = || stage.provider.generations().last().unwrap().body.clone();
+    assert!(last().get("previous_response_id").is_none_or(Value::is_null));
+    let note = send(value!([stage.user("::handoff status")]), &first).await;
+    let undo = send(value!([stage.user("::handoff undo")]), &note).await;
+    stage.push(Reply::text("Two."));
+    send(value!([stage.user("More.")]), &undo).await;
+    assert_eq!(last()["previous_response_id"], first);
+    assert_eq!(last()["input"], value!([stage.user("More.")]));
+    stage.assert_clean();
+}
