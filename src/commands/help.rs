@@ -1,7 +1,12 @@
 //! What a person reads who asks for help, or who mistyped a command.
 
 /// The commands, each with what it does.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: [(&str, &str); 9] = [
+    (
+        "handoff [FOCUS]",
+        "hand over now: the model writes what the next context has to know",
+    ),
+    ("handoff cancel", "the handoff that is being written is not made"),
     ("handoff status", "what the model sees now, and what is pinned"),
     (
         "handoff undo [ID]",
@@ -23,9 +28,11 @@ pub fn help(prefix: &str, unknown: Option<&str>) -> String {
         ),
         None => "the commands, none of which the model ever sees:\n".to_owned(),
     };
+    let flags = format!("\n\n    {prefix}handoff takes {}", crate::draft::FLAGS);
     for (command, does) in COMMANDS {
         let command = format!("{prefix}{command}");
         all.push_str(&format!("\n    {command:<22} {does}"));
     }
+    all.push_str(&flags);
     all
 }

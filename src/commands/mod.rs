@@ -24,6 +24,10 @@ pub enum Command<'a> {
     Pins,
     /// The pinned text of this number goes.
     Unpin(&'a str),
+    /// A handoff now: the flags and what it is about.
+    HandOver(&'a str),
+    /// The handoff that is being written is not.
+    Cancel,
     /// How to use all this.
     Help,
     /// No command has this word.
@@ -94,8 +98,9 @@ fn handoff(rest: &str) -> Command<'_> {
         "status" if alone => Command::Status,
         "undo" if !behind.contains(char::is_whitespace) => Command::Undo((!alone).then_some(behind)),
         "resume" if !behind.contains(char::is_whitespace) => Command::Resume(behind),
-        "" | "help" => Command::Help,
-        _ => Command::Unknown(word),
+        "cancel" if alone => Command::Cancel,
+        "help" if alone => Command::Help,
+        _ => Command::HandOver(rest),
     }
 }
 
@@ -115,7 +120,16 @@ mod tests {
                 Some(Command::Resume("0199a3c2-7d1e")),
             ),
             ("::handoff help", Some(Command::Help)),
-            ("::handoff", Some(Command::Help)),
+            ("::handoff", Some(Command::HandOver(""))),
+            ("::handoff cancel", Some(Command::Cancel)),
+            (
+                "::handoff --no-git the tests",
+                Some(Command::HandOver("--no-git the tests")),
+            ),
+            (
+                "::handoff status of the tests",
+                Some(Command::HandOver("status of the tests")),
+            ),
             (
                 "::pin Never touch\nthe schema.",
                 Some(Command::Pin("Never touch\nthe schema.")),

@@ -6,13 +6,18 @@ use http::Response;
 use uuid::Uuid;
 
 use super::active::{Active, find_active, meant};
-use super::{Exchange, heavy};
+use super::request::Request;
+use super::{Exchange, heavy, patience};
 use crate::commands::{Command, PinRefused, add_pin, help, listed, parse};
+use crate::draft::{DraftAsk, FLAGS};
+use crate::drafting::Wanted;
 use crate::limits::{BYTES_PER_TOKEN, PINNED_BYTES, PINS};
 use crate::mark::{note, pasted};
+use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::response_body::ResponseBody;
 use crate::record::{Handoff, HandoffId, telling_line};
+use crate::rewrite::notes::{self, Look};
 use crate::session::LiveConversation;
 use crate::store::StoreError;
 use crate::text::{Span, json};
@@ -47,12 +52,17 @@ impl Said {
 
 impl Exchange {
     /// Answers the command that the request's last text is.
-    pub(super) async fn answer_command(&self) -> Response<ResponseBody> {
-        let text = self.prepared.command.as_deref().unwrap_or_default();
-        let prefix = self.app.config.commands.prefix.as_str();
+    pub(super) async fn answer_command(self) -> Response<ResponseBody> {
+        let prepared = Arc::clone(&self.prepared);
+        let text = prepared.command.as_deref().unwrap_or_default();
+        let app = Arc::clone(&self.app);
+        let prefix = app.config.commands.prefix.as_str();
         let Some(command) = parse(text, prefix) else {
-            return self.ctx.refuse(Fault::from(Code::STORE));
+            return self.begin().await;
         };
+        if let Command::HandOver(asked) = command {
+            return self.hand_over_now(asked, prefix).await;
+        }
         match self.command(command, prefix).await {
             Ok(said) => {
                 tracing::info!(exchange = self.ctx.id, "a command was answered");
@@ -80,6 +90,9 @@ impl Exchange {
             Command::Unpin(number) => unpin(&live.pins(), number),
             Command::Undo(id) => self.undo(id).await?,
             Command::Resume(id) => self.resume(id).await?,
+            Command::Cancel => Said::new(self.cancelled(live)),
+            // Answered where it is written.
+            Command::HandOver(_) => Said::new(help(prefix, None)),
         };
         let (pinned, unpinned) = (said.pinned.clone(), said.unpinned.clone());
         self.app
@@ -87,6 +100,102 @@ impl Exchange {
             .command(live, pinned, unpinned, self.app.clock.now_ms())
             .await?;
         Ok(said)
+    }
+
+    /// Has a handoff written. Keep-alives go to the agent until that has come to an end, which is the answer.
+    async fn hand_over_now(self, asked: &str, prefix: &str) -> Response<ResponseBody> {
+        let ask = match DraftAsk::parse(asked) {
+            Ok(ask) => ask,
+            Err(bad) => {
+                let said = Said::new(format!("{bad}.\n\n    {prefix}handoff {FLAGS}"));
+                return self.say_noted(&said).await;
+            }
+        };
+        patience::answered(self.clone(), async move {
+            let said = match self.handed_over(ask).await {
+                Ok(said) => said,
+                Err(error) => {
+                    tracing::error!(exchange = self.ctx.id, %error, "a command cannot be answered");
+                    return self.ctx.refuse(Fault::from(Code::STORE));
+                }
+            };
+            let response = self.say_noted(&said).await;
+            self.ended();
+            response
+        })
+        .await
+    }
+
+    /// Makes a handoff of what stands in front of the command.
+    async fn handed_over(&self, ask: DraftAsk) -> Result<Said, StoreError> {
+        let live = self.live()?;
+        if self.is_aside(live) {
+            return Ok(Said::new("commands are answered in the session itself."));
+        }
+        self.app
+            .sessions
+            .command(live, None, None, self.app.clock.now_ms())
+            .await?;
+        let Some(before) = self.without_command() else {
+            return Ok(Said::new("nothing to hand off yet."));
+        };
+        if self.prepared.request.view().facts.previous.is_some() {
+            return Ok(Said::new(
+                "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
+            ));
+        }
+        let wanted = Wanted { ask, prompt: None };
+        let job = match self.app.drafting.begin(live.key(), &self.ctx.principal, wanted) {
+            Ok(job) => job,
+            Err(busy) => {
+                return Ok(Said::new(format!(
+                    "a handoff is already being written ({}).",
+                    busy.id
+                )));
+            }
+        };
+        Ok(match before.hand_over(job).await {
+            Ok(handoff) => {
+                let told = before.told(&handoff);
+                Said {
+                    sentinel: Some(self.sentinel(&handoff)),
+                    ..Said::new(told.strip_prefix(note::BEGINS).unwrap_or(&told))
+                }
+            }
+            Err(end) => Said::new(format!("no handoff was made: {end}.")),
+        })
+    }
+
+    /// The same exchange without the command that it ends with.
+    fn without_command(&self) -> Option<Self> {
+        let config = &self.app.config;
+        let look = Look {
+            prefix: &config.commands.prefix,
+            tags: &config.handoff.preamble_tags,
+            unanswered: false,
+        };
+        let prepared = &self.prepared;
+        let reading = prepared.request.reading();
+        let left = heavy::work(prepared.weight, || {
+            notes::without_last(prepared.wire, reading, look)
+        })?;
+        let removed = prepared.request.len().saturating_sub(left.view.body.len());
+        let body = RequestBody::Plain(left.view.body.clone());
+        let mut before = self.clone();
+        let prepared = Arc::make_mut(&mut before.prepared);
+        prepared.request = Request::new(body, left);
+        prepared.noted = Some(prepared.noted.unwrap_or_default() + removed);
+        prepared.command = None;
+        Some(before)
+    }
+
+    fn cancelled(&self, live: &LiveConversation) -> &'static str {
+        let drafting = &self.app.drafting;
+        let open = drafting.open_in(live.key()).map(|draft| draft.id);
+        match open.map(|id| drafting.cancel(id)) {
+            Some(Ok(())) => "the handoff that was being written is not made.",
+            Some(Err(_)) | None => "no handoff is being written.",
+        }
     }
 
     /// A request beside the session, for a title of it mostly: it has the session's id and its texts, and no tools.
@@ -150,7 +259,11 @@ impl Exchange {
             1 => "One text is pinned.".to_owned(),
             many => format!("{many} texts are pinned."),
         };
-        Ok(Said::new(format!("{sees}{tool}\n    {pins}")))
+        let draft = match self.app.drafting.open_in(live.key()) {
+            Some(draft) => format!("\n    A handoff is being written ({}).", draft.id),
+            None => String::new(),
+        };
+        Ok(Said::new(format!("{sees}{tool}\n    {pins}{draft}")))
     }
 
     /// Undoes a handoff, or its undo.

@@ -268,8 +268,12 @@ impl Exchange {
             .recorder
             .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
         let (before, after) = event.flatten().unwrap_or_default();
+        let undo = match self.app.config.commands.prefix.as_str() {
+            "" => "To undo it, go back in your agent to before this answer.".to_owned(),
+            prefix => format!("To undo it: `{prefix}handoff undo`."),
+        };
         format!(
-            "baton: handed over ({}), {} before, {} now, {}. To undo it, go back in your agent to before this answer.",
+            "baton: handed over ({}), {} before, {} now, {}. {undo}",
             how(handoff.origin),
             size(before),
             size(after),

@@ -12,12 +12,16 @@ use uuid::Uuid;
 use super::Reading;
 use super::preamble::tagged_len;
 use super::texts::Texts;
+use crate::agents::wordings::{self, UserText};
 use crate::commands;
 use crate::mark::{MarkKind, gap, note, sentinel};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{self, Part, PartKind, Role, View};
+
+/// How Claude Code tells of a command of the person's own that it expanded.
+const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
 
 /// What a transcript is without them.
 #[derive(Debug, Clone)]
@@ -109,6 +113,24 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
     })
 }
 
+/// The transcript without the command that the user's last turn is: what a handoff is made of that it asks for. `None` where
+/// nothing else is there.
+pub fn without_last(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
+    let view = &reading.view;
+    let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
+    let mut gone = Gone::default();
+    gone.command(wire, view, last, look);
+    let history = History {
+        undone: Undone::default(),
+        states: Vec::new(),
+    };
+    let edits = gone.edits(wire, view, &history);
+    if edits.is_empty() {
+        return None;
+    }
+    reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
+}
+
 /// Whether the last user's turn may begin with this prefix: told by its bytes, since most do not.
 pub fn may_say(view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
@@ -151,7 +173,7 @@ fn own_text(wire: &dyn Wire, view: &View, turn: usize, tags: &[String]) -> Optio
             let said = json::unescape(view.text(inside));
             let tagged = tagged_len(&said, tags);
             let own = said[tagged..].trim();
-            if own.is_empty() {
+            if own.is_empty() || wordings::user_text(own, tags) == UserText::Harness {
                 return None;
             }
             let from = match tagged {
@@ -235,7 +257,8 @@ impl Found {
             if matches!(mark.kind, MarkKind::Note(_)) {
                 found.notes.push(at(mark.span));
             } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
-                found.opens.push(at(Span::new(read.at, read.rest)));
+                let from = told_from(&reading.view.body, inside.start, read.at);
+                found.opens.push(at(Span::new(from, read.rest)));
             }
         }
         let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();
@@ -268,6 +291,19 @@ impl Found {
             Span::new(begins.unwrap_or(start), mark.end)
         });
         spans.collect()
+    }
+}
+
+/// Where begins what baton says in front of a sentinel: a line of its own, right before it.
+fn told_from(text: &[u8], start: usize, open: usize) -> usize {
+    /// Bytes of such a line.
+    const TOLD: usize = 1024;
+    let end = gap::before(text, start, open);
+    let from = start.max(end.saturating_sub(TOLD));
+    let line = memchr::memmem::rfind(&text[from..end], br"\n").map_or(from, |at| from + at + 2);
+    match text[line..end].starts_with(note::BEGINS.as_bytes()) {
+        true => line,
+        false => open,
     }
 }
 
@@ -362,6 +398,18 @@ impl Gone {
             && commands::is_or_was_command(&text, look.prefix)
         {
             self.text(turn, part, span);
+            self.invocation(wire, view, turn);
+        }
+    }
+
+    /// What the agent says beside a command that it expanded: that it was called, and how.
+    fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
+        let parts = wire.anatomy(view, turn).parts.into_iter().enumerate();
+        for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
+            let said = view.text(inside);
+            if INVOCATIONS.iter().any(|tag| said.starts_with(tag.as_bytes())) {
+                self.text(turn, n, inside);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ const SECOND: &str = "Goal: the second one.";
 
 on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
-    look_alikes other_prefix switched_off tool_results;);
+    look_alikes other_prefix switched_off tool_results handed_over_now composed_now not_handed_over;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -95,7 +95,6 @@ async fn answered_and_taken_out(variant: Variant) {
     for (asked, said) in [
         ("::handoff status", "the model sees the whole history"),
         ("::handoff help", "::unpin N"),
-        ("::handoff", "::unpin N"),
         ("::pins", "nothing is pinned"),
         ("::pin Never touch the schema.", "pinned as number 1"),
         ("  ::pin Never touch the schema.\n", "pinned already, as number 1"),
@@ -522,6 +521,128 @@ async fn tool_results(variant: Variant) {
     let (_, now) = command(&stage, &[&ran[..], &answer.keep].concat(), "::pins").await;
     says(&stage, &and(&stage, &now, "And so:\n::pin x"), thought("So.")).await;
     assert_eq!(stage.sent().last().unwrap(), "u: And so:\n::pin x");
+    stage.assert_clean();
+}
+
+const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. reader.rs.";
+
+/// `::handoff`: the model is asked for the document behind its own history, and the answer ends with the sentinel.
+async fn handed_over_now(variant: Variant) {
+    for stream in [true, false] {
+        let stage = Fixture::new(variant, []).await;
+        let history = stage.history();
+        let answer = says(&stage, &history, thought("First.")).await;
+        let sent = elements(&stage);
+        let now = stage.then(&history, &answer, "::handoff --no-git the reader");
+        stage.push(Reply::new().thinking("What matters?").say(DOCUMENT));
+        let answer = stage.ask(&now, stream).await;
+        let asked = stage.provider.generations();
+        assert_eq!(asked.len(), 2);
+        assert_eq!(
+            elements(&stage)[..sent.len()],
+            sent,
+            "the live prefix, byte for byte"
+        );
+        let outline = stage.sent();
+        assert!(outline.last().unwrap().contains("the reader"), "{outline:?}");
+        assert!(
+            answer
+                .text
+                .starts_with("baton: handed over (written by the model)"),
+            "{}",
+            answer.text
+        );
+        assert!(answer.text.contains("`::handoff undo`"), "{}", answer.text);
+        assert!(
+            answer.text.contains("Mend the importer."),
+            "the sentinel shows it: {}",
+            answer.text
+        );
+        let next = stage.then(&now, &answer, "Go on.");
+        let answer = says(&stage, &next, thought("Next.")).await;
+        let sent = stage.sent();
+        assert!(
+            sent.len() == 1 && sent[0].contains(DOCUMENT) && sent[0].ends_with("Go on."),
+            "{sent:?}"
+        );
+        let before = elements(&stage);
+        let next = stage.then(&next, &answer, "More.");
+        let answer = says(&stage, &next, thought("More.")).await;
+        assert_eq!(elements(&stage)[..before.len()], before);
+        // Undone, neither the command nor what it said is there.
+        let (_, now) = command(&stage, &[&next[..], &answer.keep].concat(), "::handoff undo").await;
+        says(&stage, &and(&stage, &now, "Well."), thought("Whole.")).await;
+        let whole = [
+            "u: Mend the importer.",
+            "a: Looking.",
+            "u: Go on.",
+            "a: First.",
+            "u: Go on.",
+            "a: Next.",
+        ];
+        assert_eq!(stage.sent()[..6], whole);
+        stage.assert_clean();
+    }
+}
+
+/// Composed without a model: nothing goes upstream. A session that goes on elsewhere in its transcript is not cut.
+async fn composed_now(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = [&history[..], &answer.keep].concat();
+    let (text, then) = command(&stage, &now, "::handoff --method local --no-git").await;
+    assert!(text.contains("composed without a model"), "{text}");
+    says(&stage, &and(&stage, &then, "Go on."), thought("Next.")).await;
+    let sent = stage.sent();
+    assert!(
+        sent.len() == 1 && sent[0].contains("Mend the importer."),
+        "{sent:?}"
+    );
+    // The person goes back to before the command.
+    says(&stage, &and(&stage, &now, "Rather this."), thought("This.")).await;
+    assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
+    stage.assert_clean();
+}
+
+/// Nothing is handed over, and the conversation is as it was.
+async fn not_handed_over(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    for (asked, said) in [
+        ("::handoff", "nothing to hand off yet"),
+        ("::handoff --methd local", "--methd: there is no such flag"),
+        (
+            "::handoff --method best",
+            "--method: its value is one of oneshot, bundle, local",
+        ),
+        ("::handoff --model", "--model: its value is missing"),
+        ("::handoff cancel", "no handoff is being written"),
+    ] {
+        let (text, _) = command(&stage, &[], asked).await;
+        assert!(text.contains(said), "{asked}: {text}");
+    }
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = [&history[..], &answer.keep].concat();
+    stage.push(Reply::new());
+    let answer = stage.ask(&and(&stage, &now, "::handoff"), true).await;
+    assert!(
+        answer
+            .text
+            .contains("no handoff was made: the model wrote nothing"),
+        "{}",
+        answer.text
+    );
+    let then = [
+        &now[..],
+        &[stage.user("::handoff")],
+        &answer.keep,
+        &[stage.user("More.")],
+    ]
+    .concat();
+    says(&stage, &then, thought("So.")).await;
+    assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: More."]);
+    assert!(stage.baton.drafting.is_idle());
     stage.assert_clean();
 }
 
