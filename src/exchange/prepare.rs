@@ -76,10 +76,9 @@ pub(super) async fn prepare(
         Some(_) => {
             let candidates = heavy::work(weight, || reading.candidates(wire));
             let newest = candidates.first().cloned();
-            ahead = Ahead {
-                previous: ahead.previous.take(),
-                ..Ahead::default()
-            };
+            let previous = ahead.previous.take();
+            ahead = Ahead::default();
+            ahead.previous = previous;
             (candidates, newest)
         }
     };
