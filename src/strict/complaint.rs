@@ -65,7 +65,7 @@ pub enum Rule {
     /// Everything that a reply was made behind stands before it when it comes back (*own*, and only where it is asked for: real
     /// APIs take another prefix, and read it without their cache).
     Prefix,
-    /// No command in the chat, no note and no shown handoff of a proxy in between is in the transcript (*own*).
+    /// No command in the chat and no note of a proxy in between is in the transcript (*own*).
     ProxyText,
     /// A reasoning item is followed by the item that was produced after it (Responses).
     LoneReasoning,

@@ -10,7 +10,7 @@ const COMMANDS: [&str; 4] = ["::handoff", "::pin", "::pins", "::unpin"];
 /// Length of an id in a note's line.
 const ID: usize = 36;
 
-/// Finds notes and shown handoffs in what the model is said to have said, and commands in what the user says.
+/// Finds notes in what the model is said to have said, and commands in what the user says.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     for (n, turn) in request.turns().iter().enumerate() {
         for text in &turn.texts {
@@ -37,22 +37,13 @@ fn is_command(text: &str) -> bool {
 
 /// What of a proxy's answers stands on lines of its own in a text.
 fn shown(text: &str) -> Option<&'static str> {
-    let mut lines = text.lines().map(str::trim).peekable();
-    while let Some(line) = lines.next() {
-        let inside = line
-            .strip_prefix("[[handoff-")
-            .and_then(|rest| rest.strip_suffix("]]"));
-        match inside.and_then(|inside| inside.split_once(':')) {
-            Some(("note", id)) if id.len() == ID => return Some("a note"),
-            Some(("resume", id))
-                if id.len() == ID && lines.peek().is_some_and(|next| next.starts_with("*Handed over")) =>
-            {
-                return Some("a handoff's mark");
-            }
-            _ => {}
-        }
-    }
-    None
+    let is_note = |line: &str| {
+        let inside = line.trim().strip_prefix("[[handoff-note:");
+        inside
+            .and_then(|rest| rest.strip_suffix("]]"))
+            .is_some_and(|id| id.len() == ID)
+    };
+    text.lines().any(is_note).then_some("a note")
 }
 
 #[cfg(test)]
@@ -74,10 +65,6 @@ mod tests {
             (format!("baton: so.\n\n[[handoff-note:{id}]]"), Some("a note")),
             (format!("see [[handoff-note:{id}]]"), None),
             (format!("[[handoff-resume:{id}]]"), None),
-            (
-                format!("A.\n\n[[handoff-resume:{id}]]\n*Handed over. x*\n"),
-                Some("a handoff's mark"),
-            ),
         ] {
             assert_eq!(shown(&text), found, "{text}");
         }

@@ -63,6 +63,11 @@ fn elements(stage: &Fixture) -> Vec<String> {
 
 /// The outline of the last request. Where texts are one string, what stood around a sentinel is two paragraphs.
 fn sent(stage: &Fixture) -> Vec<String> {
+    let seen = stage.provider.generations().last().unwrap().clone();
+    assert!(
+        memchr::memmem::find(&seen.raw, b"[[handoff-resume:").is_none(),
+        "no mark reaches the model"
+    );
     let joined = |line: String| {
         line.replace("\n\nFresh.", "Fresh.")
             .replace("\n\nSecond.", "Second.")
