@@ -1,6 +1,6 @@
 //! The steps from a stored handoff to its packet's files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::value::{NotWritten, PacketSettings, Stored, not_written};
@@ -104,12 +104,13 @@ pub fn packet_of(record: &PacketRecord) -> Option<Packet> {
     Some(packet.with_status(record.status))
 }
 
-/// Writes the files of these packets again, with their status. A failure is logged.
+/// Writes the files of these packets again, with their status, where they are in this machine's folders: a store may be
+/// shared. A failure is logged.
 async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
     for id in ids {
         let written = match find(store, principal, *id).await {
-            Ok(Some(record)) => put(record).await,
-            Ok(None) => Ok(()),
+            Ok(Some(record)) if Path::new(&record.folder).is_dir() => put(record).await,
+            Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
         if let Err(error) = written {

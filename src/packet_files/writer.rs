@@ -126,7 +126,7 @@ async fn run(
     mut waiting: mpsc::Receiver<Message>,
     counters: Arc<Counters>,
 ) {
-    mend(&store).await;
+    mend(&settings, &store).await;
     while let Some(message) = waiting.recv().await {
         match message {
             Message::Handoff(stored) => {
@@ -146,8 +146,8 @@ async fn run(
 }
 
 /// Writes the files that are missing of packets that are stored: of a process that was killed, or a folder that was not
-/// writable then.
-async fn mend(store: &SharedStore) {
+/// writable then. Those in another folder are another process's, or of a state directory that was moved.
+async fn mend(settings: &PacketSettings, store: &SharedStore) {
     let newest = PacketFilter {
         limit: MENDED,
         ..PacketFilter::default()
@@ -157,6 +157,9 @@ async fn mend(store: &SharedStore) {
     };
     for record in packets {
         let folder = record.folder.clone();
+        if Path::new(&folder).parent() != Some(&settings.dir) {
+            continue;
+        }
         let is_there = tokio::task::spawn_blocking(move || files::are_there(Path::new(&folder)));
         if is_there.await.unwrap_or(true) {
             continue;

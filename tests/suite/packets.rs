@@ -475,3 +475,94 @@ async fn the_commands_list_show_validate_and_archive() {
         "{complaint}"
     );
 }
+
+/// The packet that the README shows is one: of an hour's work with Claude Code, shortened.
+#[tokio::test]
+async fn the_readme_shows_a_packet_as_it_is_written() {
+    use baton_proxy::record::{Handoff, Origin, WireId};
+
+    let ran = |n: usize, tool: &str, input: Value, result: &str, failed: bool| {
+        let id = format!("toolu_{n}");
+        vec![
+            json!({"role": "assistant", "content": [{"type": "text", "text": format!("Step {n} follows.")},
+                {"type": "tool_use", "id": id, "name": tool, "input": input}]}),
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "is_error": failed, "content": result}]}),
+        ]
+    };
+    let updated = "The file /home/dev/app/src/reader.rs has been updated successfully.";
+    let made = "File created successfully at: /home/dev/app/tests/bom.rs";
+    let todos = json!([{"content": "Strip the BOM in reader.rs", "status": "completed"},
+        {"content": "Make tests/bom.rs pass", "status": "in_progress"}]);
+    let messages = [
+        vec![json!({"role": "user", "content": "The importer chokes on files with a BOM. Mend it."})],
+        ran(
+            1,
+            "Bash",
+            json!({"command": "cargo test -p importer"}),
+            "test result: ok. 41 passed; 0 failed",
+            false,
+        ),
+        ran(
+            2,
+            "Edit",
+            json!({"file_path": "/home/dev/app/src/reader.rs", "old_string": "a", "new_string": "b"}),
+            updated,
+            false,
+        ),
+        ran(
+            3,
+            "Write",
+            json!({"file_path": "/home/dev/app/tests/bom.rs", "content": "x"}),
+            made,
+            false,
+        ),
+        ran(4, "TodoWrite", json!({"todos": todos}), "ok", false),
+        ran(
+            5,
+            "Bash",
+            json!({"command": "cargo test --test bom"}),
+            "Exit code 101\nthread 'utf16' panicked at tests/bom.rs:12:5:\nassertion failed: utf16\ntest result: FAILED. 1 passed; 1 failed",
+            true,
+        ),
+    ];
+    let body = json!({"model": "claude-sonnet", "max_tokens": 1000, "messages": messages.concat(),
+        "system": "You are Claude Code.\n - Primary working directory: /home/dev/app\n\nCurrent branch: bom\n"});
+    let prompt = "# Goal\nThe importer must read files that begin with a BOM.\n\n## Done\nreader.rs strips a UTF-8 BOM; all tests pass.\n\n\
+        ## Next\n1. Make the UTF-16 case in tests/bom.rs pass\n";
+    let handoff = Handoff {
+        id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
+        principal: "local".into(),
+        conversation: "c0ffee".into(),
+        wire: WireId::Anthropic,
+        prompt: prompt.into(),
+        reason: None,
+        head: String::new(),
+        parent: None,
+        model: Some("claude-sonnet".into()),
+        created_ms: 1_795_300_000_000,
+        history_bytes: 0,
+        origin: Origin::Model,
+        archived: false,
+        spelled_out: None,
+    };
+    let dir = harness::temp();
+    let body = body.to_string();
+    let stored = Stored {
+        handoff,
+        carry_over: None,
+        exchange: None,
+        bytes: Size {
+            before: 412_300,
+            after: 9_800,
+        },
+        transcript: Box::new(move || Some(body.into())),
+    };
+    let settings = Arc::new(settings(dir.path(), |_| {}).unwrap());
+    let folder = packet_files::write(&settings, &harness::memory(), stored)
+        .await
+        .unwrap();
+    let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+    let shown = &markdown[..markdown.find("\n## Failed attempts").unwrap()];
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains(shown), "the README should have\n{shown}");
+}

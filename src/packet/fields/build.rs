@@ -272,7 +272,13 @@ fn risks(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]) -> Vec
             format!("claimed, and contradicted: {}", claim.claim),
         );
     }
-    for failed in &seen.failed {
+    let told = |failed: &seen::Failed| {
+        let mut runs = seen.verification.iter();
+        runs.any(|run| {
+            run.turn == failed.turn && run.exit == Some(failed.exit) && failed.command.contains(&run.command)
+        })
+    };
+    for failed in seen.failed.iter().filter(|failed| !told(failed)) {
         add(
             Severity::Info,
             format!(
