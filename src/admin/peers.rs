@@ -92,16 +92,16 @@ impl Peers {
             .enable_http1()
             .build();
         let client = Client::builder(TokioExecutor::new()).build(connector);
-        let all = admin.peers.iter().map(|peer| Peer {
+        // All replicas may have the same list.
+        let others = admin.peers.iter().filter(|peer| peer.name != name);
+        let all = others.map(|peer| Peer {
             name: peer.name.clone(),
             url: peer.url.clone(),
             token: peer.token.clone(),
             client: client.clone(),
         });
-        Ok(Self {
-            name,
-            all: all.collect(),
-        })
+        let all = all.collect();
+        Ok(Self { name, all })
     }
 
     /// What this replica is called.

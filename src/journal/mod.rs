@@ -9,7 +9,9 @@
 //! of their chains. Credentials are removed before anything is written. A failing journal never stops the proxy.
 
 mod archive;
+mod archive_notes;
 mod body_capture;
+mod chunk_bodies;
 mod chunk_store;
 mod chunks;
 mod diff;

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::chunk_store::BodyNodes;
+use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::Event;
 use crate::telemetry::ExchangeEvent;

@@ -6,6 +6,7 @@
 //!                                  └────────► relay ────► upstream
 //! ```
 
+mod admit;
 mod agent_stream;
 pub mod body;
 mod budget;
@@ -51,17 +52,16 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
-use tokio::sync::Semaphore;
 
+use self::admit::{Admission, Admitted};
 use self::body::Collected;
 use self::budget::Budget;
 pub use self::clock::Clock;
 use self::coding::Coding;
 use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
-use self::guard::Guard;
 use self::headers::Sending;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
@@ -69,7 +69,6 @@ use self::route::{Endpoint, Route};
 use self::spill::Spill;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
-use crate::access::clients::{Keyring, Known};
 use crate::config::{Config, Secret};
 use crate::draft::Prompts;
 use crate::drafting::Drafting;
@@ -134,9 +133,7 @@ pub struct App {
     pub(crate) spill: Spill,
     /// Memory of the requests that are under way.
     pub(crate) bodies: Budget,
-    clients: Keyring,
-    guard: Guard,
-    exchanges: Arc<Semaphore>,
+    admission: Admission,
     /// Knows the config's keys and patterns; what is told, in events and logs, is told without them.
     pub(crate) redactor: Redactor,
 }
@@ -154,13 +151,9 @@ impl App {
         handler: Handler,
     ) -> io::Result<Self> {
         let upstreams = Upstreams::new(&config)?;
-        let exchanges = Arc::new(Semaphore::new(
-            config.limits.exchanges.min(Semaphore::MAX_PERMITS),
-        ));
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         let redactor = Redactor::lazy(&config.journal.redact).knowing(secrets);
-        let clients = Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal())));
-        let guard = Guard::new(&config.server);
+        let admission = Admission::new(&config);
         let tools = ToolTable::new(vec![Tool::handoff(config.handoff.description.as_deref())]);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
@@ -183,9 +176,7 @@ impl App {
             packets: PacketWriter::off(),
             handler,
             spill,
-            clients,
-            guard,
-            exchanges,
+            admission,
         })
     }
 
@@ -224,7 +215,7 @@ impl App {
 
     /// Exchanges that could still be begun.
     pub fn free_exchanges(&self) -> usize {
-        self.exchanges.available_permits()
+        self.admission.free_places()
     }
 }
 
@@ -302,7 +293,7 @@ impl RequestContext {
 /// ends the exchange where it stands.
 pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
-    if welcome::is_for(&parts) && app.guard.host(&parts).is_ok() {
+    if welcome::is_for(&parts) && app.admission.knows_host(&parts) {
         return welcome::page(&parts, app.config.server.tls.is_some(), app.config.admin.listen);
     }
     let body = MinRateBody::new(body, app.config.limits.body_rate);
@@ -310,9 +301,12 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<Respo
     let route = find_route(&app, &parts.uri, &parts.headers);
     let recorder = start_recorder(&app, &parts, &route, &id);
     let recording = app.journal.exchange(&id);
-    let mut permit = app.exchanges.clone().try_acquire_owned().ok();
+    let mut permit = app.admission.place();
     let shape = route.shape();
-    let response = match admit(&app, &parts, route, permit.is_some()) {
+    let response = match app
+        .admission
+        .admit(&app.upstreams, &parts, route, permit.is_some())
+    {
         Ok(Admitted {
             client,
             upstream,
@@ -411,54 +405,6 @@ fn start_recorder(app: &App, parts: &Parts, route: &Route, id: &str) -> Exchange
         recorder.note(|e| e.wire = route.wire);
     }
     recorder
-}
-
-/// A request that was let in.
-struct Admitted {
-    client: Known,
-    upstream: Arc<Upstream>,
-    /// Its target holds no key of the client's any more.
-    route: Route,
-}
-
-/// Checks a request before its body is read: who sends it, and to which upstream it goes.
-fn admit(app: &App, parts: &Parts, mut route: Route, room: bool) -> Result<Admitted, Fault> {
-    if parts.method == Method::CONNECT {
-        return Err(Code::METHOD.into());
-    }
-    app.guard.host(parts)?;
-    app.guard.origin(parts)?;
-    if let Some(fault) = target::fault(parts.uri.path()) {
-        return Err(Fault::because(Code::BAD_TARGET, fault));
-    }
-    let client = app.clients.admit(&parts.headers, parts.uri.query());
-    let client = client.ok_or(Code::CLIENT_KEY)?;
-    let Some(target) = client.target_without(std::mem::take(&mut route.target)) else {
-        return Err(Fault::because(Code::BAD_TARGET, "the client's key is in it"));
-    };
-    route.target = target;
-    if !room {
-        return Err(Fault {
-            retry_after: Some(OVERLOAD_RETRY_SECS),
-            ..Code::OVERLOADED.into()
-        });
-    }
-    if wants_websocket(&parts.headers) {
-        return Err(Code::UPGRADE.into());
-    }
-    let upstream = app.upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
-    Ok(Admitted {
-        client,
-        upstream: upstream.clone(),
-        route,
-    })
-}
-
-fn wants_websocket(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::UPGRADE)
-        .iter()
-        .any(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
 fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response<ResponseBody> {

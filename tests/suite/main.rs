@@ -3,7 +3,9 @@
 
 mod agents;
 mod automatic;
+mod backup;
 mod bad_input;
+mod balancers;
 mod browser;
 mod commands;
 mod conversations;

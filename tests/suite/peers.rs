@@ -55,7 +55,7 @@ impl Replicas {
         let text = text.replace("admin.listen = '127.0.0.1:0'\n", "");
         let more = format!(
             "handoff.seal_key = '{KEY}'\n[admin]\nlisten = '127.0.0.1:{own}'\ntoken = '{TOKEN}'\nname = '{name}'\n\
-             peers = [{{ url = 'http://127.0.0.1:{other}', token = '{token}', name = '{}' }}]\n",
+             peers = [{{ url = 'http://127.0.0.1:{own}', name = '{name}' }}, {{ url = 'http://127.0.0.1:{other}', token = '{token}', name = '{}' }}]\n",
             ["one", "two"][1 - which]
         );
         std::fs::write(&config, text + &more).unwrap();

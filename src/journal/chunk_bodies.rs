@@ -1,0 +1,287 @@
+//! Stores bodies as chains of chunks.
+//!
+//! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a fast hash:
+//! one look-up finds all leading messages that an earlier body had, without looking at each of them, and the same goes for
+//! what stands before and behind the messages. Only new text is read again.
+
+use bytes::Bytes;
+use rusqlite::Connection;
+
+use super::chunk_store::{ChunkStore, Origin, TextKind};
+use super::chunks::{self, Regions};
+use super::keyed_hash::KeyedHash;
+use super::known_beginnings::{Head, Known};
+use super::references::Target;
+use super::summary::summary;
+use crate::text::Span;
+use crate::text::splice;
+use crate::wire::{Role, Turn};
+
+/// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
+/// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
+const LANDMARKS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128];
+
+/// Start values of the hash chains, so that chains of messages and of other regions never collide.
+const MESSAGES: KeyedHash = 1;
+const HEAD: KeyedHash = 2;
+const TAIL: KeyedHash = 3;
+const SPLICED: KeyedHash = 4;
+
+/// The last node of each of a body's three rows; 0 is an empty row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct BodyNodes {
+    pub(super) head: i64,
+    pub(super) list: i64,
+    pub(super) tail: i64,
+    pub(super) messages: i64,
+}
+
+/// Where the messages of a body are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MessageSpans<'a> {
+    pub(super) list: Span,
+    pub(super) turns: &'a [Turn],
+}
+
+/// A stored body. A leg's request often consists of slices of it.
+pub(super) struct WrittenBody {
+    pub(super) body: BodyNodes,
+    text: Bytes,
+    messages: Span,
+    head: KeyedHash,
+    tail: KeyedHash,
+}
+
+impl ChunkStore {
+    /// Stores a request body and adds one reference to it. Without located messages it becomes one region. What the hashes of
+    /// its beginnings show to be known is not read again.
+    pub(super) fn body(
+        &mut self,
+        conn: &Connection,
+        text: &Bytes,
+        listed: Option<MessageSpans<'_>>,
+        beginnings: &[KeyedHash],
+        seen: Origin,
+    ) -> rusqlite::Result<WrittenBody> {
+        let regions = match listed {
+            Some(listed) => Regions::of(text, listed.list, listed.turns),
+            None => Regions::whole(text.len()),
+        };
+        let known = self.beginnings.find(beginnings, &regions);
+        let head = match known {
+            Some(known) => known.head.1,
+            None => self.key.chain(HEAD, self.key.hash(regions.head.of(text))),
+        };
+        let tail = self.key.chain(TAIL, self.key.hash(regions.tail.of(text)));
+        let turns = listed.map_or(&[][..], |listed| listed.turns);
+        let head_node = match known {
+            Some(known) => known.head.2,
+            None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
+        };
+        let head = (regions.head.end, head, head_node);
+        let body = BodyNodes {
+            head: head_node,
+            list: self.list(
+                conn,
+                text,
+                (&regions.list, turns),
+                (beginnings, known, head),
+                seen,
+            )?,
+            tail: self.region(conn, chunks::tail, tail, || slice(text, regions.tail), seen)?,
+            messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
+        };
+        self.point_body(body);
+        Ok(WrittenBody {
+            body,
+            text: text.clone(),
+            messages: regions.messages(),
+            head: head.1,
+            tail,
+        })
+    }
+
+    /// Stores a rope one slice of which holds all the messages of a stored body, without reading the messages again, and adds
+    /// one reference to it; `None` where no slice does, or where the rope has further messages.
+    pub(super) fn spliced(
+        &mut self,
+        conn: &Connection,
+        from: &WrittenBody,
+        rope: &[Bytes],
+        seen: Origin,
+    ) -> rusqlite::Result<Option<BodyNodes>> {
+        let text = &from.text;
+        let messages = from.messages;
+        let found = rope.iter().enumerate().find_map(|(i, slice)| {
+            let span = within(text, slice)?;
+            (span.start <= messages.start && messages.end <= span.end).then_some((i, span))
+        });
+        let Some((i, span)) = found else { return Ok(None) };
+        let mut head = rope[..i].to_vec();
+        head.push(text.slice(span.start..messages.start));
+        let mut tail = vec![text.slice(messages.end..span.end)];
+        tail.extend_from_slice(&rope[i + 1..]);
+        if !alone(&head, &tail) {
+            return Ok(None);
+        }
+        let body = BodyNodes {
+            head: self.spliced_region(conn, from, (HEAD, from.head, from.body.head), head, seen)?,
+            tail: self.spliced_region(conn, from, (TAIL, from.tail, from.body.tail), tail, seen)?,
+            ..from.body
+        };
+        self.point_body(body);
+        Ok(Some(body))
+    }
+
+    /// Stores a region that consists of slices of a stored body and of new text. A region that was assembled the same way
+    /// before is found by the hash of its assembly.
+    fn spliced_region(
+        &mut self,
+        conn: &Connection,
+        from: &WrittenBody,
+        (kind, hash, node): (KeyedHash, KeyedHash, i64),
+        mut parts: Vec<Bytes>,
+        seen: Origin,
+    ) -> rusqlite::Result<i64> {
+        parts.retain(|part| !part.is_empty());
+        let (region, cut): (_, fn(&[u8]) -> _) = match kind {
+            HEAD => (Span::new(0, from.messages.start), chunks::head),
+            _ => (Span::new(from.messages.end, from.text.len()), chunks::tail),
+        };
+        if let [only] = &parts[..]
+            && within(&from.text, only) == Some(region)
+        {
+            return Ok(node);
+        }
+        let mut recipe = self.key.chain(SPLICED, hash);
+        for part in &parts {
+            let step = match within(&from.text, part) {
+                // The region's hash covers these bytes already.
+                Some(span) if region.start <= span.start && span.end <= region.end => {
+                    ((span.start - region.start) as KeyedHash) << 64 | span.len() as KeyedHash
+                }
+                _ => self.key.hash(part),
+            };
+            recipe = self.key.chain(recipe, step);
+        }
+        if let Some(node) = self.rows.get(&recipe) {
+            return Ok(*node);
+        }
+        let text = splice::flat(parts);
+        let whole = self.key.chain(kind, self.key.hash(&text));
+        let node = self.region(conn, cut, whole, || text.clone(), seen)?;
+        self.rows.insert(recipe, node);
+        Ok(node)
+    }
+
+    /// Stores the region before or behind the messages; only a new one is cut into chunks.
+    fn region(
+        &mut self,
+        conn: &Connection,
+        cut: fn(&[u8]) -> Vec<Span>,
+        hash: KeyedHash,
+        text: impl FnOnce() -> Bytes,
+        seen: Origin,
+    ) -> rusqlite::Result<i64> {
+        if let Some(node) = self.rows.get(&hash) {
+            return Ok(*node);
+        }
+        let text = text();
+        let mut last = 0;
+        for span in cut(&text) {
+            let chunk = self.chunk(conn, &slice(&text, span), TextKind::Json, seen, |_| None)?;
+            last = self.node(conn, last, chunk, "")?;
+        }
+        self.rows.insert(hash, last);
+        Ok(last)
+    }
+
+    /// Stores the messages; returns the node of the last one.
+    fn list(
+        &mut self,
+        conn: &Connection,
+        text: &Bytes,
+        (list, turns): (&[(Span, Span)], &[Turn]),
+        (beginnings, begun, head): (&[KeyedHash], Option<Known>, Head),
+        seen: Origin,
+    ) -> rusqlite::Result<i64> {
+        let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
+        let (first, (mut hash, _)) = begun;
+        let mut hashes = Vec::with_capacity(list.len() - first);
+        for (gap, span) in &list[first..] {
+            let message = Span::new(gap.start, span.end);
+            hash = self.key.chain(hash, self.key.hash(message.of(text)));
+            hashes.push(hash);
+            self.slice.step(message.len());
+        }
+        // The number of known messages, their hash chain and their last node.
+        let found = hashes.iter().enumerate().rev();
+        let found = found
+            .into_iter()
+            .find_map(|(i, hash)| Some((first + i + 1, (*hash, *self.rows.get(hash)?))));
+        let (known, last) = found.unwrap_or(begun);
+        let mut chain = Vec::with_capacity(list.len() - known + 1);
+        chain.push(last);
+        let (_, mut node) = last;
+        for (i, (gap, span)) in list.iter().enumerate().skip(known) {
+            let role = turns.get(i).map_or(Role::Other, |turn| turn.role);
+            let chunk = self.chunk(conn, &slice(text, *span), TextKind::Json, seen, |clean| {
+                Some(summary(clean, role))
+            })?;
+            let gap = String::from_utf8_lossy(gap.of(text));
+            node = self.node(conn, node, chunk, &gap)?;
+            chain.push((hashes[i - first], node));
+            self.slice.step(span.len());
+            if LANDMARKS.contains(&(list.len() - 1 - i)) {
+                self.rows.insert(hashes[i - first], node);
+            }
+        }
+        self.beginnings.remember(beginnings, head, list, (known, &chain));
+        Ok(node)
+    }
+
+    fn point_body(&mut self, body: BodyNodes) {
+        for node in [body.head, body.list, body.tail] {
+            self.references.add(Target::Node(node));
+        }
+    }
+}
+
+/// The span of `slice` in `text`, if it shares the text's memory.
+fn within(text: &Bytes, slice: &Bytes) -> Option<Span> {
+    let start = (slice.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let end = start + slice.len();
+    (end <= text.len()).then(|| Span::new(start, end))
+}
+
+fn slice(text: &Bytes, span: Span) -> Bytes {
+    text.slice(span.start..span.end)
+}
+
+/// Whether the list opens at the end of `head` and closes at the start of `tail`: otherwise further messages were inserted
+/// there (the model is asked again).
+fn alone(head: &[Bytes], tail: &[Bytes]) -> bool {
+    let shown = |b: &&u8| !b.is_ascii_whitespace();
+    let last = head.iter().rev().flat_map(|part| part.iter().rev()).find(shown);
+    let first = tail.iter().flatten().find(shown);
+    (last, first) == (Some(&b'['), Some(&b']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_with_more_in_it_is_another_list() {
+        let parts = |all: &[&'static str]| {
+            all.iter()
+                .map(|p| Bytes::from_static(p.as_bytes()))
+                .collect::<Vec<_>>()
+        };
+        let alone = |head: &[&'static str], tail: &[&'static str]| alone(&parts(head), &parts(tail));
+        assert!(alone(&["{\"messages\": [ ", "\n"], &[" ", "]}"]));
+        assert!(!alone(&["{\"messages\":["], &["", ",{}", "]}"]), "more behind");
+        assert!(!alone(&["{\"messages\":[", "{},"], &["]}"]), "more before");
+        assert!(!alone(&[], &[]));
+    }
+}

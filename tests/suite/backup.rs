@@ -1,0 +1,59 @@
+//! What `docs/operations.md` says of backups: a copy of the store that is made while the program serves, put back.
+
+use std::path::Path;
+
+use baton_proxy::store::{seal_key, sqlite};
+use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{PROMPT, handoff, history, texts, then};
+use crate::harness::program::{Program, config_for};
+use crate::harness::{AgentWire, Message, post, temp};
+
+async fn ask(program: &Program, history: &[Value]) -> Message {
+    let body = Anthropic.body(history, true).to_string().into();
+    let response = post(
+        &format!("{}/v1/messages", program.data),
+        Anthropic.headers(),
+        body,
+    )
+    .await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    Anthropic.parse(&response.raw, true, false).unwrap()
+}
+
+fn remove(file: &Path) {
+    for tail in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{tail}", file.display()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_made_while_it_serves_is_put_back() {
+    let script = Queue::new([handoff(), Reply::text("Fresh.")]);
+    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+    let dir = temp();
+    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let (file, copy) = (state.join(sqlite::FILE), dir.path().join("copy.db"));
+    let program = Program::start(&config, &state);
+    let message = ask(&program, &history()).await;
+    let reader = Connection::open(&file).unwrap();
+    reader
+        .execute("VACUUM INTO ?1", [copy.to_str().unwrap()])
+        .unwrap();
+    drop(reader);
+    drop(program);
+
+    // All is lost but the copy: the key as well, so that nothing but the store knows the handoff.
+    remove(&file);
+    std::fs::remove_file(state.join(seal_key::FILE)).unwrap();
+    std::fs::copy(&copy, &file).unwrap();
+    let program = Program::start(&config, &state);
+    script.push(Reply::text("Well."));
+    ask(&program, &then(&history(), &message, "More.")).await;
+    let sent = texts(provider.requests().last().unwrap().messages());
+    assert_eq!(sent, [&format!("u: {PROMPT}"), "a: Fresh.", "u: More."]);
+    assert_eq!(provider.complaints(), []);
+}

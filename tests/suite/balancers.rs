@@ -1,0 +1,360 @@
+//! Two replicas over one store behind nginx and behind HAProxy, with the configs of `examples/compose`: streams flow, a
+//! conversation goes on whichever replica has a request, nothing is sent twice, and replicas can be replaced one by one.
+//!
+//! Without the balancer's program, or a server for the store, a test says so and passes, unless `BATON_BALANCERS=required`.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{PROMPT, handoff, history, texts, then, user};
+use crate::harness::program::{Program, config_for};
+use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::{AgentWire, Message, client, open, post, read, temp};
+
+const TOKEN: &str = "0123456789abcdef-of-the-team";
+
+/// A balancer's program: its name, the file in `examples/compose`, and the arguments in front of the file's path.
+struct Kind {
+    program: &'static str,
+    file: &'static str,
+    args: &'static [&'static str],
+}
+
+const NGINX: Kind = Kind {
+    program: "nginx",
+    file: "nginx.conf",
+    args: &["-g", "daemon off;", "-c"],
+};
+
+const HAPROXY: Kind = Kind {
+    program: "haproxy",
+    file: "haproxy.cfg",
+    args: &["-db", "-f"],
+};
+
+/// Where Debian puts servers, beside the folders of `PATH`.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = folders
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file());
+    if found.is_none() {
+        let required = std::env::var("BATON_BALANCERS").is_ok_and(|value| value == "required");
+        assert!(
+            !required,
+            "{program} is not installed, and BATON_BALANCERS=required"
+        );
+        println!("skipped: {program} is not installed (apt-get install {program})");
+    }
+    found
+}
+
+struct Team {
+    provider: Strict,
+    script: Queue,
+    replicas: [Option<Program>; 2],
+    ports: [[u16; 2]; 2],
+    store: RedisServer,
+    balancer: Option<Child>,
+    url: String,
+    dir: tempfile::TempDir,
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        if let Some(balancer) = &mut self.balancer {
+            let _ = balancer.kill();
+            let _ = balancer.wait();
+        }
+    }
+}
+
+impl Team {
+    /// `None`: the test is skipped.
+    async fn start(kind: &Kind) -> Option<Self> {
+        let program = find(kind.program)?;
+        let store = RedisServer::durable()?;
+        let script = Queue::new([]);
+        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+        let dir = temp();
+        let ports = [[free_port(), free_port()], [free_port(), free_port()]];
+        let port = free_port();
+        let config = own_config(kind, dir.path(), port, ports);
+        let mut team = Self {
+            provider,
+            script,
+            replicas: [None, None],
+            ports,
+            store,
+            balancer: None,
+            url: format!("http://127.0.0.1:{port}"),
+            dir,
+        };
+        for which in [0, 1] {
+            team.run(which);
+        }
+        let balancer = Command::new(program)
+            .args(kind.args)
+            .arg(&config)
+            .current_dir(team.dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let balancer = team.balancer.insert(balancer);
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = balancer.try_wait().unwrap();
+            assert!(
+                ended.is_none() && began.elapsed() < Duration::from_secs(20),
+                "{} does not start",
+                kind.program
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Some(team)
+    }
+
+    /// Starts a replica, as a service manager does.
+    fn run(&mut self, which: usize) {
+        let name = ["baton-1", "baton-2"][which];
+        let dir = self.dir.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        let [data, admin] = self.ports[which];
+        let config = config_for(&self.provider, &dir, "");
+        let text = std::fs::read_to_string(&config).unwrap();
+        let text = text
+            .replace(
+                "server.listen = '127.0.0.1:0'",
+                &format!("server.listen = '127.0.0.1:{data}'"),
+            )
+            .replace(
+                "admin.listen = '127.0.0.1:0'",
+                &format!("admin.listen = '127.0.0.1:{admin}'\nadmin.token = '{TOKEN}'"),
+            );
+        let more = format!(
+            "store.kind = 'redis'\nstore.url = '{}'\nhandoff.seal_key = 'the-key-that-both-replicas-of-the-test-share'\n",
+            self.store.url()
+        );
+        std::fs::write(&config, text + &more).unwrap();
+        self.replicas[which] = Some(Program::start(&config, &dir.join("state")));
+    }
+
+    async fn ask(&self, history: &[Value]) -> Message {
+        let body = Anthropic.body(history, true).to_string().into();
+        let response = post(&self.path(), Anthropic.headers(), body).await;
+        assert_eq!(
+            (response.status, response.broken),
+            (200, false),
+            "{}",
+            response.text()
+        );
+        Anthropic.parse(&response.raw, true, false).unwrap()
+    }
+
+    fn path(&self) -> String {
+        format!("{}/v1/messages", self.url)
+    }
+
+    /// A replica's own exchanges.
+    async fn exchanges(&self, which: usize) -> Vec<Value> {
+        let url = format!(
+            "http://127.0.0.1:{}/api/exchanges?replica=here",
+            self.ports[which][1]
+        );
+        let request = http::Request::get(url).header("authorization", format!("Bearer {TOKEN}"));
+        let request = request.body(http_body_util::Full::default()).unwrap();
+        let said = read(client().request(request).await.unwrap()).await.json();
+        said["exchanges"].as_array().unwrap().clone()
+    }
+}
+
+/// The example, with the addresses of this test.
+fn own_config(kind: &Kind, dir: &Path, port: u16, ports: [[u16; 2]; 2]) -> PathBuf {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/compose")
+        .join(kind.file);
+    let mut text = std::fs::read_to_string(file).unwrap();
+    for (name, [data, admin]) in ["baton-1", "baton-2"].into_iter().zip(ports) {
+        text = text
+            .replace(
+                &format!("{name}:8787 port 8788"),
+                &format!("127.0.0.1:{data} port {admin}"),
+            )
+            .replace(&format!("{name}:8787"), &format!("127.0.0.1:{data}"));
+    }
+    let dir_text = dir.display();
+    let text = text
+        .replace("listen 8080;", &format!("listen 127.0.0.1:{port};"))
+        .replace("bind :8080", &format!("bind 127.0.0.1:{port}"))
+        .replace(
+            "http {\n",
+            &format!(
+                "pid {dir_text}/nginx.pid;\nerror_log {dir_text}/nginx.log;\nhttp {{\n  access_log off;\n"
+            ),
+        );
+    let own = dir.join(kind.file);
+    std::fs::write(&own, text).unwrap();
+    own
+}
+
+async fn a_conversation_over_both_replicas(team: &Team) {
+    let mut talk = history();
+    for turn in 0..8 {
+        if turn == 2 {
+            team.script.push(handoff());
+        }
+        team.script.push(Reply::text(&format!("Answer {turn}.")));
+        let message = team.ask(&talk).await;
+        talk = then(&talk, &message, &format!("Question {turn}."));
+    }
+    let sent = texts(team.provider.requests().last().unwrap().messages());
+    assert_eq!(sent[0], format!("u: {PROMPT}"), "{sent:?}");
+    assert_eq!(sent.len(), 1 + 2 * 5, "{sent:?}");
+    for which in [0, 1] {
+        let began = Instant::now();
+        while team.exchanges(which).await.is_empty() {
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "replica {which} had none of them"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    // A session of some megabytes is no reason to refuse it.
+    team.script.push(Reply::text("Read."));
+    team.ask(&[user(&"Long. ".repeat(500_000))]).await;
+}
+
+/// The first words of an answer are with the agent while the model still speaks.
+async fn a_stream_flows(team: &Team) {
+    team.script.push(
+        Reply::text(&"word ".repeat(12))
+            .deltas(5)
+            .delay(Duration::from_millis(60)),
+    );
+    let body = Anthropic.body(&history(), true).to_string().into();
+    let mut body = open(&client(), &team.path(), Anthropic.headers(), body)
+        .await
+        .into_body();
+    let (mut first, mut raw) = (None, Vec::new());
+    while let Some(frame) = body.frame().await {
+        raw.extend(frame.unwrap().into_data().unwrap_or_default());
+        if first.is_none() && memchr::memmem::find(&raw, b"word").is_some() {
+            first = Some(Instant::now());
+        }
+    }
+    assert!(
+        first.unwrap().elapsed() > Duration::from_millis(250),
+        "it came in one piece"
+    );
+    assert!(Anthropic.parse(&raw, true, false).unwrap().ended);
+}
+
+/// A replica that stops finishes what it has, and no request fails that comes meanwhile.
+async fn a_replica_is_replaced(team: &mut Team) {
+    for which in [0, 1] {
+        // One stream on each replica: one of them is on that which stops.
+        let streams: Vec<_> = (0..4)
+            .map(|_| {
+                team.script.push(
+                    Reply::text(&"word ".repeat(20))
+                        .deltas(5)
+                        .delay(Duration::from_millis(60)),
+                );
+                let (path, body) = (team.path(), Anthropic.body(&history(), true).to_string());
+                tokio::spawn(async move { post(&path, Anthropic.headers(), body.into()).await })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let old = team.replicas[which].take().unwrap();
+        let pid = old.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for turn in 0..4 {
+            team.script.push(Reply::text("Still here."));
+            team.ask(&[user(&format!("Are you there? {turn}"))]).await;
+        }
+        for stream in streams {
+            let response = stream.await.unwrap();
+            assert_eq!(
+                (response.status, response.broken),
+                (200, false),
+                "{}",
+                response.text()
+            );
+            assert!(response.text().contains("message_stop"), "{}", response.text());
+        }
+        let mut old = old;
+        assert!(old.child.wait().unwrap().success());
+        team.run(which);
+        // Until a balancer that looks for it again has seen it.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+    }
+}
+
+/// A replica dies with a request that it has sent on: the agent is told, and nobody sends it again.
+async fn nothing_is_sent_twice(team: &mut Team) {
+    let before = team.provider.generations().len();
+    team.script
+        .push(Reply::text("Late.").head_delay(Duration::from_secs(8)));
+    let (path, body) = (team.path(), Anthropic.body(&[user("Once.")], true).to_string());
+    let asked = tokio::spawn(async move { post(&path, Anthropic.headers(), body.into()).await });
+    let began = Instant::now();
+    let which = loop {
+        let open = |rows: Vec<Value>| rows.iter().any(|row| row["open"] == json!(true));
+        let on = [open(team.exchanges(0).await), open(team.exchanges(1).await)];
+        if let Some(which) = on.iter().position(|it| *it) {
+            break which;
+        }
+        assert!(began.elapsed() < Duration::from_secs(7), "no replica has it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let mut dead = team.replicas[which].take().unwrap();
+    dead.child.kill().unwrap();
+    let response = asked.await.unwrap();
+    let answered = response.status == 200 && response.text().contains("message_stop");
+    assert!(!answered, "{}", response.text());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(team.provider.generations().len(), before + 1);
+    // The other one goes on.
+    for turn in 0..4 {
+        team.script.push(Reply::text("Well."));
+        team.ask(&[user(&format!("And now? {turn}"))]).await;
+    }
+}
+
+async fn behind(kind: &Kind) {
+    let Some(mut team) = Team::start(kind).await else {
+        return;
+    };
+    a_conversation_over_both_replicas(&team).await;
+    a_stream_flows(&team).await;
+    a_replica_is_replaced(&mut team).await;
+    nothing_is_sent_twice(&mut team).await;
+    assert_eq!(team.provider.complaints(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_nginx() {
+    behind(&NGINX).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_haproxy() {
+    behind(&HAPROXY).await;
+}
