@@ -3,6 +3,8 @@
 //!
 //! Without the balancer's program, or a server for the store, a test says so and passes, unless `BATON_BALANCERS=required`.
 
+#![allow(clippy::print_stdout)] // A test that is skipped says so.
+
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -212,7 +214,7 @@ async fn a_conversation_over_both_replicas(team: &Team) {
         if turn == 2 {
             team.script.push(handoff());
         }
-        team.script.push(Reply::text(&format!("Answer {turn}.")));
+        team.script.push(Reply::text(format!("Answer {turn}.")));
         let message = team.ask(&talk).await;
         talk = then(&talk, &message, &format!("Question {turn}."));
     }
@@ -237,7 +239,7 @@ async fn a_conversation_over_both_replicas(team: &Team) {
 /// The first words of an answer are with the agent while the model still speaks.
 async fn a_stream_flows(team: &Team) {
     team.script.push(
-        Reply::text(&"word ".repeat(12))
+        Reply::text("word ".repeat(12))
             .deltas(5)
             .delay(Duration::from_millis(60)),
     );
@@ -266,7 +268,7 @@ async fn a_replica_is_replaced(team: &mut Team) {
         let streams: Vec<_> = (0..4)
             .map(|_| {
                 team.script.push(
-                    Reply::text(&"word ".repeat(20))
+                    Reply::text("word ".repeat(20))
                         .deltas(5)
                         .delay(Duration::from_millis(60)),
                 );
