@@ -26,6 +26,9 @@ use super::turns::Ended;
 /// Bytes of a sentence.
 const SENTENCE: usize = 280;
 
+/// Sentences of a kind that are kept, the newest ones: each assumption is held against all later results.
+const SENTENCES: usize = 40;
+
 impl Index {
     /// What was seen in the messages of this index.
     pub fn seen(&self, whereabouts: &Whereabouts) -> Seen {
@@ -40,10 +43,14 @@ impl Index {
                 .anchors
                 .iter()
                 .filter(move |(_, anchor)| anchor.class == class);
-            found.map(|(turn, anchor)| Stated {
-                text: anchor.text.clone(),
-                turn: *turn,
-            })
+            let all: Vec<Stated> = found
+                .map(|(turn, anchor)| Stated {
+                    text: anchor.text.clone(),
+                    turn: *turn,
+                })
+                .collect();
+            let newest = all.len().saturating_sub(SENTENCES);
+            all.into_iter().skip(newest)
         };
         seen.decisions = of(Class::Decision).collect();
         seen.blockers = of(Class::Blocker).collect();

@@ -18,6 +18,12 @@ const WHY: usize = 140;
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
 
+/// Verdicts that are remembered, the newest ones.
+const MOST_VERDICTS: usize = 50;
+
+/// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
+const MOST_LOOKS: usize = 1_000_000;
+
 /// Tells a command that verifies from others: what it is for, its words, and the folder.
 type Key = (Purpose, String, Option<String>);
 
@@ -47,6 +53,8 @@ pub(super) struct Walk<'w> {
     repository: Repository,
     /// The last group with a commit.
     committed: Option<usize>,
+    /// Words of commands that were looked for in paths so far.
+    looks: usize,
 }
 
 struct Run {
@@ -97,6 +105,7 @@ impl<'w> Walk<'w> {
             verdicts: Vec::new(),
             repository: Repository::on(whereabouts.branch.clone()),
             committed: None,
+            looks: 0,
         }
     }
 
@@ -382,8 +391,10 @@ impl<'w> Walk<'w> {
             || words
                 .iter()
                 .any(|word| matches!(*word, "." | "./" | "*" | "..") || word.contains('$'));
-        for file in &mut self.files {
-            file.uncertain |= anything
+        self.looks += self.files.len().saturating_mul(named.len());
+        let anything = anything || self.looks > MOST_LOOKS;
+        for file in self.files.iter_mut().filter(|file| !file.uncertain) {
+            file.uncertain = anything
                 || named
                     .iter()
                     .any(|word| file.path.contains(word) || word.contains(&file.path));
@@ -404,6 +415,9 @@ impl<'w> Walk<'w> {
                 || call.kind == ToolKind::Read && outcome.failed == Some(true);
             let score = call.score.or(outcome.score);
             self.verdicts.retain(|known| known.path != path);
+            if self.verdicts.len() == MOST_VERDICTS {
+                self.verdicts.remove(0);
+            }
             self.verdicts.push(Verdict { path, score, missing });
         }
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::draft::Whereabouts;
 
 /// The best of three: other tests run beside this one.
 fn time(messages: &[Value]) -> Duration {
@@ -15,6 +16,7 @@ fn time(messages: &[Value]) -> Duration {
             index.local(&request(4000)),
             index.bundle(&request(4000)),
             index.completed("x", &super::super::Prompts::default()),
+            index.seen(&Whereabouts::default()).claims("All tests pass."),
         );
         began.elapsed()
     };
@@ -25,7 +27,7 @@ fn time(messages: &[Value]) -> Duration {
 #[test]
 fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
     type Make = fn(usize) -> Vec<Value>;
-    let shapes: [(&str, Make); 5] = [
+    let shapes: [(&str, Make); 6] = [
         ("calls in one message, answered in one", |n| {
             let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Bash", "input": {"command": format!("make a{i}")}}));
             let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));
@@ -50,6 +52,27 @@ fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
             std::iter::once(user("go"))
                 .chain((0..n).map(|_| follower()))
                 .collect()
+        }),
+        ("files that are changed and taken away", |n| {
+            let edit = |i: usize| {
+                called(
+                    &format!("e{i}"),
+                    "Edit",
+                    json!({"file_path": format!("src/{i}.rs")}),
+                    "ok",
+                    false,
+                )
+            };
+            let gone = |i: usize| {
+                ran(
+                    &format!("r{i}"),
+                    &format!("rm other{i} && make a{i}"),
+                    "ok",
+                    false,
+                )
+            };
+            let all = (0..n / 4).flat_map(|i| edit(i).into_iter().chain(gone(i)));
+            std::iter::once(user("go")).chain(all).collect()
         }),
         ("one long line", |n| {
             vec![user("go"), model(&"must [redacted:a] src/a.rs: error ".repeat(n))]
