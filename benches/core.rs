@@ -6,6 +6,9 @@
 #[path = "support/history.rs"]
 #[allow(dead_code)]
 mod history;
+#[path = "support/planted.rs"]
+#[allow(dead_code)]
+mod planted;
 #[path = "support/sessions.rs"]
 #[allow(dead_code)]
 mod sessions;
@@ -461,5 +464,218 @@ mod drafts {
             share(&session.last_turns(REQUEST.tokens)),
             secrets(&local) + secrets(&bundle)
         );
+    }
+}
+
+/// Recall over sessions with planted facts: what it costs, and before that what it finds (printed).
+#[divan::bench_group(sample_count = 20, sample_size = 1)]
+mod recall {
+    use super::planted::{Planted, Score};
+    use super::sessions::{Event, Session, Tool};
+    use super::*;
+    use baton_proxy::recall::{CutPart, Expand, Index, Question, Settings};
+    use baton_proxy::redact::Redactor;
+    use baton_proxy::transcript::Transcript;
+    use baton_proxy::wire::{View, WIRES};
+
+    const NAMES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
+
+    /// Bytes behind the cut.
+    const CUT: usize = 4_000_000;
+
+    /// Words of a program and its people: a few are in every line, most are seldom.
+    fn prose(random: &mut Seeded, bytes: usize) -> String {
+        const SYLLABLES: [&str; 24] = [
+            "re", "con", "ter", "ser", "ver", "in", "map", "ex", "por", "tab", "link", "so", "mut", "par",
+            "dex", "lo", "ri", "na", "col", "um", "bit", "field", "key", "set",
+        ];
+        let mut out = String::with_capacity(bytes + 20);
+        while out.len() < bytes {
+            // Of some 45,000 words, the first ones far more often than the last.
+            let many = random.below(200) * random.below(200);
+            let word = many + random.below(many / 8 + 1);
+            for place in [1, 24, 24 * 24, 24 * 24 * 24] {
+                out.push_str(SYLLABLES[word / place % 24]);
+                if word < place * 24 {
+                    break;
+                }
+            }
+            out.push_str([" ", " ", " ", "_", "\n", "(", " = ", ", "][random.below(8)]);
+        }
+        out
+    }
+
+    fn session(name: &str) -> View {
+        let mut random = Seeded::new(11);
+        let mut events = Vec::new();
+        let mut bytes = 0;
+        while bytes < CUT {
+            let size = [300, 900, 2_500, 6_000][random.below(4)];
+            let (say, output) = (prose(&mut random, 120), prose(&mut random, size));
+            let path = format!(
+                "src/{}/{}.rs",
+                random.words().replace(' ', "_"),
+                random.below(400)
+            );
+            bytes += say.len() + output.len() + path.len() + 200;
+            if random.below(8) == 0 {
+                events.push(Event::User(prose(&mut random, 200)));
+            }
+            events.push(Event::Say(say));
+            let tool = match random.below(2) {
+                0 => Tool::Read(path),
+                _ => Tool::Shell(format!("rg -n {} {path}", random.words())),
+            };
+            events.push(Event::Call(tool, output, 0));
+        }
+        let session = Session {
+            events,
+            kept: Vec::new(),
+            finished: Vec::new(),
+            open: String::new(),
+            secrets: Vec::new(),
+        };
+        let wire = wires::wire(name);
+        wire.read(&session.body(wire.id()).into(), Call::Generate)
+            .unwrap()
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            redactor: Redactor::new(&[]),
+            ..Settings::default()
+        }
+    }
+
+    fn whole(view: &View) -> CutPart<'_> {
+        CutPart {
+            transcript: Transcript::of(view),
+            end: view.list.end,
+        }
+    }
+
+    fn question(query: &str, expand: Expand) -> Question {
+        Question {
+            query: query.to_owned(),
+            limit: 5,
+            expand,
+        }
+    }
+
+    const ASKED: &str = "which session timeout did the user want for the importer in src/reader/config.rs";
+
+    /// The first question: everything is read, and answered.
+    #[divan::bench(args = NAMES)]
+    fn first_question(bencher: Bencher, name: &str) {
+        if name == NAMES[0] {
+            told();
+        }
+        let (view, settings) = (session(name), settings());
+        bencher.counter(BytesCount::new(view.body.len())).bench_local(|| {
+            let mut index = Index::default();
+            index.extend(&whole(&view), &settings);
+            let found = index.answer(&whole(&view), &settings, &question(ASKED, Expand::ALL));
+            (index, found.excerpts)
+        });
+    }
+
+    /// A later one, of the same conversation.
+    #[divan::bench(args = NAMES)]
+    fn later_question(bencher: Bencher, name: &str) {
+        let (view, settings) = (session(name), settings());
+        let mut index = Index::default();
+        index.extend(&whole(&view), &settings);
+        bencher.bench_local(|| {
+            index.extend(&whole(&view), &settings);
+            index
+                .answer(&whole(&view), &settings, &question(ASKED, Expand::ALL))
+                .excerpts
+        });
+    }
+
+    /// What an index of so much takes, in bytes.
+    #[allow(clippy::print_stdout)]
+    fn size() {
+        let (view, settings) = (session(NAMES[0]), settings());
+        let mut index = Index::default();
+        index.extend(&whole(&view), &settings);
+        println!("an index of {} bytes takes {}", view.body.len(), index.bytes());
+    }
+
+    /// What is found, by wire and by size, and what each way of finding other words brings.
+    #[allow(clippy::print_stdout)]
+    fn told() {
+        size();
+        let off = Expand {
+            stems: false,
+            meanings: false,
+            parts: false,
+        };
+        for turns in [200, 600, 2_000] {
+            for wire in WIRES {
+                let (score, held) = scores(wire.id(), turns, Expand::ALL);
+                shown(&format!("{} of {turns} turns", wire.id().name()), &score);
+                shown("  questions that were held back", &held);
+            }
+        }
+        for (what, expand) in [
+            ("all", Expand::ALL),
+            (
+                "without stems",
+                Expand {
+                    stems: false,
+                    ..Expand::ALL
+                },
+            ),
+            (
+                "without meanings",
+                Expand {
+                    meanings: false,
+                    ..Expand::ALL
+                },
+            ),
+            (
+                "without parts",
+                Expand {
+                    parts: false,
+                    ..Expand::ALL
+                },
+            ),
+            ("the words alone", off),
+        ] {
+            shown(what, &scores(WireId::Anthropic, 600, expand).0);
+        }
+    }
+
+    #[allow(clippy::print_stdout)]
+    fn shown(what: &str, score: &Score) {
+        let (hits, latest) = score.shares();
+        println!(
+            "{what}: among the first three {hits:.3}, latest first {latest:.3}, of {}; secrets {}",
+            score.asked, score.secrets
+        );
+    }
+
+    fn scores(wire: WireId, turns: usize, expand: Expand) -> (Score, Score) {
+        let settings = settings();
+        let (mut score, mut held) = (Score::default(), Score::default());
+        for seed in 1..=3 {
+            let planted = Planted::new(seed, turns);
+            let (view, end) = planted.request(wire);
+            let cut = CutPart { end, ..whole(&view) };
+            let mut index = Index::default();
+            index.extend(&cut, &settings);
+            let answer = |query: &str| index.answer(&cut, &settings, &question(query, expand)).text;
+            for fact in &planted.facts {
+                for query in &fact.questions {
+                    score.count(fact, &answer(query), &planted.session.secrets);
+                }
+                held.count(fact, &answer(&fact.held), &planted.session.secrets);
+            }
+            for secret in &planted.session.secrets {
+                score.secrets += usize::from(answer(secret).contains(secret.as_str()));
+            }
+        }
+        (score, held)
     }
 }

@@ -2,7 +2,7 @@
 //! a fresh context.
 //!
 //! The library has two halves. The pure core (`text`, `record`, `mark`, `tools`, `wire`, `transcript`,
-//! `rewrite`, `course`, `redact`, `agents`, `draft`, `nudge`, `packet`, `commands`)
+//! `rewrite`, `course`, `redact`, `agents`, `draft`, `nudge`, `recall`, `packet`, `commands`)
 //! takes bytes and `now` and returns values; it builds with `--no-default-features`. The rim (feature `proxy`, on by
 //! default) owns sockets, files, clocks and the terminal. No two rooms import each other (`.ci/circles`).
 
@@ -14,6 +14,7 @@ pub mod limits;
 pub mod mark;
 pub mod nudge;
 pub mod packet;
+pub mod recall;
 pub mod record;
 pub mod redact;
 pub mod rewrite;
@@ -26,6 +27,8 @@ pub mod wire;
 mod access;
 #[cfg(feature = "proxy")]
 pub mod admin;
+#[cfg(feature = "proxy")]
+pub mod answers;
 #[cfg(feature = "proxy")]
 pub mod app;
 #[cfg(feature = "proxy")]

@@ -140,6 +140,7 @@ fn handoffs(count: usize) -> Vec<(Handoff, Update)> {
             created_ms: 1_700_000_000_000 + n as u64,
             history_bytes: 400_000,
             origin: Origin::Model,
+            recall: false,
             archived: false,
             spelled_out: None,
         };

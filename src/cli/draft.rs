@@ -275,6 +275,7 @@ fn handoff(
         created_ms: now_ms(),
         history_bytes: newest.row.event.received_bytes,
         origin,
+        recall: false,
         archived: false,
         spelled_out: None,
     }

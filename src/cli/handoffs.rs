@@ -384,6 +384,7 @@ mod tests {
             created_ms: 0,
             history_bytes: 2048,
             origin: Origin::Model,
+            recall: false,
             archived: false,
             spelled_out: None,
         }

@@ -9,8 +9,8 @@ use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
     Admin, Client, Commands, Config, DraftPolicy, Durability, FactsPolicy, HandoffPolicy, Inject, Journal,
-    Limits, Log, Mode, Packets, Preamble, Server, StoreKind, SubagentThresholds, Telemetry, Transcript,
-    Upstream,
+    Limits, Log, Mode, Packets, Preamble, RecallPolicy, Server, StoreKind, SubagentThresholds, Telemetry,
+    Transcript, Upstream,
 };
 use crate::draft::Method;
 use crate::nudge::{Thresholds, Windows};
@@ -268,6 +268,18 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        name: "recall",
+        keys: &[
+            key("enabled", |d, v, _| put(&mut d.config.recall.enabled, v.flag())),
+            key("per_turn", |d, v, _| {
+                put(&mut d.config.recall.per_turn, v.count(1, 100))
+            }),
+            key("index_bytes", |d, v, _| {
+                put(&mut d.config.recall.index_bytes, v.count(1 << 16, 1 << 31))
+            }),
+        ],
+    },
+    Section {
         name: "log",
         keys: &[
             key("level", |d, v, _| put(&mut d.config.log.level, v.log_filter())),
@@ -489,6 +501,11 @@ pub(super) fn blank() -> Draft {
                 git_dir: None,
                 topic: None,
                 verdict_paths: Vec::new(),
+            },
+            recall: RecallPolicy {
+                enabled: false,
+                per_turn: 0,
+                index_bytes: 0,
             },
             log: Log {
                 level: String::new(),

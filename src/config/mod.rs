@@ -53,6 +53,8 @@ pub struct Config {
     pub draft: DraftPolicy,
     /// Documents of handoffs.
     pub packets: Packets,
+    /// The search of what was cut.
+    pub recall: RecallPolicy,
     /// Logging.
     pub log: Log,
     /// Traces.
@@ -372,6 +374,17 @@ pub struct DraftPolicy {
     pub timeout: Duration,
     /// Folder with texts in place of the built-in prompts.
     pub prompts_dir: Option<PathBuf>,
+}
+
+/// The tool that searches what was cut.
+#[derive(Debug, Clone)]
+pub struct RecallPolicy {
+    /// Whether conversations get it at their next handoff.
+    pub enabled: bool,
+    /// How many calls are answered in one agent request.
+    pub per_turn: u32,
+    /// Maximum bytes of all indexes in memory.
+    pub index_bytes: usize,
 }
 
 /// Journal settings; `config/baton.toml` describes each key.

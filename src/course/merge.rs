@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::verdict::{Circumstances, Verdict, judge};
 use crate::limits::LEG_LOG;
+use crate::tools::Names;
 use crate::wire::framer::{Batch, Framer, Oversize};
 use crate::wire::framing::{ArrayWriter, Framing};
 use crate::wire::{Dialect, Ending, LegReport, Pass, Spoken};
@@ -249,6 +250,11 @@ impl StreamMerge {
         let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
         let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
         Some(Spoken::Stream(frames.collect()))
+    }
+
+    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
+    pub fn hide(&mut self, tools: Names) {
+        self.dialect.hide(tools);
     }
 
     /// The bytes that follow belong to another leg.

@@ -32,6 +32,10 @@ impl Dialect for Reads {
         self.0.holds_end()
     }
 
+    fn hide(&mut self, tools: Names) {
+        self.0.hide(tools);
+    }
+
     fn next_leg(&mut self) {
         self.0.next_leg();
     }

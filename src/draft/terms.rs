@@ -3,12 +3,7 @@
 
 use std::collections::HashMap;
 
-/// What a word says less the more often it stands there, and what length takes from it: the usual values.
-const K1: f32 = 1.2;
-const B: f32 = 0.75;
-
-/// Words longer than this are no words (base64).
-const LONGEST: usize = 64;
+use crate::text::words::{self, WordKind};
 
 /// The words of a text, each with how often it stands there, by their hashes in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +17,11 @@ impl Terms {
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hashes = Vec::new();
         for text in texts {
-            words(text, &mut hashes);
+            words::each(text, &mut |kind, word| {
+                if kind != WordKind::Path {
+                    hashes.push(words::hash(word));
+                }
+            });
         }
         let total = u32::try_from(hashes.len()).unwrap_or(u32::MAX);
         hashes.sort_unstable();
@@ -40,38 +39,6 @@ impl Terms {
         let found = self.counts.binary_search_by_key(&hash, |(hash, _)| *hash);
         found.map_or(0, |at| self.counts[at].1)
     }
-}
-
-/// Words and the parts of identifiers: `StreamMerge_two` is itself, `stream`, `merge` and `two`.
-fn words(text: &str, out: &mut Vec<u64>) {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    for word in text.split(|c: char| !is_word(c)) {
-        if word.len() < 2 || word.len() > LONGEST {
-            continue;
-        }
-        out.push(hash(word));
-        let bytes = word.as_bytes();
-        let mut start = 0;
-        for at in 1..=bytes.len() {
-            let ends = at == bytes.len()
-                || bytes[at] == b'_'
-                || bytes[at].is_ascii_uppercase() && bytes[at - 1].is_ascii_lowercase();
-            if ends {
-                let part = word.get(start..at).unwrap_or_default().trim_matches('_');
-                if part.len() > 1 && part.len() < word.len() {
-                    out.push(hash(part));
-                }
-                start = at;
-            }
-        }
-    }
-}
-
-/// FNV-1a of the word in small letters.
-fn hash(word: &str) -> u64 {
-    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// How well each document answers a question, best is 1. `documents` are the terms of each one's parts.
@@ -94,10 +61,9 @@ pub(super) fn ranked(question: &str, documents: &[Vec<&Terms>]) -> Vec<f32> {
             }
         }
         let held = holding.len() as f32;
-        let rare = ((count - held + 0.5) / (held + 0.5) + 1.0).ln();
+        let rare = words::rarity(count, held);
         for (at, found) in &holding {
-            let norm = K1 * (1.0 - B + B * lengths[*at] / mean);
-            scores[*at] += rare * found * (K1 + 1.0) / (found + norm);
+            scores[*at] += rare * words::weight(*found, lengths[*at], mean);
         }
     }
     let best = scores.iter().copied().fold(0.0, f32::max);

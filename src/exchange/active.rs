@@ -49,6 +49,9 @@ pub(super) struct Active {
     /// Whether transcripts show the prompt: what stands behind a sentinel without it is the model's own.
     pub(super) spelled_out: bool,
     pub(super) head: String,
+    /// Whether the requests that are cut at it have the tool that searches what was cut. With the store lost nobody knows:
+    /// then as the config has it.
+    pub(super) recall: bool,
 }
 
 impl Active {
@@ -94,6 +97,7 @@ pub(super) async fn find_active(
                 prompt: handoff.prompt.clone(),
                 spelled_out: is_spelled_out(app, &handoff),
                 head,
+                recall: handoff.recall,
                 candidate: Some(candidate),
                 before: None,
                 text: None,
@@ -112,6 +116,7 @@ pub(super) async fn find_active(
                 // What a seal proves stands there.
                 spelled_out: true,
                 head,
+                recall: app.config.recall.enabled,
                 candidate: Some(candidate),
                 before: None,
                 text: None,
@@ -195,6 +200,7 @@ pub(super) async fn find_previous(
         id,
         prompt: handoff.prompt.clone(),
         spelled_out: true,
+        recall: handoff.recall,
         head,
     };
     Ok((Some(active), None))

@@ -104,7 +104,8 @@ impl Exchange {
     }
 
     /// Answers with a handoff's sentinel, then the leg behind it; with the sentinel alone where responses stop there.
-    pub(super) async fn go_on_behind(self, handoff: &Handoff) -> Response<ResponseBody> {
+    pub(super) async fn go_on_behind(mut self, handoff: &Handoff) -> Response<ResponseBody> {
+        self.fresh = true;
         if self.stops() {
             return self.say_alone(&self.opening(handoff));
         }
@@ -211,11 +212,20 @@ impl Exchange {
     /// What is looked for in the response.
     pub(super) fn watch(&self) -> Watch {
         Watch {
-            hide: match self.tooled {
-                true => self.app.tools.names(),
-                false => Names::NONE,
-            },
+            hide: self.hidden(),
             held_bytes: self.app.config.limits.held_bytes,
+        }
+    }
+
+    /// The tools of ours that the present leg was offered.
+    pub(super) fn hidden(&self) -> Names {
+        let recall = match self.fresh {
+            true => self.prepared.recall_next,
+            false => self.prepared.recall,
+        };
+        match self.tooled {
+            true => self.app.tools_with(recall).names(),
+            false => Names::NONE,
         }
     }
 
@@ -226,7 +236,7 @@ impl Exchange {
             max_chain: self.app.config.handoff.max_chain.max(1),
             asked: 0,
             answered: Vec::new(),
-            tools: self.app.tools.clone(),
+            tools: self.app.recall_tools.clone(),
             pending: first
                 .pending
                 .clone()
@@ -237,7 +247,9 @@ impl Exchange {
 
     /// The request of a leg that starts afresh behind `head`.
     pub(super) fn fresh(&self, head: &str) -> Rewritten {
-        self.prepared.rewritten(&self.app, Cut::Fresh { head }, true, &[])
+        let tools = self.app.tools_with(self.prepared.recall_next);
+        self.prepared
+            .rewritten(&self.app, Cut::Fresh { head }, Some(tools), &[])
     }
 
     /// The sentinel as it is shown at an answer's start.

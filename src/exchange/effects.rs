@@ -73,6 +73,7 @@ impl Exchange {
                 Err(error) => self.not_written("response id", &error),
             },
             Effect::Send { leg, pause, failed } => {
+                self.fresh = leg.head.is_some();
                 return self.send_later(&leg, pause, failed, streamed).await;
             }
         })
@@ -90,8 +91,8 @@ impl Exchange {
             return Ok(Event::NotWritten);
         };
         let wire = self.prepared.wire;
-        let pair = self.pair(answered, Place::Aside).await?;
-        let ours = self.app.tools.names();
+        let pair = self.pair(answered, Place::Aside)?;
+        let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
             return Ok(Event::NotWritten);
         };
@@ -137,13 +138,15 @@ impl Exchange {
 
     /// The request of a later leg: afresh behind a handoff, or the first one's, with more behind it.
     fn leg(&self, leg: &NextLeg) -> Rewritten {
-        let cut = match &leg.head {
-            Some(head) => Cut::Fresh { head },
-            None => self.prepared.cut(),
+        let prepared = &self.prepared;
+        let (cut, recall) = match &leg.head {
+            Some(head) => (Cut::Fresh { head }, prepared.recall_next),
+            None => (prepared.cut(), prepared.recall),
         };
-        let active = self.prepared.active.as_ref().map(|active| active.id);
-        self.prepared
-            .rewritten(&self.app, cut, true, &leg.more)
+        let tools = Some(self.app.tools_with(recall));
+        let active = prepared.active.as_ref().map(|active| active.id);
+        prepared
+            .rewritten(&self.app, cut, tools, &leg.more)
             .cut_at(leg.behind.or(active))
     }
 
@@ -188,7 +191,9 @@ pub(super) fn outcome(close: &Close, stop: Stop) -> Outcome {
 fn needs_request(effect: &Effect) -> bool {
     match effect {
         Effect::WriteHandoff { .. } | Effect::AnswerCall(_) | Effect::Send { .. } => true,
-        Effect::WritePairs(_) | Effect::WriteId { .. } => false,
+        // Whoever answers a call looks into it.
+        Effect::WritePairs(all) => all.iter().any(|(call, _)| call.answer.is_none()),
+        Effect::WriteId { .. } => false,
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) async fn find(
         prompt: handoff.prompt.clone(),
         head: handoff.head.clone(),
         spelled_out: true,
+        // A summary is no request of the loop's: it calls nothing.
+        recall: false,
         candidate: None,
         before: None,
         text: Some(heavy::work(weight, || flat.cut(&found, &handoff.prompt))),

@@ -48,6 +48,7 @@ pub(super) async fn find(
         prompt: handoff.prompt.clone(),
         head: stored_head(wire, &handoff).unwrap_or_else(|| heavy::work(weight, fresh_head)),
         spelled_out: true,
+        recall: handoff.recall,
         candidate: None,
         before: Some(turn),
         text: None,

@@ -61,6 +61,8 @@ struct Exchange {
     prepared: Arc<Prepared>,
     /// Whether the tool was offered in what upstream answered.
     tooled: bool,
+    /// Whether the present leg starts behind a handoff of this very answer.
+    fresh: bool,
     /// The agent's headers, while the request is spilled.
     spilled_headers: Option<PackedHeaders>,
     /// Identifies this answer among those to the same request.
@@ -120,6 +122,7 @@ impl Exchange {
             app,
             ctx,
             tooled: prepared.tooled,
+            fresh: false,
             prepared: Arc::new(prepared),
             spilled_headers: None,
             answer: AnswerId::default(),

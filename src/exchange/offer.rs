@@ -8,7 +8,7 @@ use crate::proxy::{App, RequestContext, headers};
 use crate::rewrite::untooled::{self, Untooled};
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
-pub(super) async fn untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
+pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
     let view = prepared.request.view();
     if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
         return Some(why);

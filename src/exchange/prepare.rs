@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 
-use super::active::{find_active, find_previous, why_unresolved};
+use super::active::{Active, find_active, find_previous, why_unresolved};
 use super::ahead::Ahead;
-use super::offer::{forbidden, summary_class, untooled};
+use super::offer::{forbidden, summary_class, why_untooled};
 use super::pairs::find_pairs;
 use super::prepared::{Prepared, Received};
 use super::request::Request;
@@ -19,12 +19,12 @@ use crate::proxy::route::{self, Endpoint};
 use crate::proxy::{App, RequestContext, headers};
 use crate::rewrite::Reading;
 use crate::rewrite::notes::{self, Cleaned, Look, Undone};
-use crate::rewrite::untooled::Untooled;
+use crate::rewrite::untooled::{self, Untooled};
 use crate::session::{LiveConversation, conversation_key};
 use crate::store::StoreError;
 use crate::text::json;
 use crate::text::prescan::Prescan;
-use crate::tools::TOOL_NAME;
+use crate::tools::{RECALL_NAME, TOOL_NAME};
 use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
 
 /// Reads a request and everything that is known of it. `None`: it is relayed as it is.
@@ -120,6 +120,9 @@ pub(super) async fn prepare(
             .await
             .map_err(store_down)?;
     }
+    let recalls = may_recall(app, &mut reading, active.as_ref());
+    // A request that names an earlier response alone would not tell what tools that one went out with.
+    let resends = !wire.goes_on_by_id() || reading.view.facts.unstored;
     if live.is_none() && active.is_some() {
         // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
         return Err(Fault::from(Code::STORE));
@@ -154,6 +157,8 @@ pub(super) async fn prepare(
         beside_calls: Vec::new(),
         insertions: Vec::new(),
         tooled: false,
+        recall: false,
+        recall_next: recalls && app.config.recall.enabled && resends,
         untooled: None,
         forbidden: forbidden(app, ctx),
         side_call: false,
@@ -173,8 +178,9 @@ pub(super) async fn prepare(
     insertions::find(app, ctx, &mut prepared)
         .await
         .map_err(store_down)?;
-    prepared.untooled = untooled(app, ctx, &prepared).await;
+    prepared.untooled = why_untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
+    prepared.recall = recalls && prepared.active.as_ref().is_some_and(|active| active.recall);
     if let Some(active) = prepared.active.as_ref().filter(|_| of_the_loop)
         && known != Some(active.id)
         && active
@@ -299,6 +305,20 @@ fn is_taken(app: &App, reading: &Reading) -> bool {
     let view = &reading.view;
     let others = app.tools.names().iter().filter(|name| *name != TOOL_NAME);
     view.tools.is_some_and(|t| t.taken) || others.into_iter().any(|name| view.has_beside_transcript(name))
+}
+
+/// Whether the request, or one behind a cut that is made now, may have the tool that searches what was cut. Where it may, its
+/// calls are known as ours.
+fn may_recall(app: &App, reading: &mut Reading, active: Option<&Active>) -> bool {
+    if !app.config.recall.enabled && !active.is_some_and(|active| active.recall) {
+        return false;
+    }
+    let view = &reading.view;
+    let may = untooled::has_room_for_two(view) && !view.has_beside_transcript(RECALL_NAME);
+    if may {
+        reading.view.facts.ours = app.recall_tools.names();
+    }
+    may
 }
 
 /// What a route asks for, in the wires' word.

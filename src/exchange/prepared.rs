@@ -16,6 +16,7 @@ use crate::rewrite::untooled::Untooled;
 use crate::rewrite::{Change, Cut, Placed, Reading, Rewrite, Rewritten, Why, lost, preamble, rewrite};
 use crate::session::LiveConversation;
 use crate::text::Span;
+use crate::tools::ToolTable;
 use crate::transcript::Transcript;
 use crate::wire::{Role, TextOnly, Turn, Wire};
 
@@ -61,6 +62,10 @@ pub(super) struct Prepared {
     pub(super) insertions: Vec<Placed>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
+    /// Whether it gets the tool that searches what was cut, too.
+    pub(super) recall: bool,
+    /// Whether requests behind a cut that is made now get that one.
+    pub(super) recall_next: bool,
     /// Why not.
     pub(super) untooled: Option<Untooled>,
     /// The tool is ruled out, by the config or for this request.
@@ -88,7 +93,8 @@ pub(super) struct Prepared {
 impl Prepared {
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
-        self.rewritten(app, self.cut(), tooled, &[])
+        let tools = tooled.then(|| app.tools_with(self.recall));
+        self.rewritten(app, self.cut(), tools, &[])
             .cut_at(self.active.as_ref().map(|active| active.id))
     }
 
@@ -97,7 +103,7 @@ impl Prepared {
         let what = Rewrite {
             more,
             text_only: Some(how),
-            ..self.what(app, self.cut(), self.tooled)
+            ..self.what(app, self.cut(), self.tooled.then(|| app.tools_with(self.recall)))
         };
         self.rewrite(&what)
             .cut_at(self.active.as_ref().map(|active| active.id))
@@ -159,11 +165,29 @@ impl Prepared {
         }
     }
 
+    /// Where in the request that stands which the model does not see any more: in front of this offset. What a provider
+    /// holds, and what was flattened into one text, is not in it.
+    pub(super) fn cut_end(&self) -> usize {
+        let view = self.request.view();
+        match self.cut() {
+            Cut::At { candidate, .. } => candidate.sentinel.at,
+            Cut::Behind { turn, .. } => view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start),
+            Cut::Fresh { .. } => view.list.end,
+            Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
+        }
+    }
+
     /// The request with `head` in place of everything before, and `more` behind.
-    pub(super) fn rewritten(&self, app: &App, cut: Cut<'_>, tooled: bool, more: &[String]) -> Rewritten {
+    pub(super) fn rewritten(
+        &self,
+        app: &App,
+        cut: Cut<'_>,
+        tools: Option<&ToolTable>,
+        more: &[String],
+    ) -> Rewritten {
         let what = Rewrite {
             more,
-            ..self.what(app, cut, tooled)
+            ..self.what(app, cut, tools)
         };
         self.rewrite(&what)
     }
@@ -182,10 +206,10 @@ impl Prepared {
         rewritten
     }
 
-    fn what<'a>(&'a self, app: &'a App, cut: Cut<'a>, tooled: bool) -> Rewrite<'a> {
+    fn what<'a>(&'a self, app: &'a App, cut: Cut<'a>, tools: Option<&'a ToolTable>) -> Rewrite<'a> {
         Rewrite {
             cut,
-            tools: tooled.then_some(&*app.tools),
+            tools,
             pairs: &self.pairs,
             insertions: &self.insertions,
             more: &[],

@@ -3,16 +3,22 @@
 use super::Exchange;
 use super::active::{Active, HANDOFF};
 use super::heavy;
-use crate::config::Transcript;
+use crate::answers::{Asked, Outcome};
+use crate::config;
 use crate::course::{Answered, Behind};
 use crate::packet::fields::Size;
+use crate::recall::CutPart;
 use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place, Repeat};
 use crate::rewrite::{flattened, positions};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
 use crate::text::splice;
-use crate::tools::Asked;
+use crate::tools::RECALL_NAME;
+use crate::transcript::Transcript;
 use crate::wire::HiddenCall;
+
+/// What a byte weighs that is searched: its words are told apart and looked up.
+const SEARCHED: usize = 32;
 
 impl Exchange {
     /// Writes the handoff; when this has returned, its sentinel may be shown.
@@ -52,8 +58,9 @@ impl Exchange {
             created_ms: now,
             history_bytes: self.prepared.request.len() as u64,
             origin,
+            recall: self.prepared.recall_next,
             archived: false,
-            spelled_out: Some(self.app.config.handoff.transcript == Transcript::Full),
+            spelled_out: Some(self.app.config.handoff.transcript == config::Transcript::Full),
         };
         let point = self.cut_point(&handoff);
         let hash = self.hash();
@@ -117,7 +124,7 @@ impl Exchange {
         let mut pairs = Vec::with_capacity(all.len());
         for (call, place) in all {
             if let Some(place) = place {
-                pairs.push(self.pair(call, place).await?);
+                pairs.push(self.pair(call, place)?);
             }
         }
         self.write_pairs(pairs).await
@@ -140,15 +147,19 @@ impl Exchange {
     }
 
     /// A hidden call with its answer. That of a call which stands alone has the aside's id.
-    pub(super) async fn pair(&self, answered: Answered, place: Place) -> Result<HiddenPair, StoreError> {
+    pub(super) fn pair(&self, answered: Answered, place: Place) -> Result<HiddenPair, StoreError> {
         let conversation = self.live()?.key().to_owned();
         let call = &answered.call;
-        let answer = match answered.answer {
-            Some(answer) => answer,
-            None => self.ask_tool(call, &conversation).await,
+        let (answer, outcome) = match answered.answer {
+            Some(answer) if answer == Answer::TOO_OFTEN => (answer, Outcome::TooOften),
+            Some(answer) => (answer, Outcome::BadArguments),
+            None => self.ask_tool(call, &conversation),
         };
         let refused = u32::from(answer.is_error());
-        self.ctx.recorder.note(|e| e.refused_calls += refused);
+        self.ctx.recorder.note(|e| match call.name() {
+            RECALL_NAME => e.recalls.push(outcome),
+            _ => e.refused_calls += refused,
+        });
         Ok(HiddenPair {
             id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
@@ -165,16 +176,22 @@ impl Exchange {
     }
 
     /// The answer of the tool that is called.
-    async fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> Answer {
+    fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (Answer, Outcome) {
+        let view = self.prepared.request.view();
         let asked = Asked {
             tool: call.name(),
             arguments: call.put_back(),
             principal: &self.ctx.principal,
             conversation,
+            cut: CutPart {
+                transcript: Transcript::of(view),
+                end: match self.fresh {
+                    true => view.list.end,
+                    false => self.prepared.cut_end(),
+                },
+            },
         };
-        match &self.app.answers {
-            Some(answers) => answers.answer(asked).await,
-            None => Answer::error("Not run: nothing answers this tool here."),
-        }
+        let weight = self.prepared.weight.saturating_mul(SEARCHED);
+        heavy::work(weight, || self.app.answers.answer(&asked))
     }
 }

@@ -172,6 +172,7 @@ impl Driver {
         match done {
             Done::Event(event) => self.happened(event),
             Done::Leg(body) => {
+                self.merge.hide(self.exchange.hidden());
                 self.merge.next_leg();
                 self.phase = Phase::Leg(body);
                 self.happened(Event::LegBegun);

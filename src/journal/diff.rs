@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::summary::role_named;
 use crate::mark::{self, MarkKind};
 use crate::rewrite::Why;
-use crate::tools::TOOL_NAME;
+use crate::tools::is_ours;
 use crate::transcript::{Kind, Text, Turn};
 
 /// A message as far as a comparison cares.
@@ -194,7 +194,7 @@ impl Gap<'_> {
         for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
             match part.kind {
                 Kind::Call(call) => {
-                    ours.calls += usize::from(call.name.is_some_and(|name| name == *TOOL_NAME))
+                    ours.calls += usize::from(call.name.is_some_and(|name| is_ours(&name.get())))
                 }
                 Kind::Result(_) => {
                     let said = |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));

@@ -9,7 +9,7 @@ use super::exchange::{EnvelopeChange, Message};
 use super::summary::{self, ShownPart};
 use crate::rewrite::Why;
 use crate::text::{Span, json};
-use crate::tools::TOOL_NAME;
+use crate::tools::{RECALL_NAME, TOOL_NAME, is_ours};
 use crate::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
 
 /// The system prompt or a tool.
@@ -91,7 +91,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Messag
     let mut met = vec![false; before.len()];
     for (entry, row) in after.iter().zip(&mut ours) {
         let name = entry.name();
-        let is_ours = name == TOOL_NAME;
+        let is_ours = is_ours(&name);
         match places.get(&(entry.role(), name)) {
             Some(&i) if !std::mem::replace(&mut met[i], true) => {
                 if before[i].span().of(received) != entry.span().of(sent) {
@@ -205,6 +205,9 @@ fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
     );
     if after == before + 1 && memchr::memmem::find(new.of(sent), TOOL_NAME.as_bytes()).is_some() {
         return format!("{} added ({before} → {after})", TOOL_NAME);
+    }
+    if after == before + 2 && memchr::memmem::find(new.of(sent), RECALL_NAME.as_bytes()).is_some() {
+        return format!("{TOOL_NAME} and {RECALL_NAME} added ({before} → {after})");
     }
     format!("changed ({} → {} bytes)", old.len(), new.len())
 }

@@ -7,6 +7,7 @@ use super::row::LegChange;
 use super::units::{plural, size};
 use crate::rewrite::Why;
 use crate::rewrite::untooled::Untooled;
+use crate::tools::RECALL_NAME;
 
 /// The sentences, in the order in which things happened.
 pub(super) fn notes(exchange: &Exchange) -> Vec<String> {
@@ -101,6 +102,12 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
         )
     });
     let nudges = event.nudges.iter().filter_map(|outcome| nudged(outcome));
+    let recalled = (!event.recalls.is_empty()).then(|| {
+        format!(
+            "The model called session_recall, which searched what was cut ({}); the agent saw none of it.",
+            event.recalls.join(", ")
+        )
+    });
     let retries = u64::from(event.retries);
     let retries =
         (retries > 0 && !failed).then(|| format!("A later leg was tried again {}.", plural(retries, "time")));
@@ -108,7 +115,9 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
         "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
             .to_owned()
     });
-    let others = [refused, broken_up, retries, partial].into_iter().flatten();
+    let others = [recalled, refused, broken_up, retries, partial]
+        .into_iter()
+        .flatten();
     others.chain(nudges.map(str::to_owned))
 }
 
@@ -163,14 +172,18 @@ fn cut(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
     )
 }
 
+/// Whether the tool that searches what was cut stands among a leg's tools.
+fn offers_recall(leg: &Leg) -> bool {
+    let mut rows = leg.sent.envelope.iter();
+    rows.any(|row| row.why == Some(Why::Tool) && row.first_line.trim() == RECALL_NAME)
+}
+
 fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
     let added = size(change.added as u64);
     match change.why {
         Why::Cut | Why::Preamble => cut(exchange, leg, change),
         Why::Pair => {
-            format!(
-                "A call of session_handoff that the agent never saw was put back with its result ({added})."
-            )
+            format!("A hidden call that the agent never saw was put back with its result ({added}).")
         }
         Why::Note => {
             let removed = size(change.removed as u64);
@@ -180,12 +193,18 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
         Why::GivenBack => {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
         }
-        Why::Tool => format!("The tool session_handoff was offered ({added})."),
+        Why::Tool => match offers_recall(leg) {
+            true => format!("The tools session_handoff and session_recall were offered ({added})."),
+            false => format!("The tool session_handoff was offered ({added})."),
+        },
         Why::Reference => {
             "A reference to an item of ours, which means nothing to upstream, was left out.".to_owned()
         }
         Why::Previous => {
             "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
+        }
+        Why::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
+            "The model's hidden call was answered, and the model went on.".to_owned()
         }
         Why::AskAgain => {
             "The model was told why its handoff call was refused, and was asked again.".to_owned()

@@ -73,6 +73,9 @@ pub struct Event {
     pub legs: usize,
     /// Retries of later legs.
     pub retries: u32,
+    /// How the searches of what was cut came out.
+    #[serde(default)]
+    pub recalls: Vec<String>,
     /// Handoff calls that were refused.
     pub refused_calls: u32,
     /// Model texts that were broken up.
@@ -150,6 +153,11 @@ impl Event {
             fired: event.fired.clone(),
             legs: event.sent_bytes.len(),
             retries: event.retries,
+            recalls: event
+                .recalls
+                .iter()
+                .map(|outcome| outcome.name().to_owned())
+                .collect(),
             refused_calls: event.refused_calls,
             broken_up: event.broken_up,
             nudges: event

@@ -69,11 +69,13 @@ use self::route::{Endpoint, Route};
 use self::spill::Spill;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
+use crate::answers::{Answers, Recaller};
 use crate::config::{Config, Secret};
 use crate::draft::Prompts;
 use crate::drafting::Drafting;
 use crate::journal::{BodyCapture, Recorder, Recording};
 use crate::packet_files::PacketWriter;
+use crate::recall::Settings;
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::rewrite::untooled::Untooled;
@@ -81,7 +83,7 @@ use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::store::seals::Seals;
 use crate::telemetry::Outcome;
-use crate::tools::{Answers, Tool, ToolTable};
+use crate::tools::{RECALL_NAME, Tool, ToolTable};
 use crate::wire::View;
 
 /// `retry-after` in seconds where too many exchanges are under way.
@@ -113,8 +115,11 @@ pub struct App {
     pub clock: Clock,
     /// Our tools, as the model sees them.
     pub tools: Arc<ToolTable>,
-    /// What answers those that are answered with a text; nobody, where there are none.
-    pub answers: Option<Arc<dyn Answers>>,
+    /// Those of requests behind a cut that was made with recall: one more. Where recall was turned off since then such
+    /// requests still have it, since their prefix has.
+    pub recall_tools: Arc<ToolTable>,
+    /// What answers those that are answered with a text.
+    pub answers: Arc<dyn Answers>,
     /// What is put behind requests; nothing, where there is none.
     pub reminder: Option<Reminder>,
     /// The drafts of all conversations.
@@ -154,7 +159,10 @@ impl App {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         let redactor = Redactor::lazy(&config.journal.redact).knowing(secrets);
         let admission = Admission::new(&config);
-        let tools = ToolTable::new(vec![Tool::handoff(config.handoff.description.as_deref())]);
+        let handoff = Tool::handoff(config.handoff.description.as_deref());
+        let recall = Tool::recall(config.recall.per_turn);
+        let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));
+        let answers = recaller(&config, &redactor);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
@@ -162,8 +170,9 @@ impl App {
             config,
             redactor,
             bodies,
-            tools: Arc::new(tools),
-            answers: None,
+            tools: Arc::new(ToolTable::new(vec![handoff])),
+            recall_tools,
+            answers,
             reminder: None,
             drafting: Arc::default(),
             prompts,
@@ -192,10 +201,12 @@ impl App {
 
     /// The same, with these tools behind the one that hands over, and what answers them.
     pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn Answers>) -> Self {
-        let all = self.tools.iter().cloned().chain(more);
+        let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
+        let recall = self.recall_tools.get(RECALL_NAME).cloned();
         Self {
-            tools: Arc::new(ToolTable::new(all.collect())),
-            answers: Some(answers),
+            tools: Arc::new(ToolTable::new(all.clone())),
+            recall_tools: Arc::new(ToolTable::new(all.into_iter().chain(recall).collect())),
+            answers,
             ..self
         }
     }
@@ -210,6 +221,14 @@ impl App {
         Self {
             reminder: Some(reminder),
             ..self
+        }
+    }
+
+    /// Our tools that a request is offered: behind a cut that was made with recall one more.
+    pub(crate) fn tools_with(&self, recall: bool) -> &ToolTable {
+        match recall {
+            true => &self.recall_tools,
+            false => &self.tools,
         }
     }
 
@@ -240,6 +259,14 @@ fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
         }
     });
     failed.map_or(Ok(prompts), Err)
+}
+
+fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn Answers> {
+    let settings = Settings {
+        tags: config.handoff.preamble_tags.clone(),
+        redactor: redactor.clone(),
+    };
+    Arc::new(Recaller::new(settings, config.recall.index_bytes))
 }
 
 /// One agent request, without its body.

@@ -85,6 +85,11 @@ pub(crate) fn config(base_url: &str) -> Config {
             timeout: Duration::from_secs(180),
             prompts_dir: None,
         },
+        recall: crate::config::RecallPolicy {
+            enabled: false,
+            per_turn: 3,
+            index_bytes: 1 << 20,
+        },
         log: Log {
             level: "info".to_owned(),
             json: false,

@@ -85,6 +85,10 @@ pub struct Handoff {
     /// Who began it.
     #[serde(default)]
     pub origin: Origin,
+    /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the list
+    /// of tools is part of the prefix.
+    #[serde(default)]
+    pub recall: bool,
     /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
     pub archived: bool,
     /// Whether its sentinel was shown with its prompt; `None` where the record does not say, being older.

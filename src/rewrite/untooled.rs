@@ -77,6 +77,11 @@ pub fn unfit(view: &View) -> Option<Untooled> {
         .or(f.summary.then_some(Untooled::Summary))
 }
 
+/// Whether there is room for a second tool of ours.
+pub fn has_room_for_two(view: &View) -> bool {
+    view.tools.is_some_and(|tools| tools.count + 1 < MOST_TOOLS)
+}
+
 /// Why the tool cannot be added at all.
 pub fn no_room(view: &View) -> Option<Untooled> {
     match view.tools {

@@ -292,6 +292,7 @@ impl Inner {
         }
         let listed = |h: &Handoff| Handoff {
             head: String::new(),
+            recall: false,
             ..h.clone()
         };
         found.into_iter().map(listed).collect()

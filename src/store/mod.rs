@@ -119,7 +119,7 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
     fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()>;
 
-    /// Lists handoffs, newest first. The store may leave out the text of `head`.
+    /// Lists handoffs, newest first, without what only a cut needs: the text of `head`, and `recall`.
     fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>>;
 
     /// Archives or unarchives a handoff; `false` for an unknown id.

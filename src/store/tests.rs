@@ -25,6 +25,7 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         created_ms,
         history_bytes: 123_456,
         origin: Origin::Model,
+        recall: false,
         archived: false,
         spelled_out: Some(true),
     }

@@ -89,6 +89,9 @@ pub enum Rule {
     CallPlace,
     /// The first call of each step of the current turn has its own thought signature (Gemini).
     Signature,
+    /// A request that goes on from another one offers the same tools (*own*: the real APIs lose their cache, and refuse or
+    /// drop thinking that is bound to its prefix).
+    ToolsChanged,
     /// The script has a reply for every request: a violation is a mistake of the test, not of the client.
     Script,
 }
@@ -96,7 +99,10 @@ pub enum Rule {
 impl Rule {
     /// Whether a request that breaks it is refused. Violations of the other rules are only recorded.
     pub fn refuses(self) -> bool {
-        !matches!(self, Rule::ReasoningPrefix | Rule::Prefix | Rule::ProxyText)
+        !matches!(
+            self,
+            Rule::ReasoningPrefix | Rule::Prefix | Rule::ProxyText | Rule::ToolsChanged
+        )
     }
 
     /// The HTTP status of the refusal.

@@ -18,6 +18,7 @@ use super::complaint::{Complaint, Findings, Rule};
 use super::counts::{Counts, InFlight};
 use super::dialect::{Received, Rendered, derived_id};
 use super::faults::Fault;
+use super::lineage::Lineage;
 use super::memory::Memory;
 use super::model::Model;
 use super::options::Options;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     cache: PromptCache,
     prefixes: Prefixes,
     memory: Arc<Memory>,
+    lineage: Lineage,
     pub(crate) counts: Counts,
 }
 
@@ -91,6 +93,7 @@ impl Shared {
             cache: PromptCache::default(),
             prefixes: Prefixes::default(),
             memory: Arc::default(),
+            lineage: Lineage::default(),
             counts: Counts::default(),
         }
     }
@@ -145,6 +148,9 @@ impl Shared {
                 proxy_texts::check(request, &mut findings);
                 if self.options.prefixes {
                     self.prefixes.check(request, &mut findings);
+                }
+                if request.endpoint == Endpoint::Generate {
+                    self.lineage.check(request, &mut findings);
                 }
             } else {
                 findings.add(Rule::Json, "The request body is not valid JSON");

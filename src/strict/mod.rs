@@ -40,6 +40,7 @@ mod exchange;
 mod faults;
 mod fields;
 mod gemini;
+mod lineage;
 mod memory;
 mod model;
 mod ollama;

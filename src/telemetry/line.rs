@@ -58,6 +58,9 @@ impl ExchangeEvent {
             let tokens = drafted.all_input() + drafted.output;
             said.push(format!("draft of {tokens} tokens"));
         }
+        if !self.recalls.is_empty() {
+            said.push(format!("recalled: {}", self.recalled()));
+        }
         if self.unpinned {
             said.push("unpinned".to_owned());
         }

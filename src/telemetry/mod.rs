@@ -20,6 +20,7 @@ pub use setup::start;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::answers::Outcome as Recalled;
 use crate::nudge::Outcome as Nudged;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
@@ -102,6 +103,8 @@ pub struct ExchangeEvent {
     pub handoffs: Vec<HandoffEvent>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
+    /// Calls of the tool that searches what was cut, each by how it came out.
+    pub recalls: Vec<Recalled>,
     /// Calls of our tool that were rejected with an error result, or dropped.
     pub refused_calls: u32,
     /// Hidden pairs whose position in the transcript was not found any more.
@@ -160,6 +163,7 @@ impl ExchangeEvent {
             fired: Vec::new(),
             handoffs: Vec::new(),
             unpinned: false,
+            recalls: Vec::new(),
             refused_calls: 0,
             lost_pairs: 0,
             lost_insertions: 0,
@@ -225,6 +229,12 @@ impl ExchangeEvent {
             })
     }
 
+    /// How its recalls came out.
+    pub(crate) fn recalled(&self) -> String {
+        let outcomes: Vec<_> = self.recalls.iter().map(|outcome| outcome.name()).collect();
+        outcomes.join(",")
+    }
+
     /// Logs the exchange with all its fields.
     pub fn log(&self) {
         // Unknown usage is not logged: zero tokens would look like a free request.
@@ -257,6 +267,7 @@ impl ExchangeEvent {
             baton.draft_input_tokens = drafted.map(Tokens::all_input),
             baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
             baton.retries = self.retries,
+            baton.recalls = (!self.recalls.is_empty()).then(|| self.recalled()),
             baton.refused_calls = self.refused_calls,
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
@@ -358,6 +369,7 @@ mod tests {
             lost_pairs: 1,
             lost_insertions: 1,
             nudges: vec![Nudged::Followed, Nudged::Told],
+            recalls: vec![Recalled::Found, Recalled::Nothing],
             untooled: Some(Untooled::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),
@@ -367,7 +379,7 @@ mod tests {
         let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.refused_calls \
+            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.recalls baton.refused_calls \
             baton.lost_pairs baton.lost_insertions baton.broken_up baton.nudges gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
@@ -376,6 +388,7 @@ mod tests {
         assert_eq!(line["gen_ai.usage.input_tokens"], 200);
         assert_eq!(line["baton.nudges"], "followed,told");
         assert_eq!(line["baton.first_byte_ms"], 1.5);
+        assert_eq!(line["baton.recalls"], "found,nothing");
         assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
     }
 

@@ -11,5 +11,6 @@ pub mod prescan;
 pub(crate) mod scan;
 mod span;
 pub mod splice;
+pub mod words;
 
 pub use span::Span;

@@ -215,6 +215,9 @@ pub trait Dialect: Send {
     /// Whether terminal frames are waiting.
     fn holds_end(&self) -> bool;
 
+    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
+    fn hide(&mut self, tools: Names);
+
     /// Frames that follow belong to another leg; its opening is swallowed.
     fn next_leg(&mut self);
 

@@ -186,6 +186,8 @@ pub struct Facts {
     pub ours: Names,
     /// Chat: whether the agent asked for usage in the stream.
     pub wants_usage: bool,
+    /// Responses: the provider does not store the response, so that no later request goes on from it by its id.
+    pub unstored: bool,
     /// Responses: the response this request goes on from. The provider holds what came before it.
     pub previous: Option<Previous>,
 }

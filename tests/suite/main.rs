@@ -31,6 +31,8 @@ mod nudges;
 mod oneshot;
 mod packets;
 mod peers;
+mod recall;
+mod recall_quality;
 mod risks;
 mod sdk;
 mod seal_keys;

@@ -542,6 +542,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
         created_ms: 1_795_300_000_000,
         history_bytes: 0,
         origin: Origin::Model,
+        recall: false,
         archived: false,
         spelled_out: None,
     };

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use baton_proxy::answers::{Answers, Asked, Outcome};
 use baton_proxy::record::Answer;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
-use baton_proxy::tools::{Answering, Answers, Asked, OnCall, Tool};
+use baton_proxy::tools::{OnCall, Tool};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -19,9 +20,12 @@ use crate::matrix::variants::{self, Variant};
 struct Notes(AtomicU32);
 
 impl Answers for Notes {
-    fn answer<'a>(&'a self, call: Asked<'a>) -> Answering<'a> {
+    fn answer(&self, call: &Asked<'_>) -> (Answer, Outcome) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async move { Answer::of(format!("Note {n} for {}.", call.arguments.len())) })
+        (
+            Answer::of(format!("Note {n} for {}.", call.arguments.len())),
+            Outcome::Found,
+        )
     }
 }
 

@@ -208,6 +208,7 @@ export function tags(row, number = new Map()) {
   if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));
   if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was put back in its place");
+  if (row.recalls?.length) tag(plural(row.recalls.length, "recall"), "", `The model searched what was cut: ${row.recalls.join(", ").replaceAll("_", " ")}`);
   if (row.refused_calls) tag(plural(row.refused_calls, "refused call"), "warn");
   if (row.retries) tag(plural(row.retries, "retry", "retries"), "warn");
   for (const nudge of row.nudges ?? []) {

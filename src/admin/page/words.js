@@ -106,12 +106,12 @@ export function failed(row) {
 /** Why a message or a stretch of a request was changed. */
 export const WHY = {
   cut: "Behind a handoff: the model sees the carry-over prompt in place of all this.",
-  pair: "A hidden pair: the model's own call of session_handoff with its answer. The agent never saw it, the model must.",
+  pair: "A hidden pair: the model's own call of session_handoff or session_recall with its answer. The agent never saw it, the model must.",
   inserted: "A text of baton's own, put behind this message for the model.",
   note: "A command that baton answered by itself, or its answer: never in the model's view.",
   given_back: "The model had written something that looks like a marker of baton. The agent got it broken up; the model gets it back whole.",
-  tool: "The tool session_handoff was added to the list of tools.",
-  ask_again: "The model's call was refused. It was told why and asked again, out of the agent's sight.",
+  tool: "A tool of baton's was added to the list of tools.",
+  ask_again: "The model's hidden call was answered or refused, and the model went on, out of the agent's sight.",
   reference: "A reference to an item of baton's own, of which the provider has never heard.",
   previous: "The earlier response that this one goes on from has another name upstream.",
   draft: "The model was asked for the document of a handoff. The agent sees neither this nor the answer.",
@@ -121,7 +121,7 @@ export const WHY = {
 /** The same, of one message that stands on both sides. */
 const WHY_EDITED = {
   cut: "The message at the cut: what follows the sentinel in it goes on, what stands before stays behind.",
-  pair: "The model's own call of session_handoff, or its answer, was put back in its place. The agent never saw it.",
+  pair: "The model's own call of session_handoff or session_recall, or its answer, was put back in its place. The agent never saw it.",
 };
 
 export function whyEdited(why) {

@@ -21,6 +21,7 @@ fn handoff(prompt: &str) -> Handoff {
         created_ms: 1_732_272_000_123,
         history_bytes: 4096,
         origin: Origin::Model,
+        recall: false,
         archived: false,
         spelled_out: None,
     }

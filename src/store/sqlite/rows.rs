@@ -12,17 +12,17 @@ use crate::record::{
 };
 use crate::store::{HandoffFilter, foreign};
 
-/// Columns of a handoff except its head, in the order `read_handoff` expects.
+/// Columns of a handoff except its head and what stands behind that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
                        history_bytes, reason, prompt, origin, spelled_out";
 
 /// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
-            prompt, head, spelled_out)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+            prompt, head, spelled_out, recall)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
-          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14
+          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14, recall = ?15
         WHERE principal = ?2";
 
 /// Writes a hidden pair. One that exists keeps its last use.
@@ -80,6 +80,7 @@ pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()
         h.prompt,
         h.head,
         h.spelled_out,
+        h.recall,
     ])?;
     owned(changed, "write a handoff")
 }
@@ -89,12 +90,13 @@ pub(super) fn handoff(
     principal: &str,
     id: HandoffId,
 ) -> rusqlite::Result<Option<Handoff>> {
-    let sql = format!("SELECT {HANDOFF}, head FROM handoffs WHERE id = ?1 AND principal = ?2");
+    let sql = format!("SELECT {HANDOFF}, head, recall FROM handoffs WHERE id = ?1 AND principal = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
     let read = |row: &Row<'_>| {
         let handoff = read_handoff(row)?;
         Ok(Handoff {
             head: row.get(13)?,
+            recall: row.get(14)?,
             ..handoff
         })
     };
@@ -435,6 +437,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         origin: Origin::named(&origin).ok_or_else(strange)?,
         spelled_out: row.get(12)?,
         head: String::new(),
+        recall: false,
     })
 }
 

@@ -86,6 +86,8 @@ const STEPS: &[&str] = &[
     ) STRICT;
     CREATE INDEX packets_newest ON packets (created_ms, handoff);
     CREATE UNIQUE INDEX packets_active ON packets (principal, repository, branch, topic) WHERE status = 'active';
+", "
+    ALTER TABLE handoffs ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// Opens the file for writing; creates it with mode 0600 or migrates it as needed.

@@ -22,6 +22,7 @@ use self::labels::{
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
 use super::{ExchangeEvent, HandoffEvent};
+use crate::answers::Outcome as Recalled;
 use crate::record::Origin;
 use crate::record::WireId;
 
@@ -48,6 +49,7 @@ pub struct Metrics {
     traces_dropped: Counter,
     packets: Family<ByResult, Counter>,
     count_packets: OnceLock<CountPackets>,
+    recalls: Family<ByOutcome, Counter>,
     handoffs: Family<ByOrigin, Counter>,
     handoff_prompt: Histograms<ByOrigin>,
     handoff_before: Histograms<ByOrigin>,
@@ -93,6 +95,7 @@ impl Metrics {
             traces_dropped: Counter::default(),
             packets: Family::default(),
             count_packets: OnceLock::new(),
+            recalls: Family::default(),
             handoffs: Family::default(),
             handoff_prompt: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
@@ -171,6 +174,11 @@ impl Metrics {
             "baton_handoffs",
             "Handoffs that fired, by who began them",
             self.handoffs.clone(),
+        );
+        r.register(
+            "baton_recalls",
+            "Searches of what was cut, by how they came out",
+            self.recalls.clone(),
         );
         for (name, help, sizes) in [
             (
@@ -277,6 +285,10 @@ impl Metrics {
             counter.inc_by(amount);
         }
         series.added.observe(event.added.as_secs_f64());
+        for recall in &event.recalls {
+            let (wire, outcome) = (label(event.wire), recall.name());
+            self.recalls.get_or_create(&ByOutcome { wire, outcome }).inc();
+        }
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
         }
@@ -313,6 +325,10 @@ impl Metrics {
         for outcome in crate::nudge::Outcome::ALL.map(crate::nudge::Outcome::name) {
             let wire = label(wire);
             drop(self.nudges.get_or_create(&ByNudge { wire, outcome }));
+        }
+        for outcome in Recalled::ALL.map(Recalled::name) {
+            let wire = label(wire);
+            drop(self.recalls.get_or_create(&ByOutcome { wire, outcome }));
         }
         let by_wire = ByWire { wire: label(wire) };
         let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);

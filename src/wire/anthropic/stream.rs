@@ -7,6 +7,7 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::tools::Names;
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
@@ -136,6 +137,10 @@ impl Dialect for Stream {
 
     fn holds_end(&self) -> bool {
         self.delta.is_some() || self.stop.is_some()
+    }
+
+    fn hide(&mut self, tools: Names) {
+        self.watch.hide = tools;
     }
 
     fn next_leg(&mut self) {

@@ -14,6 +14,7 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
+use crate::tools::Names;
 use crate::wire::call_fingerprint::{Fingerprints, Position};
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FrameTemplate, Pass};
@@ -150,6 +151,10 @@ impl Dialect for Stream {
 
     fn holds_end(&self) -> bool {
         self.end.is_some()
+    }
+
+    fn hide(&mut self, tools: Names) {
+        self.watch.hide = tools;
     }
 
     fn next_leg(&mut self) {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
+use crate::tools::Names;
 use crate::wire::Watch;
 use crate::wire::leg::{HiddenCall, LegReport};
 
@@ -100,7 +101,7 @@ fn raw(data: &[u8], span: Span) -> String {
 impl Default for Calls {
     fn default() -> Self {
         Self::new(Watch {
-            hide: crate::tools::Names::NONE,
+            hide: Names::NONE,
             held_bytes: 0,
         })
     }
@@ -113,6 +114,11 @@ impl Calls {
             slots: Vec::new(),
             next: 0,
         }
+    }
+
+    /// The calls that are ours to hide from here on.
+    pub(super) fn hide(&mut self, tools: Names) {
+        self.watch.hide = tools;
     }
 
     /// Forgets a leg's calls; the numbering goes on.

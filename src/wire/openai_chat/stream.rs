@@ -10,6 +10,7 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::tools::Names;
 use crate::wire::frame_template::{FrameTemplate, Pass};
 use crate::wire::leg::{Dialect, LegReport, Stop};
 use crate::wire::{Ending, Streams, View, Watch, sse};
@@ -129,6 +130,10 @@ impl Dialect for Stream {
 
     fn holds_end(&self) -> bool {
         self.ends.finish.is_some() || self.ends.usage.is_some() || self.ends.done.is_some()
+    }
+
+    fn hide(&mut self, tools: Names) {
+        self.calls.hide(tools);
     }
 
     fn next_leg(&mut self) {

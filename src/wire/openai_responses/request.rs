@@ -32,7 +32,7 @@ const CLIENT_TOOLS: [&str; 8] = [
 const SESSION_KEYS: [&str; 3] = ["session_id", "thread_id", "conversation_id"];
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "input",
     "tools",
     "tool_choice",
@@ -43,6 +43,7 @@ const KEYS: [&str; 12] = [
     "previous_response_id",
     "conversation",
     "background",
+    "store",
     "prompt_cache_key",
     "client_metadata",
 ];
@@ -254,6 +255,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut Found) {
             })
         }
         b"conversation" => facts.held |= given,
+        b"store" => facts.unstored = value.of(text) == b"false",
         b"background" => facts.held |= json::is_true(value.of(text)),
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
         b"client_metadata" => {

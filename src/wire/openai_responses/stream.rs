@@ -154,6 +154,10 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
+    fn hide(&mut self, tools: Names) {
+        self.hide = tools;
+    }
+
     fn next_leg(&mut self) {
         self.leg += 1;
         self.spent.extend(self.usage.take());

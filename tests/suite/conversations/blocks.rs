@@ -5,7 +5,11 @@ use baton_proxy::strict::{Arguments, Part, Reply};
 use serde_json::{Value, json};
 
 pub fn is_hidden(part: &Part) -> bool {
-    matches!(part, Part::Call { name, .. } if name == "session_handoff")
+    matches!(part, Part::Call { name, .. } if name == "session_handoff") || is_recall(part)
+}
+
+pub fn is_recall(part: &Part) -> bool {
+    matches!(part, Part::Call { name, .. } if name == "session_recall")
 }
 
 pub fn is_thinking(block: &Value) -> bool {

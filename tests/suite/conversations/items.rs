@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::blocks::is_thinking;
 use super::wires::Traits;
 
+/// How the answers to searches begin.
+pub const FOUND: [&str; 3] = ["From what was cut", "Nothing found for", "Nothing to search"];
+
 /// One thing in a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
@@ -35,6 +38,12 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
             Item::User(text) | Item::Model(text) if text.is_empty() => continue,
             Item::Call { id, .. } | Item::Result { id, .. } if !traits.ids => id.clear(),
             _ => {}
+        }
+        // What a search finds is for its own tests to say; that it stays the same, the provider checks.
+        if let Item::Result { text, .. } = &mut item
+            && FOUND.iter().any(|begins| text.starts_with(begins))
+        {
+            FOUND[0].clone_into(text);
         }
         match (out.last_mut(), &item) {
             (Some(Item::User(all)), Item::User(text)) | (Some(Item::Model(all)), Item::Model(text)) => {

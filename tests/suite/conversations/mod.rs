@@ -47,6 +47,9 @@ const MAX_CHAIN: u32 = 4;
 /// Retries of a later leg.
 const RETRIES: u32 = 2;
 
+/// Searches of what was cut in one request: fewer than the default, so that they reach their limit.
+const RECALLS: usize = 2;
+
 /// The model: replies with the next leg of the current turn's plan, and records request and reply.
 #[derive(Clone)]
 struct ScriptedModel {
@@ -71,7 +74,10 @@ impl Model for ScriptedModel {
         }
         let mut ids = script.ids;
         let reply = match script.legs.pop_front() {
-            Some(leg) => leg.reply(&self.profile, seen.stream(), &mut ids),
+            Some(leg) => {
+                let recall = seen.tool_names().iter().any(|name| name == "session_recall");
+                leg.reply(&self.profile, seen.stream(), &mut ids, recall)
+            }
             None => {
                 ids += 1;
                 Reply::text(format!("All done {ids}."))
@@ -109,6 +115,7 @@ struct Run {
     counter: usize,
     /// Tokens from which the model is told of its context; zero is never.
     nudge_from: u64,
+    recall: bool,
 }
 
 /// Where the conversations go.
@@ -154,6 +161,7 @@ impl Run {
             conversations,
             counter: 0,
             nudge_from: plan.nudge_from,
+            recall: plan.recall,
         };
         match setting {
             Setting::OneProcess => run.restart(),
@@ -178,6 +186,8 @@ impl Run {
             nudge_tokens: self.nudge_from,
             ..Thresholds::default()
         };
+        config.recall.enabled = self.recall;
+        config.recall.per_turn = u32::try_from(RECALLS).unwrap();
         if let Some((name, folder)) = self.profile.variant.place {
             let mut place = config.upstreams["openai"].clone();
             place.base_url = format!("{}{folder}", self.provider.url());
@@ -349,7 +359,7 @@ impl Run {
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
         let log = std::mem::take(&mut self.model.script().log);
-        let limits = (MAX_CHAIN, RETRIES as usize, self.nudge_from);
+        let limits = (MAX_CHAIN, RETRIES as usize, self.nudge_from, RECALLS);
         let agent = self.conversations[who].agent();
         let outcome = oracle::replay(
             agent,
@@ -360,8 +370,11 @@ impl Run {
             limits,
         )
         .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
-        for request in &seen {
-            is_the_agents_own(self.profile.transcript, body, &request.body)?;
+        for (n, request) in seen.iter().enumerate() {
+            let recalls = is_the_agents_own(self.profile.transcript, body, &request.body)?;
+            if n == 0 && repeat.is_none() && recalls != (pinned && self.recall) {
+                return Err(format!("pinned: {pinned}, recall offered: {recalls}"));
+            }
         }
         if pinned != response.headers.contains_key("x-baton-handoff") {
             return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
@@ -399,7 +412,7 @@ impl Run {
         opening: usize,
     ) -> Result<(Answer, Progress), String> {
         let text = response.text();
-        if text.contains("session_handoff") || text.contains("\"hid_") {
+        if text.contains("session_handoff") || text.contains("session_recall") || text.contains("\"hid_") {
             return Err(format!("the hidden call shows: {text}"));
         }
         let status = match outcome.ended {
@@ -527,21 +540,27 @@ struct Exchange {
     repeated: bool,
 }
 
-/// Everything except the transcript is unchanged, but for the tool at the end of the list.
-fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Checked {
+/// Everything except the transcript is unchanged, but for the tools at the end of the list. Returns whether recall is one.
+fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Result<bool, String> {
     let mut bare = sent.clone();
     bare[transcript] = agent[transcript].clone();
     let tools = match bare["tools"].get(0).and_then(|t| t.get("functionDeclarations")) {
         Some(_) => &mut bare["tools"][0]["functionDeclarations"],
         None => &mut bare["tools"],
     };
-    let last = tools.as_array_mut().and_then(Vec::pop).unwrap_or_default();
-    let name = last.pointer("/function/name").unwrap_or(&last["name"]);
+    let mut pop = || tools.as_array_mut().and_then(Vec::pop).unwrap_or_default();
+    let name = |tool: &Value| tool.pointer("/function/name").unwrap_or(&tool["name"]).clone();
+    let mut last = pop();
+    let recalls = name(&last) == "session_recall";
+    if recalls {
+        last = pop();
+    }
+    let name = name(&last);
     let bare_tool = last.get("cache_control").is_none() && last["strict"] != true;
     if name != "session_handoff" || !bare_tool || bare != *agent {
         return Err(format!("sent {sent}"));
     }
-    Ok(())
+    Ok(recalls)
 }
 
 fn run(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Checked {

@@ -5,8 +5,8 @@ use baton_proxy::record::Answer;
 use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
-use super::blocks::{block, is_hidden, is_thinking, result, scrub, scrubbed, tokens};
-use super::items::{self, Item};
+use super::blocks::{block, is_hidden, is_recall, is_thinking, result, scrub, scrubbed, tokens};
+use super::items::{self, FOUND, Item};
 use super::wires::WireProfile;
 
 /// Shown where the API would otherwise refuse the turn.
@@ -235,7 +235,10 @@ pub struct Exchange {
     content: usize,
     legs: u32,
     asked: u32,
+    /// Searches that were answered.
+    recalled: usize,
     max_chain: u32,
+    recalls: usize,
     shown: Vec<Shown>,
     sentinel: Option<String>,
     output: usize,
@@ -250,7 +253,7 @@ pub fn replay(
     repeat: Option<&str>,
     log: &[(Vec<Item>, Reply)],
     (streamed, broke): (bool, bool),
-    (max_chain, retries, nudge_from): (u32, usize, u64),
+    (max_chain, retries, nudge_from, recalls): (u32, usize, u64, usize),
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
         agent,
@@ -259,7 +262,9 @@ pub fn replay(
         leg_from: 0,
         legs: 1,
         asked: 0,
+        recalled: 0,
         max_chain,
+        recalls,
         shown: Vec::new(),
         sentinel: None,
         output: 0,
@@ -481,7 +486,10 @@ impl Exchange {
         let answer = answer.filter(|(at, p)| *at < last || !is_hidden(p));
         self.view.say(answer.map(|(_, p)| block(p)).collect());
         self.view.paired = true;
-        let answers = answered.into_iter().map(|call| result(call, Answer::CUT_OFF));
+        let answers = answered.into_iter().map(|call| match is_recall(call) {
+            true => result(call, Answer::NOT_WHOLE),
+            false => result(call, Answer::CUT_OFF),
+        });
         self.view.owed.extend(answers);
         self.end(stop)
     }
@@ -490,7 +498,13 @@ impl Exchange {
         self.show(visible);
         self.view.say(reply.parts.iter().map(block).collect());
         self.view.paired = true;
+        let mut recalled = self.recalled;
         for call in hidden {
+            if is_recall(call) {
+                self.view.owed.push(result(call, self.search(recalled)));
+                recalled += 1;
+                continue;
+            }
             let (answer, prompt) = self.judge(call);
             self.view.owed.push(result(call, answer));
             self.view.pending = prompt.or(self.view.pending.take());
@@ -502,20 +516,29 @@ impl Exchange {
     /// The last valid call fires; where all are refused, the first is answered and the others are dropped.
     fn alone(&mut self, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
         let ended = &self.word(&Stop::Natural, false);
-        if self.legs >= self.max_chain {
-            return self.without_call(visible, ended);
-        }
-        if let Some(prompt) = calls.iter().rev().find_map(|call| self.judge(call).1) {
+        let may_chain = self.legs < self.max_chain;
+        let mut handoffs = calls.iter().rev().filter(|call| !is_recall(call));
+        if let Some(prompt) = handoffs.find_map(|call| self.judge(call).1) {
+            if !may_chain {
+                return self.without_call(visible, ended);
+            }
             self.show(&visible);
             return self.fire(&prompt);
         }
         let call = calls[0];
-        let (answer, _) = self.judge(call);
-        if self.asked >= 2 {
+        let answer = match is_recall(call) {
+            true => self.search(self.recalled),
+            false => self.judge(call).0,
+        };
+        let found = is_recall(call) && !answer.is_error();
+        if !found && (self.asked >= 2 || !is_recall(call) && !may_chain) {
             return self.without_call(visible, ended);
         }
         self.show(&visible);
-        self.asked += 1;
+        match found {
+            true => self.recalled += 1,
+            false => self.asked += 1,
+        }
         self.shown.push(Shown::Aside);
         self.view.paired = true;
         self.view.say([visible, vec![block(call)]].concat());
@@ -523,6 +546,14 @@ impl Exchange {
             .later
             .push(json!({"role": "user", "content": [result(call, answer)]}));
         None
+    }
+
+    /// The answer to a search, so many having been answered before it.
+    fn search(&self, before: usize) -> Answer {
+        match before < self.recalls {
+            true => Answer::of(FOUND[0]),
+            false => Answer::TOO_OFTEN,
+        }
     }
 
     fn judge(&self, call: &Part) -> (Answer, Option<String>) {

@@ -45,6 +45,8 @@ pub enum Piece {
     Empty,
     Broken,
     NoPrompt,
+    /// A search of what was cut, where it is offered.
+    Recall,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -115,6 +117,8 @@ pub enum Step {
 pub struct Plan {
     pub opening: u8,
     pub quirks: AgentQuirks,
+    /// Whether recall is on.
+    pub recall: bool,
     pub steps: Vec<Step>,
     /// Tokens from which the model is told of its context; zero is never.
     pub nudge_from: u64,
@@ -203,15 +207,34 @@ fn step() -> impl Strategy<Value = Step> {
 pub fn plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(step(), 4..24);
     let nudge_from = prop_oneof![2 => Just(0u64), 2 => Just(1), 3 => 400u64..2_500];
-    (0u8..5, quirks(), steps, nudge_from).prop_map(|(opening, quirks, steps, nudge_from)| Plan {
-        opening,
-        quirks,
-        steps,
-        nudge_from,
+    (0u8..5, quirks(), steps, nudge_from).prop_map(|(opening, quirks, steps, nudge_from)| {
+        let recall = steps.len() % 2 == 0;
+        let mut plan = Plan {
+            opening,
+            quirks,
+            recall,
+            steps,
+            nudge_from,
+        };
+        if recall {
+            plan.search();
+        }
+        plan
     })
 }
 
 impl Plan {
+    /// The same with searches in place of calls that ask for nothing.
+    fn search(&mut self) {
+        for step in &mut self.steps {
+            let Step::Turn { legs, .. } = step else { continue };
+            let pieces = legs.iter_mut().flat_map(|leg| &mut leg.pieces);
+            for piece in pieces.filter(|p| matches!(p, Piece::NoPrompt | Piece::Empty)) {
+                *piece = Piece::Recall;
+            }
+        }
+    }
+
     /// The same with calls that are all different.
     pub fn all_different(&mut self) {
         for step in &mut self.steps {
@@ -226,8 +249,9 @@ impl Plan {
 
 impl LegPlan {
     /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
-    /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not.
-    pub fn reply(&self, profile: &WireProfile, streamed: bool, id: &mut usize) -> Reply {
+    /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not, a tool that is not
+    /// offered (`recall`).
+    pub fn reply(&self, profile: &WireProfile, streamed: bool, id: &mut usize, recall: bool) -> Reply {
         let traits = profile.traits;
         let mut reply = Reply::new().deltas(self.delta).reasoning();
         reply.delivery.call_style = STYLES[*id % STYLES.len()];
@@ -241,6 +265,7 @@ impl LegPlan {
             reply = match piece {
                 Piece::Think | Piece::Redacted if called => continue,
                 Piece::Redacted if !traits.thoughts => continue,
+                Piece::Recall if !recall => continue,
                 // What reasoning was for must follow it: behind a call of ours that is dropped, nothing may stand.
                 Piece::Text(_) if text_before || called && traits.thought_is_content => continue,
                 Piece::Call | Piece::Same if !matches!(end, Stop::Natural | Stop::MaxTokens) => continue,
@@ -254,6 +279,11 @@ impl LegPlan {
                 ),
                 Piece::Same => reply.call_as(format!("toolu_{n}"), "read_file", json!({"path": "same"})),
                 Piece::Good(p) => reply.call_as(hidden, "session_handoff", good(PROMPTS[*p])),
+                Piece::Recall => reply.call_as(
+                    hidden,
+                    "session_recall",
+                    json!({"query": format!("importer {n}")}),
+                ),
                 Piece::Empty => reply.call_as(hidden, "session_handoff", good(" \n")),
                 Piece::NoPrompt => reply.call_as(hidden, "session_handoff", json!({"reason": 7})),
                 Piece::Broken => reply.part(broken_call(hidden)),

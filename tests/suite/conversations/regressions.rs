@@ -42,6 +42,7 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
     let plan = Plan {
         opening: 1,
         quirks,
+        recall: true,
         steps,
         nudge_from: 0,
     };

@@ -290,7 +290,7 @@ async fn a_file_without_cut_points_is_brought_forward() {
     let conn = Connection::open(dir.path().join(FILE)).unwrap();
     conn.execute_batch(
         "DROP TABLE packets; DROP TABLE cut_points; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN spelled_out;
-        PRAGMA user_version = 2;",
+        ALTER TABLE handoffs DROP COLUMN recall; PRAGMA user_version = 2;",
     )
     .unwrap();
     drop(conn);
@@ -329,8 +329,11 @@ async fn a_file_without_insertions_is_brought_forward() {
         rusqlite::params![id.as_bytes(), point],
     )
     .unwrap();
-    conn.execute_batch("DROP TABLE packets; DROP TABLE insertions; PRAGMA user_version = 4;")
-        .unwrap();
+    conn.execute_batch(
+        "DROP TABLE packets; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN recall;
+        PRAGMA user_version = 4;",
+    )
+    .unwrap();
     drop(conn);
     let store = SqliteStore::open(dir.path()).unwrap();
     let pairs = store.pairs_beside("local", &["t".to_owned()]).await.unwrap();

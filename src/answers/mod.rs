@@ -1,0 +1,10 @@
+//! What answers the calls of our tools that are answered with a text.
+//!
+//! Knows the request at hand, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
+//! answer gets back to the model.
+
+mod asked;
+mod recaller;
+
+pub use asked::{Answers, Asked, Outcome};
+pub use recaller::Recaller;

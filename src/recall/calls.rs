@@ -1,0 +1,230 @@
+//! Calls of the agent's tools, with what came of each.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::agents::files::{self, Change};
+use crate::agents::tools::{self, ToolKind};
+use crate::transcript::{ToolCall, ToolResult};
+
+/// Bytes of what a call is about.
+const ABOUT: usize = 160;
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Outcome {
+    /// It has no result, or one that does not say.
+    #[default]
+    Unknown,
+    Succeeded,
+    /// With the exit code, where there is one.
+    Failed(Option<i32>),
+}
+
+/// A call.
+#[derive(Debug, Clone)]
+pub(super) struct Called {
+    /// Where it stands: message and part.
+    pub(super) turn: usize,
+    pub(super) part: usize,
+    /// A command, a path, a question, on one line; not redacted.
+    pub(super) about: String,
+    pub(super) name: String,
+    pub(super) kind: ToolKind,
+    /// Files that it names, and whether it changes them.
+    pub(super) paths: Vec<(String, bool)>,
+    /// What it reads holds credentials, so that nothing of it may be quoted.
+    pub(super) secret: bool,
+    /// The message with its result.
+    pub(super) answered: Option<usize>,
+    pub(super) outcome: Outcome,
+    id: Option<String>,
+}
+
+/// The calls of a transcript, in order.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    all: Vec<Called>,
+    by_id: HashMap<String, Vec<usize>>,
+    /// Those without an id, by their tools, and how many of them have a result.
+    by_name: HashMap<String, (Vec<usize>, usize)>,
+}
+
+/// What a call of the agent's says: as text, and what is to be remembered.
+pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize) -> (Called, String) {
+    let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
+    let text = call
+        .arguments
+        .map(|all| all.get().into_owned())
+        .unwrap_or_default();
+    let arguments = tools::arguments(&text);
+    let kind = ToolKind::of(&name, &arguments);
+    let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
+    let paths = paths(kind, &arguments, command.as_deref());
+    let secret = paths.iter().any(|(path, _)| files::is_secret(path))
+        || command.as_deref().is_some_and(files::names_secret);
+    let about = match (&command, paths.first()) {
+        (Some(command), _) => command.as_str(),
+        (None, Some((path, _))) => path,
+        (None, None) => tools::query(&arguments).unwrap_or_default(),
+    };
+    let called = Called {
+        turn,
+        part,
+        about: beginning(about),
+        kind,
+        secret,
+        answered: None,
+        outcome: Outcome::Unknown,
+        id: call.id.map(|id| id.get().into_owned()),
+        paths,
+        name,
+    };
+    let said = match command {
+        Some(command) => command,
+        None => written(&arguments),
+    };
+    (called, said)
+}
+
+/// Arguments as a person would write them down: a line for each.
+fn written(arguments: &Value) -> String {
+    match arguments {
+        Value::String(text) => text.clone(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| match value {
+                Value::String(text) => format!("{key}: {text}\n"),
+                other => format!("{key}: {other}\n"),
+            })
+            .collect(),
+        other => other.to_string(),
+    }
+}
+
+/// The first words, on one line.
+fn beginning(about: &str) -> String {
+    let mut line = String::new();
+    for word in about.split_whitespace() {
+        if line.len() + word.len() > ABOUT {
+            line.push('…');
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
+}
+
+/// The files that a call names, and whether it changes each.
+fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, bool)> {
+    let patch = match kind {
+        ToolKind::Patch => tools::patch(arguments),
+        ToolKind::Shell => command.filter(|command| command.contains("apply_patch")),
+        _ => None,
+    };
+    let patched = patch.map(files::patched).unwrap_or_default();
+    if !patched.is_empty() {
+        let all = patched.into_iter();
+        return all
+            .map(|(path, change)| {
+                (
+                    path,
+                    matches!(change, Change::Created | Change::Modified | Change::Deleted),
+                )
+            })
+            .collect();
+    }
+    let named = tools::paths(kind, arguments).into_iter();
+    named.map(|path| (path, kind.changes())).collect()
+}
+
+impl Calls {
+    pub(super) fn add(&mut self, called: Called) -> usize {
+        let at = self.all.len();
+        match &called.id {
+            Some(id) => self.by_id.entry(id.clone()).or_default().push(at),
+            None => self.by_name.entry(called.name.clone()).or_default().0.push(at),
+        }
+        self.all.push(called);
+        at
+    }
+
+    /// The call that a result answers. A server that counts its ids up may begin again: the last one is meant.
+    pub(super) fn answered(&mut self, result: &ToolResult<'_>) -> Option<usize> {
+        if let Some(id) = result.call
+            && let Some(at) = self.by_id.get(&*id.get()).and_then(|all| all.last())
+        {
+            return Some(*at);
+        }
+        let (all, answered) = self.by_name.get_mut(&*result.name?.get())?;
+        let at = *all.get(*answered)?;
+        *answered += 1;
+        Some(at)
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Called> {
+        self.all.get(at)
+    }
+
+    /// What came of a call, told by the message at `turn`: the first one that answers it.
+    pub(super) fn settle(&mut self, at: usize, turn: usize, outcome: Outcome) {
+        if let Some(called) = self.all.get_mut(at).filter(|called| called.answered.is_none()) {
+            (called.answered, called.outcome) = (Some(turn), outcome);
+        }
+    }
+
+    /// The messages, behind this one, in which a call changed this file and did not fail, in order.
+    pub(super) fn changes<'c>(
+        &'c self,
+        path: &'c str,
+        behind: usize,
+    ) -> impl DoubleEndedIterator<Item = usize> + 'c {
+        let from = self.all.partition_point(|called| called.turn <= behind);
+        let changed = self.all[from..].iter().filter(move |called| {
+            !matches!(called.outcome, Outcome::Failed(_))
+                && called
+                    .paths
+                    .iter()
+                    .any(|(named, changes)| *changes && named == path)
+        });
+        changed.map(|called| called.turn)
+    }
+
+    /// Forgets what stands in this message and behind it.
+    pub(super) fn truncate(&mut self, turns: usize) {
+        let kept = self.all.partition_point(|called| called.turn < turns);
+        let mut all = std::mem::take(&mut self.all);
+        all.truncate(kept);
+        *self = Self::default();
+        for mut called in all {
+            let answered = called.answered.filter(|turn| *turn < turns);
+            if answered.is_none() {
+                (called.answered, called.outcome) = (None, Outcome::Unknown);
+            }
+            let (named, name) = (called.id.is_none() && answered.is_some(), called.name.clone());
+            self.add(called);
+            if named && let Some((_, count)) = self.by_name.get_mut(&name) {
+                *count += 1;
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        /// What a call takes beside its texts: itself, and its places in the tables.
+        const CALL: usize = size_of::<Called>() + 128;
+        let texts = |called: &Called| {
+            let paths: usize = called.paths.iter().map(|(path, _)| path.len() + 32).sum();
+            called.about.len() + called.name.len() + paths
+        };
+        self.all.iter().map(|called| CALL + texts(called)).sum()
+    }
+}

@@ -1,0 +1,22 @@
+//! What is searched: the part of a request that the model does not see any more.
+
+use crate::redact::Redactor;
+use crate::transcript::Transcript;
+
+/// The part of a request that the model does not see any more.
+#[derive(Clone, Copy)]
+pub struct CutPart<'a> {
+    /// The whole transcript.
+    pub transcript: Transcript<'a>,
+    /// Offset in the request's body: what stands in front of it was cut.
+    pub end: usize,
+}
+
+/// What an index is made with; the same for all of its life.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How texts of a harness begin (`handoff.preamble_tags`).
+    pub tags: Vec<String>,
+    /// Takes credentials out of whatever is quoted.
+    pub redactor: Redactor,
+}

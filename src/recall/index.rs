@@ -1,0 +1,367 @@
+//! The index: passages of what was cut, and which words stand in each.
+
+use std::collections::HashMap;
+
+use super::calls::{self, Calls, Outcome};
+use super::sections::{self, Source};
+use super::vocabulary::Vocabulary;
+use super::{CutPart, Settings};
+use crate::agents::tools::ToolKind;
+use crate::text::json;
+use crate::text::words::{self, WordKind};
+use crate::transcript::{Agent, Kind, Part, ToolResult, ToolUse, Transcript, Turn};
+use crate::wire::Role;
+
+/// A passage. Its text stands in the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Passage {
+    /// The message and its part.
+    pub(super) turn: u32,
+    pub(super) part: u32,
+    /// Bytes of the part's text.
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) source: Source,
+    /// The call that it is, or that it answers.
+    pub(super) call: Option<u32>,
+    /// How many words it has.
+    pub(super) words: u32,
+}
+
+/// A message that was read.
+#[derive(Debug, Clone)]
+struct Read {
+    digest: u64,
+    /// How often the person had asked for something, this message included.
+    asked: u32,
+    /// Handoffs in it and in front of it.
+    handoffs: u32,
+    /// Passages in it and in front of it.
+    passages: u32,
+}
+
+/// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it outlives
+/// one; what is quoted is read from a request again.
+#[derive(Debug, Default)]
+pub struct Index {
+    agent: Option<Agent>,
+    turns: Vec<Read>,
+    pub(super) passages: Vec<Passage>,
+    pub(super) vocabulary: Vocabulary,
+    pub(super) calls: Calls,
+    /// Words in all passages.
+    words: u64,
+}
+
+/// Parts of messages that results look back to, each read once.
+type PartsRead<'a> = HashMap<usize, Vec<Part<'a>>>;
+
+impl Index {
+    /// Goes on to what was cut from a later request, and returns how many messages were read: those that are not there
+    /// already. Of a conversation that went on from an earlier point, what came behind that point goes.
+    pub fn extend(&mut self, cut: &CutPart<'_>, settings: &Settings) -> usize {
+        let turns = cut.turns();
+        let known = self.turns.iter().zip(cut.transcript.turns());
+        let same = known
+            .take_while(|(read, turn)| read.digest == digest(&turn.raw()[..cut.within(turn)]))
+            .count();
+        let same = same.min(turns);
+        if same == turns && same == self.turns.len() {
+            return 0;
+        }
+        self.truncate(same);
+        let agent = cut.transcript.agent();
+        if agent != self.agent {
+            self.truncate(0);
+            self.agent = agent;
+        }
+        let from = self.turns.len();
+        let mut parts = PartsRead::default();
+        for turn in cut.transcript.turns().take(turns).skip(from) {
+            self.read(cut, settings, &turn, &mut parts);
+        }
+        turns - from
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        self.turns.capacity() * size_of::<Read>()
+            + self.passages.capacity() * size_of::<Passage>()
+            + self.vocabulary.bytes()
+            + self.calls.bytes()
+    }
+
+    /// How often the person had asked for something when this message was written: its turn, from 1.
+    pub(super) fn asked(&self, turn: usize) -> u32 {
+        self.turns.get(turn).map_or(0, |read| read.asked).max(1)
+    }
+
+    /// The next handoff behind this message, from 1.
+    pub(super) fn handoff(&self, turn: usize) -> u32 {
+        self.turns.get(turn).map_or(0, |read| read.handoffs) + 1
+    }
+
+    /// How many turns and handoffs there are, the last handoff counted that cut all this.
+    pub(super) fn extent(&self) -> (u32, u32) {
+        let last = self.turns.len().saturating_sub(1);
+        (self.asked(last), self.handoff(last))
+    }
+
+    /// How many words a passage has in the mean.
+    pub(super) fn mean(&self) -> f32 {
+        (self.words as f32 / self.passages.len().max(1) as f32).max(1.0)
+    }
+
+    fn truncate(&mut self, turns: usize) {
+        if turns >= self.turns.len() {
+            return;
+        }
+        self.turns.truncate(turns);
+        let passages = self.turns.last().map_or(0, |read| read.passages);
+        self.vocabulary.truncate(passages);
+        let gone = self.passages.drain(passages as usize..);
+        self.words -= gone.map(|passage| u64::from(passage.words)).sum::<u64>();
+        self.calls.truncate(turns);
+    }
+
+    /// Reads the next message.
+    fn read<'a>(
+        &mut self,
+        cut: &CutPart<'a>,
+        settings: &Settings,
+        turn: &Turn<'a>,
+        parts: &mut PartsRead<'a>,
+    ) {
+        let at = self.turns.len();
+        let before = self
+            .turns
+            .last()
+            .map_or((0, 0), |read| (read.asked, read.handoffs));
+        let (mut asked, mut handoffs) = before;
+        if !matches!(turn.role, Role::System | Role::Tools) {
+            let all = turn.parts();
+            for (n, part) in all.iter().enumerate() {
+                let Some(here) = cut.reaches(part) else { break };
+                match part.kind {
+                    Kind::Text(_) => {
+                        let text = text_of(part, here);
+                        let found = sections::of(&text, turn.role, &settings.tags);
+                        let asks = |source: &Source| matches!(source, Source::Person | Source::Summary);
+                        let opens =
+                            turn.role == Role::User && found.all.iter().any(|(source, _)| asks(source));
+                        if opens && asked == before.0 {
+                            asked += 1;
+                        }
+                        handoffs += found.handoffs;
+                        for (source, range) in found.all {
+                            self.add((at, n), source, &text, &range, None);
+                        }
+                    }
+                    Kind::Call(call) if here.is_none() => {
+                        let (called, said) = calls::read(&call, at, n);
+                        let own = called.kind == ToolKind::Own;
+                        let call = self.calls.add(called);
+                        if !own {
+                            self.add((at, n), Source::Call, &said, &(0..said.len()), Some(call));
+                        }
+                    }
+                    Kind::Result(result) if here.is_none() => {
+                        self.result(cut.transcript, (at, n), part, &result, parts)
+                    }
+                    _ => {}
+                }
+            }
+            parts.insert(at, all);
+        }
+        self.turns.push(Read {
+            digest: digest(&turn.raw()[..cut.within(turn)]),
+            asked,
+            handoffs,
+            passages: u32::try_from(self.passages.len()).unwrap_or(u32::MAX),
+        });
+    }
+
+    fn result<'a>(
+        &mut self,
+        transcript: Transcript<'a>,
+        place: (usize, usize),
+        part: &Part<'a>,
+        result: &ToolResult<'_>,
+        parts: &mut PartsRead<'a>,
+    ) {
+        let call = self.calls.answered(result);
+        if let Some(call) = call {
+            let outcome = self.outcome(transcript, place.0, call, part, parts);
+            self.calls.settle(call, place.0, outcome);
+        }
+        let called = call.and_then(|call| self.calls.get(call));
+        if called.is_some_and(|called| called.secret || matches!(called.kind, ToolKind::Own | ToolKind::Todo))
+        {
+            return;
+        }
+        let text = result_text(part);
+        self.add(place, Source::Result, &text, &(0..text.len()), call);
+    }
+
+    /// What a result says of its call.
+    fn outcome<'a>(
+        &self,
+        transcript: Transcript<'a>,
+        turn: usize,
+        call: usize,
+        answer: &Part<'a>,
+        parts: &mut PartsRead<'a>,
+    ) -> Outcome {
+        let Some(called) = self.calls.get(call) else {
+            return Outcome::Unknown;
+        };
+        let part = match parts.get(&called.turn) {
+            Some(parts) => parts.get(called.part).copied(),
+            None => {
+                let read = transcript
+                    .turn(called.turn)
+                    .map_or(Vec::new(), |turn| turn.parts());
+                let part = read.get(called.part).copied();
+                parts.insert(called.turn, read);
+                part
+            }
+        };
+        let Some((part, Kind::Call(call))) = part.map(|part| (part, part.kind)) else {
+            return Outcome::Unknown;
+        };
+        let used = ToolUse {
+            turn: called.turn,
+            call,
+            part,
+            answer: Some((turn, *answer)),
+        };
+        let exit = used.exit(self.agent);
+        match used.failed(self.agent).or(exit.map(|code| code != 0)) {
+            Some(true) => Outcome::Failed(exit),
+            Some(false) => Outcome::Succeeded,
+            None => Outcome::Unknown,
+        }
+    }
+
+    /// Adds the passages of a section of a part.
+    fn add(
+        &mut self,
+        (turn, part): (usize, usize),
+        source: Source,
+        text: &str,
+        section: &std::ops::Range<usize>,
+        call: Option<usize>,
+    ) {
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        // A result is found by what was called, too; a call says that itself.
+        let about = match (source, call.and_then(|call| self.calls.get(call))) {
+            (Source::Result, Some(called)) => called.about.clone(),
+            (Source::Call, Some(called)) => called.name.clone(),
+            _ => String::new(),
+        };
+        for range in sections::passages(text, section) {
+            let passage = number(self.passages.len());
+            let mut count = 0;
+            let vocabulary = &mut self.vocabulary;
+            words::each(&text[range.clone()], &mut |kind, word| {
+                count += u32::from(kind == WordKind::Whole);
+                vocabulary.add(word, passage);
+            });
+            words::each(&about, &mut |kind, word| {
+                count += u32::from(kind == WordKind::Whole);
+                vocabulary.add(word, passage);
+            });
+            self.words += u64::from(count);
+            self.passages.push(Passage {
+                turn: number(turn),
+                part: number(part),
+                start: number(range.start),
+                end: number(range.end),
+                source,
+                call: call.map(number),
+                words: count,
+            });
+        }
+    }
+}
+
+impl<'a> CutPart<'a> {
+    /// How many messages it reaches into.
+    pub(super) fn turns(&self) -> usize {
+        let mut turns = self.transcript.turns();
+        turns
+            .position(|turn| turn.span.start >= self.end)
+            .unwrap_or(self.transcript.len())
+    }
+
+    /// How many bytes of a message belong to it.
+    fn within(&self, turn: &Turn<'_>) -> usize {
+        self.end.clamp(turn.span.start, turn.span.end) - turn.span.start
+    }
+
+    /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, behind so
+    /// many bytes.
+    fn reaches(&self, part: &Part<'_>) -> Option<Option<usize>> {
+        // Calls may stand beside the content, in front of it or behind it; what begins behind the end is not reached.
+        if part.span.start >= self.end {
+            return None;
+        }
+        if part.span.end <= self.end {
+            return Some(None);
+        }
+        let Kind::Text(text) = part.kind else {
+            return Some(Some(0));
+        };
+        Some(Some(
+            self.end.saturating_sub(text.span.start).min(text.span.len()),
+        ))
+    }
+
+    /// The text of a part as passages are told by: what of it was cut.
+    pub(super) fn text(&self, part: &Part<'_>) -> String {
+        match part.kind {
+            Kind::Text(_) => text_of(part, self.reaches(part).flatten()),
+            Kind::Call(call) => calls::read(&call, 0, 0).1,
+            Kind::Result(_) => result_text(part),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A text without its escapes; so many bytes of it where not all of it counts.
+fn text_of(part: &Part<'_>, bytes: Option<usize>) -> String {
+    match (part.kind, bytes) {
+        (Kind::Text(text), None) => text.get().into_owned(),
+        (Kind::Text(text), Some(bytes)) => json::unescape(&text.raw()[..bytes]).into_owned(),
+        _ => String::new(),
+    }
+}
+
+fn result_text(part: &Part<'_>) -> String {
+    let texts = part.texts();
+    match &texts[..] {
+        [only] => only.get().into_owned(),
+        all => all.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// Tells one message from another: four lanes of multiplications, eight bytes each, since all of a transcript is looked at
+/// with each question.
+fn digest(raw: &[u8]) -> u64 {
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut lanes = [raw.len() as u64, 1, 2, 3];
+    let blocks = raw.chunks_exact(32);
+    let rest = blocks.remainder();
+    for block in blocks {
+        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(8)) {
+            let word = word.try_into().map_or(0, u64::from_le_bytes);
+            *lane = (lane.rotate_left(29) ^ word).wrapping_mul(MIX);
+        }
+    }
+    let end = rest.iter().fold(0, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(MIX).rotate_left(31)
+    });
+    lanes.into_iter().fold(end, |hash, lane| {
+        (hash ^ lane ^ (lane >> 32)).wrapping_mul(MIX).rotate_left(31)
+    })
+}

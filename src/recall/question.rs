@@ -1,0 +1,324 @@
+//! What is asked for: the words of a question, and the words that may stand for them.
+
+use super::meanings;
+use super::stem::stem;
+use super::vocabulary::{Vocabulary, Word};
+use crate::text::words::{self, WordKind};
+
+/// Most excerpts of one answer, and how many there are where the model does not say.
+const MOST: usize = 8;
+const USUAL: usize = 5;
+
+/// Bytes of a question; a longer one is no question.
+const LONGEST: usize = 2000;
+
+/// Words of a question that are looked for.
+const MOST_WORDS: usize = 48;
+
+/// What a word counts that stands for one of the question's: the word itself, another form of it, another word of like
+/// meaning, a part of an identifier, two words as one.
+const ITSELF: f32 = 1.0;
+const FORM: f32 = 0.9;
+const MEANING: f32 = 0.6;
+const PART: f32 = 0.5;
+const JOINED: f32 = 0.7;
+
+/// Words that tell nothing.
+const EMPTY: &[&str] = &[
+    "the",
+    "a",
+    "an",
+    "and",
+    "or",
+    "of",
+    "to",
+    "in",
+    "on",
+    "at",
+    "for",
+    "is",
+    "are",
+    "was",
+    "were",
+    "be",
+    "been",
+    "it",
+    "its",
+    "this",
+    "that",
+    "these",
+    "those",
+    "with",
+    "by",
+    "from",
+    "as",
+    "what",
+    "which",
+    "who",
+    "whom",
+    "how",
+    "when",
+    "did",
+    "do",
+    "does",
+    "done",
+    "we",
+    "i",
+    "you",
+    "he",
+    "she",
+    "they",
+    "them",
+    "our",
+    "my",
+    "your",
+    "their",
+    "me",
+    "us",
+    "should",
+    "would",
+    "could",
+    "can",
+    "may",
+    "must",
+    "will",
+    "shall",
+    "not",
+    "no",
+    "if",
+    "then",
+    "than",
+    "there",
+    "here",
+    "have",
+    "has",
+    "had",
+    "about",
+    "into",
+    "out",
+    "up",
+    "so",
+    "but",
+    "all",
+    "any",
+    "some",
+    "said",
+    "say",
+    "says",
+    "told",
+    "tell",
+    "get",
+    "got",
+    "go",
+    "went",
+    "goes",
+    "going",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "now",
+    "just",
+    "also",
+    "again",
+    "please",
+    "let",
+    "im",
+    "ve",
+    "ll",
+    "re",
+    "one",
+    "session",
+    "earlier",
+    "before",
+    "previously",
+    "remember",
+    "recall",
+    "exactly",
+    "exact",
+    "currently",
+    "current",
+];
+
+/// What of a question's words is looked for beside the words themselves; all of it, but for measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expand {
+    /// Other forms of a word.
+    pub stems: bool,
+    /// Other words of like meaning.
+    pub meanings: bool,
+    /// Parts of identifiers, and identifiers of parts.
+    pub parts: bool,
+}
+
+impl Expand {
+    /// All of it.
+    pub const ALL: Self = Self {
+        stems: true,
+        meanings: true,
+        parts: true,
+    };
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The model's words.
+    pub query: String,
+    /// Most excerpts, 1 to 8.
+    pub limit: usize,
+    /// What is looked for beside the words.
+    pub expand: Expand,
+}
+
+/// Why a call asks for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAsked;
+
+impl NotAsked {
+    /// What the model is told.
+    pub const TOLD: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
+        Call session_recall again with the words to look for.";
+}
+
+impl Question {
+    /// Reads the arguments of a call.
+    ///
+    /// # Errors
+    /// They are no JSON object with a `query`.
+    pub fn read(arguments: &str) -> Result<Self, NotAsked> {
+        let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| NotAsked)?;
+        let query = arguments
+            .get("query")
+            .and_then(|query| query.as_str())
+            .map(str::trim);
+        let query = query
+            .filter(|query| !query.is_empty() && query.len() <= LONGEST)
+            .ok_or(NotAsked)?;
+        let limit = match arguments.get("limit") {
+            // Models write numbers as texts now and then.
+            Some(serde_json::Value::String(text)) => text.trim().parse().ok(),
+            Some(number) => number.as_f64().filter(|n| n.is_finite()).map(|n| n as i64),
+            None => None,
+        };
+        let limit = limit.map_or(USUAL, |n| {
+            usize::try_from(n.clamp(1, MOST as i64)).unwrap_or(USUAL)
+        });
+        Ok(Self {
+            query: query.to_owned(),
+            limit,
+            expand: Expand::ALL,
+        })
+    }
+
+    /// Its words in small letters, each once, with what each counts: identifiers and their parts, and neighbours as one word,
+    /// since `log in` is written `login`, too.
+    pub(super) fn words(&self) -> Vec<(String, f32)> {
+        let mut all: Vec<(String, f32)> = Vec::new();
+        let mut before: Option<String> = None;
+        let mut joined = Vec::new();
+        words::each(&self.query, &mut |kind, word| {
+            let counts = match kind {
+                WordKind::Whole | WordKind::Path => ITSELF,
+                WordKind::Part if self.expand.parts => PART,
+                WordKind::Part => return,
+            };
+            let word = word.to_lowercase();
+            if kind == WordKind::Whole {
+                joined.extend(before.replace(word.clone()).map(|before| before + &word));
+            }
+            if all.len() < MOST_WORDS && all.iter().all(|(known, _)| *known != word) {
+                all.push((word, counts));
+            }
+        });
+        let tells = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
+        // A question of nothing but such words means them.
+        if all.iter().any(tells) {
+            all.retain(tells);
+        }
+        if self.expand.parts {
+            let new = joined
+                .into_iter()
+                .filter(|word| all.iter().all(|(known, _)| known != word));
+            let new: Vec<_> = new.map(|word| (word, JOINED)).collect();
+            all.extend(new);
+            all.truncate(MOST_WORDS);
+        }
+        all
+    }
+
+    /// For each word of the question, the words of a vocabulary that may stand for it, with what each counts.
+    pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(Word, f32)>> {
+        let words = self.words();
+        let stems: Vec<String> = words.iter().map(|(word, _)| stem(word)).collect();
+        let mut wanted: Vec<(usize, &str, f32)> = Vec::new();
+        for (at, stem) in stems.iter().enumerate() {
+            if self.expand.stems {
+                wanted.push((at, stem, FORM));
+            }
+            if self.expand.meanings {
+                wanted.extend(meanings::like(stem).map(|like| (at, like, MEANING)));
+            }
+        }
+        let mut looked_up: Vec<&str> = wanted.iter().map(|(_, stem, _)| *stem).collect();
+        looked_up.sort_unstable();
+        looked_up.dedup();
+        let found = vocabulary.of_stems(&looked_up);
+        let mut groups: Vec<Vec<(Word, f32)>> = words
+            .iter()
+            .map(|(word, counts)| {
+                vocabulary
+                    .find(word)
+                    .map(|word| (word, *counts))
+                    .into_iter()
+                    .collect()
+            })
+            .collect();
+        for (at, stem, counts) in wanted {
+            let Ok(of_stem) = looked_up.binary_search(&stem) else {
+                continue;
+            };
+            for word in &found[of_stem] {
+                if groups[at].iter().all(|(known, _)| known != word) {
+                    groups[at].push((*word, counts * words[at].1));
+                }
+            }
+        }
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_as_models_write_them() {
+        let limit = |text: &str| Question::read(text).map(|question| question.limit);
+        assert_eq!(limit(r#"{"query":"port"}"#), Ok(5));
+        assert_eq!(limit(r#"{"query":"port","limit":"3"}"#), Ok(3));
+        assert_eq!(limit(r#"{"query":"port","limit":2.0}"#), Ok(2));
+        assert_eq!(limit(r#"{"query":"port","limit":900}"#), Ok(8));
+        assert_eq!(limit(r#"{"query":"port","limit":-1}"#), Ok(1));
+        for bad in ["", "{", "[]", "{}", r#"{"query":7}"#, r#"{"query":" "}"#] {
+            assert_eq!(limit(bad), Err(NotAsked), "{bad}");
+        }
+        assert_eq!(
+            limit(&format!(r#"{{"query":"{}"}}"#, "x".repeat(2001))),
+            Err(NotAsked)
+        );
+    }
+
+    #[test]
+    fn empty_words_are_left_out_unless_there_are_no_others() {
+        let words = |query: &str| -> Vec<String> {
+            let question = Question::read(&format!(r#"{{"query":"{query}"}}"#)).unwrap();
+            question.words().into_iter().map(|(word, _)| word).collect()
+        };
+        assert_eq!(
+            words("What was the PORT"),
+            ["port", "whatwas", "wasthe", "theport"]
+        );
+        assert_eq!(words("who did"), ["who", "did", "whodid"]);
+    }
+}

@@ -1,0 +1,252 @@
+//! Which passages answer a question, best first.
+
+use std::collections::{HashMap, HashSet};
+
+use super::index::{Index, Passage};
+use super::question::Question;
+use super::sections::Source;
+use super::vocabulary::Word;
+use crate::text::words;
+
+/// Passages that are looked at more closely.
+const CLOSER: usize = 64;
+
+/// Of two passages whose scores differ by no more than this, the newer one stands first.
+const EQUAL: f32 = 0.8;
+
+/// How much more the newest passage counts than the oldest one, all else being equal.
+const NEWER: f32 = 0.15;
+
+/// How much a passage counts that has hardly any of what a question asks for, beside one that has all of it.
+const LITTLE: f32 = 0.5;
+
+/// The share of what the best passage has of a question that others have which speak of the same thing.
+const SAME: f32 = 0.6;
+
+/// Of the best score, what a passage scores at least that says the same thing anew.
+const ANEW: f32 = 0.5;
+
+/// Of the best score, what a passage scores at least that is worth an excerpt.
+const WORTH: f32 = 0.3;
+
+/// Passages of one message's part that are shown.
+const OF_ONE: usize = 2;
+
+/// A passage that answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ranked {
+    pub(super) passage: usize,
+    /// The message in which what it speaks of returns, last.
+    pub(super) later: Option<usize>,
+}
+
+/// What a passage has of a question.
+#[derive(Debug, Clone, Copy)]
+struct Scored {
+    passage: usize,
+    score: f32,
+    /// The question's words that it has, one bit each.
+    has: u64,
+}
+
+/// The words of a question with what each tells, by their hashes: for finding them in a text.
+pub(super) type Telling = HashMap<u64, f32>;
+
+/// The words that may stand for those of a question: a list for each of them, each with what it counts.
+type Groups = Vec<Vec<(Word, f32)>>;
+
+/// The passages that answer best, best first, and the words that tell so.
+pub(super) fn ranked(index: &Index, question: &Question) -> (Vec<Ranked>, Telling) {
+    let groups = question.groups(&index.vocabulary);
+    let count = index.passages.len() as f32;
+    let rarity = |word: Word| words::rarity(count, index.vocabulary.of(word).len() as f32);
+    let mass: Vec<f32> = groups
+        .iter()
+        .map(|group| {
+            group
+                .iter()
+                .map(|(word, counts)| counts * rarity(*word))
+                .fold(0.0, f32::max)
+        })
+        .collect();
+    let mut telling = Telling::new();
+    for (word, counts) in groups.iter().flatten() {
+        let tells = telling
+            .entry(words::hash(index.vocabulary.letters(*word)))
+            .or_default();
+        *tells = tells.max(counts * rarity(*word));
+    }
+    let mut all = best_of(index, scored(index, &groups, &mass));
+    let top = all.first().map_or(0.0, |best| mass_of(best.has, &mass));
+    newest_first_among_equals(index, &mut all, &mass);
+    let ranked = all.iter().map(|one| Ranked {
+        passage: one.passage,
+        later: returns(index, one, &all, &mass, top * SAME),
+    });
+    (distinct(index, ranked), telling)
+}
+
+/// The best ones, best first, a few of each part.
+fn best_of(index: &Index, mut all: Vec<Scored>) -> Vec<Scored> {
+    all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
+    let worth = all.first().map_or(0.0, |best| best.score * WORTH);
+    let mut of_part: HashMap<(u32, u32), usize> = HashMap::new();
+    let few = all
+        .into_iter()
+        .take_while(|one| one.score >= worth)
+        .filter(|one| {
+            let passage = &index.passages[one.passage];
+            let shown = of_part.entry((passage.turn, passage.part)).or_default();
+            *shown += 1;
+            *shown <= OF_ONE
+        });
+    few.take(CLOSER).collect()
+}
+
+fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
+    let passages = index.passages.len();
+    let (count, mean) = (passages as f32, index.mean());
+    let (mut scores, mut has) = (vec![0.0_f32; passages], vec![0_u64; passages]);
+    let mut best = vec![0.0_f32; passages];
+    for (at, group) in groups.iter().enumerate() {
+        let mut touched = Vec::new();
+        for (word, counts) in group {
+            let postings = index.vocabulary.of(*word);
+            let tells = counts * words::rarity(count, postings.len() as f32);
+            for posting in postings {
+                let passage = posting.passage as usize;
+                let length = index.passages[passage].words as f32;
+                let weight = tells * words::weight(posting.count as f32, length, mean);
+                if best[passage] == 0.0 {
+                    touched.push(passage);
+                }
+                best[passage] = best[passage].max(weight);
+            }
+        }
+        for passage in touched {
+            scores[passage] += std::mem::take(&mut best[passage]);
+            has[passage] |= 1 << at;
+        }
+    }
+    let whole = mass_of(u64::MAX, mass).max(f32::MIN_POSITIVE);
+    let newest = index.passages.last().map_or(1, |passage| passage.turn.max(1)) as f32;
+    let found = scores
+        .into_iter()
+        .zip(has)
+        .enumerate()
+        .filter(|(_, (_, has))| *has != 0);
+    found
+        .map(|(passage, (score, has))| {
+            let of = &index.passages[passage];
+            let share = LITTLE + (1.0 - LITTLE) * mass_of(has, mass) / whole;
+            let newer = 1.0 + NEWER * of.turn as f32 / newest;
+            Scored {
+                passage,
+                score: score * share * newer * counts(index, of),
+                has,
+            }
+        })
+        .collect()
+}
+
+/// How much it counts who says it.
+fn counts(index: &Index, passage: &Passage) -> f32 {
+    match passage.source {
+        Source::Person => 1.15,
+        Source::Model => 1.1,
+        Source::CarryOver | Source::Summary => 0.8,
+        // That a file was changed says little beside what was changed in it.
+        Source::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
+            Some(called) if called.kind.changes() => 0.6,
+            _ => 1.0,
+        },
+        Source::Call | Source::Report => 1.0,
+    }
+}
+
+/// How much some words of a question tell.
+fn mass_of(has: u64, mass: &[f32]) -> f32 {
+    let all = mass.iter().enumerate();
+    all.filter(|(at, _)| has & (1 << at) != 0)
+        .map(|(_, mass)| mass)
+        .sum()
+}
+
+/// Puts the newest of those first that answer about as well as each other, and of statements those that say the same thing
+/// anew.
+fn newest_first_among_equals(index: &Index, all: &mut [Scored], mass: &[f32]) {
+    let mut rest = all;
+    while let Some(first) = rest.first().copied() {
+        let same = mass_of(first.has, mass) * SAME;
+        let first_said = is_said(&index.passages[first.passage]);
+        let equal = |one: &Scored| {
+            let anew = first_said
+                && one.score >= first.score * ANEW
+                && one.passage > first.passage
+                && is_said(&index.passages[one.passage])
+                && mass_of(one.has & first.has, mass) >= same;
+            one.score >= first.score * EQUAL || anew
+        };
+        let key = |one: &Scored| {
+            (
+                !equal(one),
+                if equal(one) {
+                    std::cmp::Reverse(one.passage)
+                } else {
+                    std::cmp::Reverse(0)
+                },
+            )
+        };
+        let equals = rest.iter().filter(|one| equal(one)).count();
+        rest.sort_by_key(key);
+        rest = &mut rest[equals..];
+    }
+}
+
+/// Whether a passage is a statement, and not what a tool was told or answered.
+fn is_said(passage: &Passage) -> bool {
+    matches!(
+        passage.source,
+        Source::Person | Source::Model | Source::CarryOver | Source::Summary
+    )
+}
+
+/// The last message behind a passage's in which what it speaks of returns: its file is changed, or somebody speaks of the
+/// same thing in a later turn. `same`: how much of the question statements of the same thing have.
+fn returns(index: &Index, one: &Scored, all: &[Scored], mass: &[f32], same: f32) -> Option<usize> {
+    let passage = &index.passages[one.passage];
+    let turn = passage.turn as usize;
+    let called = passage.call.and_then(|call| index.calls.get(call as usize));
+    let paths = called.map_or(&[][..], |called| &called.paths);
+    let changed = paths
+        .iter()
+        .filter_map(|(path, _)| index.calls.changes(path, turn).next_back());
+    let asked = index.asked(turn);
+    let said = all.iter().filter(|other| {
+        let of = &index.passages[other.passage];
+        is_said(passage)
+            && is_said(of)
+            && index.asked(of.turn as usize) > asked
+            && mass_of(other.has & one.has, mass) >= same
+    });
+    let said = said.map(|other| index.passages[other.passage].turn as usize);
+    changed.chain(said).max()
+}
+
+/// Those that tell something of their own: of a call, the call or its result; what was read twice, as it was last.
+fn distinct(index: &Index, all: impl Iterator<Item = Ranked>) -> Vec<Ranked> {
+    let mut of_call: HashMap<u32, Source> = HashMap::new();
+    let mut read: HashSet<(&str, u32, u32)> = HashSet::new();
+    all.filter(|one| {
+        let passage = &index.passages[one.passage];
+        let Some(call) = passage.call else { return true };
+        if *of_call.entry(call).or_insert(passage.source) != passage.source {
+            return false;
+        }
+        let about = index.calls.get(call as usize).map_or("", |called| &called.about);
+        passage.source != Source::Result
+            || about.is_empty()
+            || read.insert((about, passage.start, passage.end))
+    })
+    .collect()
+}

@@ -1,0 +1,209 @@
+//! What of a text is searched: not the lines of ours that stand in it, nor what the agent's harness puts in a person's place.
+
+use std::ops::Range;
+
+use crate::agents::wordings::{self, UserText};
+use crate::wire::Role;
+
+/// Bytes of a passage, about: what an excerpt shows.
+const PASSAGE: usize = 800;
+
+/// Bytes beyond which a line is divided.
+const LONGEST: usize = 1200;
+
+/// Whose words a text is, or what said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The person.
+    Person,
+    /// The model.
+    Model,
+    /// A carry-over prompt of an earlier handoff.
+    CarryOver,
+    /// A summary of the agent's, in the person's place.
+    Summary,
+    /// A command of the person's with its output, or another agent's report.
+    Report,
+    /// The model, in a call.
+    Call,
+    /// A tool.
+    Result,
+}
+
+/// A part of a text, and whose words it is.
+pub(super) type Section = (Source, Range<usize>);
+
+/// The sections of a text; how many handoffs happened in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sections {
+    pub(super) all: Vec<Section>,
+    pub(super) handoffs: u32,
+}
+
+/// What a line of ours is.
+enum Line {
+    Opens,
+    Closes,
+    Aside,
+    /// What follows is an answer that baton gave by itself.
+    Note,
+}
+
+fn ours(line: &str) -> Option<Line> {
+    let line = line.trim();
+    let rest = line.strip_prefix("[[").filter(|_| line.ends_with("]]"))?;
+    [
+        ("handoff-resume:", Line::Opens),
+        ("/handoff-resume:", Line::Closes),
+        ("handoff-aside:", Line::Aside),
+        ("handoff-note:", Line::Note),
+    ]
+    .into_iter()
+    .find_map(|(begins, line)| rest.starts_with(begins).then_some(line))
+}
+
+/// Divides a text of this speaker's. `tags`: how texts of a harness begin.
+pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
+    let mut found = match memchr::memmem::find(text.as_bytes(), b"handoff-") {
+        Some(_) => without_marks(text),
+        None => Sections {
+            all: vec![(Source::Model, 0..text.len())],
+            handoffs: 0,
+        },
+    };
+    if role == Role::User {
+        for (source, range) in &mut found.all {
+            if *source != Source::CarryOver {
+                let own = wordings::behind_harness(&text[range.clone()], tags);
+                range.start = range.end - own.len();
+                *source = match wordings::user_text(own, tags) {
+                    UserText::Person => Source::Person,
+                    UserText::Summary | UserText::Branch => Source::Summary,
+                    UserText::PersonShell | UserText::Subagent => Source::Report,
+                    UserText::Interrupted | UserText::Harness => {
+                        range.end = range.start;
+                        Source::Person
+                    }
+                };
+            }
+        }
+    }
+    found
+        .all
+        .retain(|(_, range)| text[range.clone()].chars().any(char::is_alphanumeric));
+    found
+}
+
+fn without_marks(text: &str) -> Sections {
+    let mut found = Sections::default();
+    let (mut source, mut from, mut at) = (Source::Model, 0, 0);
+    for line in text.split_inclusive('\n') {
+        let (start, end) = (at, at + line.len());
+        at = end;
+        let next = match ours(line) {
+            Some(Line::Note) => return Sections::default(),
+            Some(Line::Opens) => {
+                found.handoffs += 1;
+                Source::CarryOver
+            }
+            Some(Line::Closes) => Source::Model,
+            Some(Line::Aside) => source,
+            // The line for people, right behind the one that opens.
+            None if source == Source::CarryOver && from == start && line.starts_with("*Handed over") => {
+                source
+            }
+            None => continue,
+        };
+        found.all.push((source, from..start));
+        (source, from) = (next, end);
+    }
+    // Without a closing line nothing tells where the carry-over ends; what is shown without its prompt has none.
+    found.all.push((source, from..text.len()));
+    found
+}
+
+/// Passages of a section, each of whole lines where they are not too long.
+pub(super) fn passages(text: &str, section: &Range<usize>) -> Vec<Range<usize>> {
+    let mut out: Vec<Range<usize>> = Vec::new();
+    let (mut from, mut at) = (section.start, section.start);
+    for line in text[section.clone()].split_inclusive('\n') {
+        let end = at + line.len();
+        if at > from && end - from > PASSAGE {
+            out.push(from..at);
+            from = at;
+        }
+        at = end;
+        while at - from > LONGEST {
+            let cut = divided(text, from, from + PASSAGE);
+            out.push(from..cut);
+            from = cut;
+        }
+    }
+    if at > from {
+        out.push(from..at);
+    }
+    out.retain(|range| text[range.clone()].chars().any(char::is_alphanumeric));
+    out
+}
+
+/// Where to divide a line: between two words at or before `most`, where there is such a place.
+fn divided(text: &str, from: usize, most: usize) -> usize {
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let near = text[from..end].rfind(char::is_whitespace).filter(|at| *at > 0);
+    near.map_or(end, |at| from + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str, role: Role) -> Vec<(Source, &str)> {
+        let sections = of(text, role, &["<mine>".to_owned()]);
+        let all = sections.all.into_iter();
+        all.map(|(source, range)| (source, text[range].trim())).collect()
+    }
+
+    #[test]
+    fn lines_of_ours_are_no_text_and_an_earlier_carry_over_is() {
+        let text = "Done with that.\n\n[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n*Handed over: done. From here on \
+                    the model knows only what follows.*\n\nGoal: skip BOMs.\n[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]\n\nFresh.\n\
+                    [[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nSo be it.";
+        assert_eq!(
+            parts(text, Role::Assistant),
+            [
+                (Source::Model, "Done with that."),
+                (Source::CarryOver, "Goal: skip BOMs."),
+                (Source::Model, "Fresh."),
+                (Source::Model, "So be it."),
+            ]
+        );
+        assert_eq!(of(text, Role::Assistant, &[]).handoffs, 1);
+        assert!(parts("[[handoff-note:0199]]\nHandoffs: 3", Role::Assistant).is_empty());
+    }
+
+    #[test]
+    fn only_the_persons_own_words_are_the_persons() {
+        let both = "<system-reminder>\nrules\n</system-reminder>\nKeep it small.";
+        assert_eq!(parts(both, Role::User), [(Source::Person, "Keep it small.")]);
+        assert!(parts("<mine>rules</mine>", Role::User).is_empty());
+        assert!(parts("[Request interrupted by user]", Role::User).is_empty());
+        assert_eq!(
+            parts("<bash-stdout>ok", Role::User),
+            [(Source::Report, "<bash-stdout>ok")]
+        );
+    }
+
+    #[test]
+    fn passages_are_whole_lines_and_long_lines_are_divided() {
+        let line = format!("{}\n", "word ".repeat(60));
+        let text = line.repeat(9) + &"x".repeat(5_000) + " end ü";
+        let all = passages(&text, &(0..text.len()));
+        assert_eq!(all.first().unwrap().end, 2 * line.len());
+        assert!(all.iter().all(|range| range.len() <= LONGEST), "{all:?}");
+        assert!(all.windows(2).all(|two| two[0].end == two[1].start));
+        assert_eq!(all.last().unwrap().end, text.len());
+    }
+}

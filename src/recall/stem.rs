@@ -1,0 +1,110 @@
+//! Stems of English words, so that `expires` finds `expired` and `expiry`. Coarse on purpose: two words of one stem need
+//! not be forms of one word, since an excerpt is shown and not the stem.
+
+/// Letters that a stem has at least.
+const LEAST: usize = 3;
+
+/// Endings, longest first, each with what stands there instead.
+const ENDINGS: [(&str, &str); 37] = [
+    ("izations", ""),
+    ("ization", ""),
+    ("izing", ""),
+    ("izers", ""),
+    ("ations", ""),
+    ("ation", ""),
+    ("itions", ""),
+    ("ments", ""),
+    ("ition", ""),
+    ("ators", ""),
+    ("ment", ""),
+    ("ness", ""),
+    ("izer", ""),
+    ("ized", ""),
+    ("izes", ""),
+    ("able", ""),
+    ("ible", ""),
+    ("ance", ""),
+    ("ence", ""),
+    ("ator", ""),
+    ("ings", ""),
+    ("ions", ""),
+    ("ated", ""),
+    ("ates", ""),
+    ("ize", ""),
+    ("ing", ""),
+    ("ion", ""),
+    ("ate", ""),
+    ("ity", ""),
+    ("ers", ""),
+    ("ied", "y"),
+    ("ies", "y"),
+    ("age", ""),
+    ("ed", ""),
+    ("er", ""),
+    ("ly", ""),
+    ("es", ""),
+];
+
+/// The stem of a word in small letters; the word itself where it is no English one.
+pub(super) fn stem(word: &str) -> String {
+    if word.len() <= LEAST || !word.bytes().all(|b| b.is_ascii_lowercase()) {
+        return word.to_owned();
+    }
+    let mut stem = cut(word);
+    // `e` and `y` at an end come and go: expire, expiry, expiring.
+    while stem.len() > LEAST && stem.ends_with(['e', 'y', 'i']) {
+        stem.pop();
+    }
+    let bytes = stem.as_bytes();
+    if let [.., a, b] = bytes
+        && a == b
+        && stem.len() > LEAST
+    {
+        // Running, stopped.
+        stem.pop();
+    }
+    stem
+}
+
+fn cut(word: &str) -> String {
+    for (ending, with) in ENDINGS {
+        if let Some(stem) = word.strip_suffix(ending)
+            && stem.len() + with.len() >= LEAST
+            && stem.bytes().any(|b| b"aeiouy".contains(&b))
+        {
+            return format!("{stem}{with}");
+        }
+    }
+    match word.strip_suffix('s') {
+        Some(stem) if !stem.ends_with(['s', 'u', 'i']) => stem.to_owned(),
+        _ => word.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_a_word_have_one_stem() {
+        for forms in [
+            &["expire", "expires", "expired", "expiry", "expiring", "expiration"][..],
+            &["retry", "retries", "retried", "retrying"],
+            &["deploy", "deploys", "deployment", "deployed"],
+            &["configure", "configured", "configuration", "configurable"],
+            &["limit", "limits", "limited", "limiting"],
+            &["authenticate", "authentication", "authenticated"],
+            &["stop", "stopped", "stopping"],
+            &["cache", "caches", "cached", "caching"],
+            &["serialize", "serializer", "serialization", "serialized"],
+            &["delete", "deletes", "deleted", "deletion"],
+        ] {
+            let stems: Vec<_> = forms.iter().map(|form| stem(form)).collect();
+            assert!(stems.iter().all(|s| *s == stems[0]), "{forms:?}: {stems:?}");
+        }
+        for word in ["is", "x86", "größe", "bus", "class", "a_b"] {
+            assert!(word.starts_with(&stem(word)), "{word}");
+        }
+        assert_ne!(stem("port"), stem("portal"));
+    }
+}

@@ -1,0 +1,70 @@
+//! The index grows as a fresh one would be; what must not be told is not told; what is told is what was cut.
+
+mod answers;
+mod growing;
+mod linear;
+
+use serde_json::{Value, json};
+
+use super::{CutPart, Expand, Index, Question, Settings};
+use crate::record::WireId;
+use crate::redact::Redactor;
+use crate::transcript::Transcript;
+use crate::wire::{self, Call, View};
+
+fn settings() -> Settings {
+    Settings {
+        redactor: Redactor::new(&[]),
+        ..Settings::default()
+    }
+}
+
+/// A request of Claude Code's with these messages.
+fn view(messages: &[Value]) -> View {
+    let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
+    let wire = wire::wire(WireId::Anthropic);
+    wire.read(&body.to_string().into(), Call::Generate).unwrap()
+}
+
+/// All of a request.
+fn whole(view: &View) -> CutPart<'_> {
+    CutPart {
+        transcript: Transcript::of(view),
+        end: view.list.end,
+    }
+}
+
+fn question(query: &str) -> Question {
+    Question {
+        query: query.to_owned(),
+        limit: 8,
+        expand: Expand::ALL,
+    }
+}
+
+fn asked(messages: &[Value], query: &str) -> String {
+    let view = view(messages);
+    let mut index = Index::default();
+    index.extend(&whole(&view), &settings());
+    index.answer(&whole(&view), &settings(), &question(query)).text
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}
+
+fn model(text: &str) -> Value {
+    json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
+}
+
+/// A call of a tool and its result.
+fn called(id: &str, name: &str, input: Value, result: &str, failed: bool) -> [Value; 2] {
+    [
+        json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}),
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}]}),
+    ]
+}
+
+fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
+    called(id, "Bash", json!({"command": command}), result, failed)
+}

@@ -1,0 +1,48 @@
+//! Which tools each transcript was offered with: a request that goes on from an earlier one is held to the same list.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use super::complaint::{Findings, Rule};
+use super::dialect::Received;
+use super::transcript::{Role, Turn};
+
+type Hash = [u8; 32];
+
+/// The transcripts seen so far, by hash, each with its tools.
+#[derive(Default)]
+pub(crate) struct Lineage(Mutex<HashMap<Hash, Vec<String>>>);
+
+impl Lineage {
+    /// Compares a request's tools with those of the longest earlier request whose transcript it begins with.
+    pub(crate) fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        let turns: Vec<Turn> = request.turns();
+        let spoken: Vec<&Turn> = turns.iter().filter(|turn| turn.role != Role::System).collect();
+        let tools: Vec<String> = request.tools().iter().map(|tool| format!("{tool:?}")).collect();
+        let mut hasher = Sha256::new();
+        let mut before = None;
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, turn) in spoken.iter().enumerate() {
+            // The earlier request ended where the model spoke.
+            if at > 0 && turn.role == Role::Assistant {
+                let so_far: Hash = hasher.clone().finalize().into();
+                before = known.get(&so_far).or(before);
+            }
+            hasher.update(format!("{turn:?}"));
+        }
+        if let Some(before) = before.filter(|before| **before != tools) {
+            let names = |tools: &[String]| tools.iter().map(|tool| name(tool)).collect::<Vec<_>>().join(", ");
+            let (was, now) = (names(before), names(&tools));
+            let message = format!("tools: [{now}], and [{was}] in the request that this one goes on from");
+            findings.add(Rule::ToolsChanged, message);
+        }
+        known.insert(hasher.finalize().into(), tools);
+    }
+}
+
+/// A tool's name, of its definition as text.
+fn name(tool: &str) -> &str {
+    tool.split('"').nth(1).unwrap_or(tool)
+}

@@ -1,0 +1,196 @@
+//! The words of texts, and how much a word tells of the text that holds it (BM25).
+
+/// Bytes beyond which a run of letters is data (base64) and no word.
+const LONGEST: usize = 64;
+
+/// Bytes of a path; longer ones are lists.
+const LONGEST_PATH: usize = 128;
+
+/// What a word says less the more often it stands in a text, and what the text's length takes from it: the usual values.
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+
+/// What a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordKind {
+    /// A run of letters, digits and underscores.
+    Whole,
+    /// A part of an identifier: `Merge` of `StreamMerge`.
+    Part,
+    /// A path, a file name, a version: words that dots, dashes and slashes join.
+    Path,
+}
+
+/// Tells every word of a text: `src/StreamMerge.rs` is `src`, `StreamMerge`, `Stream`, `Merge`, `rs`, itself, and the file's
+/// name. Words of one byte are left out.
+pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
+    let bytes = text.as_bytes();
+    let mut run = Run::default();
+    let mut at = 0;
+    while at < bytes.len() {
+        let from = at;
+        while let Some(width) = word_char(text, at) {
+            at += width;
+        }
+        if at > from {
+            run.join(text, from, found);
+            run.end = at;
+            word(&text[from..at], found);
+        } else {
+            // What is no letter: one byte, or the rest of a character.
+            at += 1;
+            while !text.is_char_boundary(at) {
+                at += 1;
+            }
+        }
+    }
+    run.close(text, found);
+}
+
+/// Bytes of the character at `at`, where words are made of such ones.
+fn word_char(text: &str, at: usize) -> Option<usize> {
+    match *text.as_bytes().get(at)? {
+        b if b.is_ascii() => (b.is_ascii_alphanumeric() || b == b'_').then_some(1),
+        _ => {
+            let c = text.get(at..)?.chars().next()?;
+            c.is_alphanumeric().then(|| c.len_utf8())
+        }
+    }
+}
+
+/// Words that one character joins.
+#[derive(Default)]
+struct Run {
+    start: usize,
+    end: usize,
+    /// Where the part behind the last slash begins.
+    file: usize,
+    /// Whether a slash or a dot is among what joins.
+    is_path: bool,
+}
+
+impl Run {
+    /// The next word begins at `from`.
+    fn join<'t>(&mut self, text: &'t str, from: usize, found: &mut impl FnMut(WordKind, &'t str)) {
+        let by = text.as_bytes()[self.end..from].first().copied();
+        let joined = from == self.end + 1 && from > 1 && matches!(by, Some(b'/' | b'.' | b'-'));
+        if !joined {
+            self.close(text, found);
+            *self = Self {
+                start: from,
+                file: from,
+                ..Self::default()
+            };
+        } else {
+            self.is_path |= by != Some(b'-');
+            if by == Some(b'/') {
+                self.file = from;
+            }
+        }
+    }
+
+    fn close<'t>(&self, text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
+        if !self.is_path || self.end - self.start > LONGEST_PATH {
+            return;
+        }
+        found(WordKind::Path, &text[self.start..self.end]);
+        let file = &text[self.file..self.end];
+        if self.file > self.start && file.contains('.') {
+            found(WordKind::Path, file);
+        }
+    }
+}
+
+fn word<'t>(word: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
+    if word.len() < 2 || word.len() > LONGEST {
+        return;
+    }
+    found(WordKind::Whole, word);
+    let bytes = word.as_bytes();
+    let mut start = 0;
+    for at in 1..=bytes.len() {
+        if at < bytes.len() && !begins_part(bytes, at) {
+            continue;
+        }
+        let part = word.get(start..at).unwrap_or_default().trim_matches('_');
+        if part.len() > 1 && part.len() < word.len() {
+            found(WordKind::Part, part);
+        }
+        start = at;
+    }
+}
+
+/// Whether a part of an identifier begins here: `stream_merge`, `StreamMerge`, `HTTPServer`.
+fn begins_part(word: &[u8], at: usize) -> bool {
+    let upper = |at: usize| word[at].is_ascii_uppercase();
+    let lower = |at: usize| word.get(at).is_some_and(u8::is_ascii_lowercase);
+    word[at] == b'_' || upper(at) && (lower(at - 1) || upper(at - 1) && lower(at + 1))
+}
+
+/// FNV-1a of the word in small letters.
+pub fn hash(word: &str) -> u64 {
+    let fold = |bytes: &[u8]| {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0000_01b3)
+        })
+    };
+    match word.is_ascii() {
+        true => fold(word.as_bytes()),
+        false => fold(word.to_lowercase().as_bytes()),
+    }
+}
+
+/// How much it tells that a text holds a word which `held` of `count` texts hold.
+pub fn rarity(count: f32, held: f32) -> f32 {
+    ((count - held + 0.5) / (held + 0.5) + 1.0).ln()
+}
+
+/// How much it tells that a word stands `found` times in a text of `length` words, where `mean` is the usual length.
+pub fn weight(found: f32, length: f32, mean: f32) -> f32 {
+    let norm = K1 * (1.0 - B + B * length / mean);
+    found * (K1 + 1.0) / (found + norm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(text: &str) -> Vec<(WordKind, &str)> {
+        let mut out = Vec::new();
+        each(text, &mut |kind, word| out.push((kind, word)));
+        out
+    }
+
+    fn of(kind: WordKind, text: &str) -> Vec<&str> {
+        let all = all(text).into_iter();
+        all.filter(|(k, _)| *k == kind).map(|(_, word)| word).collect()
+    }
+
+    #[test]
+    fn identifiers_have_parts_and_paths_are_words() {
+        assert_eq!(
+            of(WordKind::Part, "StreamMerge_two HTTPServer x"),
+            ["Stream", "Merge", "two", "HTTP", "Server"]
+        );
+        assert_eq!(
+            of(WordKind::Path, "see src/a/prepare.rs, v1.2.3; follow-up."),
+            ["src/a/prepare.rs", "prepare.rs", "v1.2.3"]
+        );
+        assert_eq!(
+            of(WordKind::Whole, "Größe: 3 x 45s -> ok"),
+            ["Größe", "45s", "ok"]
+        );
+        assert_eq!(hash("GRÖSSE"), hash("grösse"));
+        assert!(of(WordKind::Whole, &"a".repeat(65)).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_split(text in any::<String>()) {
+            for (_, word) in all(&text) {
+                prop_assert!(text.contains(word) && word.len() > 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Recall on every wire, streamed and in one piece: behind a handoff the model may search what was cut. Its calls are hidden,
+//! answered in the same response, and put back on every later request; the list of tools never changes between two cuts.
+
+use baton_proxy::answers::Outcome;
+use baton_proxy::config::Config;
+use baton_proxy::store::SharedStore;
+use baton_proxy::strict::{Reply, Role};
+use baton_proxy::telemetry::ExchangeEvent;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
+use crate::matrix::variants::{self, Answer, Variant};
+
+fn on(config: &mut Config) {
+    config.recall.enabled = true;
+}
+
+macro_rules! on_every_wire {
+    ($($test:ident)*) => {
+        $(mod $test {
+            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
+                ollama OLLAMA);
+        })*
+    };
+    (@ $test:ident: $($wire:ident $side:ident),*) => {
+        $(#[tokio::test]
+        async fn $wire() {
+            for stream in [true, false] {
+                super::$test(super::variants::$side, stream).await;
+            }
+        })*
+    };
+}
+
+on_every_wire!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may bad_arguments
+    nothing_found in_the_leg_of_a_handoff forked_and_rewound deeper_by_a_handoff switched_on_and_off
+    beside_the_agents_own_tool);
+
+fn asks(reply: Reply, query: &str) -> Reply {
+    reply.call("session_recall", json!({"query": query}))
+}
+
+fn thinks() -> Reply {
+    Reply::new().thinking("What was it?")
+}
+
+/// A session of some work, before its first handoff.
+fn session(stage: &Fixture) -> Vec<Value> {
+    let message = stage.variant.message;
+    vec![
+        message("user", "Mend the importer. The retention must stay at 45 days."),
+        message("assistant", "I will use the flurbo parser, since it is smaller."),
+        message("user", "Go on."),
+    ]
+}
+
+/// A stage on which a handoff has fired behind the session; with the history that the agent has then.
+async fn handed_over(
+    side: Variant,
+    stream: bool,
+    replies: impl IntoIterator<Item = Reply>,
+) -> (Fixture, SharedStore, Vec<Value>) {
+    let store = memory();
+    let script = [handoff(), fresh()].into_iter().chain(replies);
+    let stage = Fixture::with(side, script, store.clone(), on).await;
+    let opening = session(&stage);
+    let said = stage.ask(&opening, stream).await;
+    let history = stage.then(&opening, &said, "What was the retention?");
+    (stage, store, history)
+}
+
+/// A new process over the same store.
+fn restart(stage: &mut Fixture, store: &SharedStore) {
+    stage.restart_with(store.clone(), on);
+}
+
+fn tools(stage: &Fixture, back: usize) -> Vec<String> {
+    let legs = stage.provider.generations();
+    legs[legs.len() - 1 - back].tool_names()
+}
+
+const ONE: [&str; 2] = ["read_file", "session_handoff"];
+const BOTH: [&str; 3] = ["read_file", "session_handoff", "session_recall"];
+
+/// What the model read in answer to its last call, in the request before the last `back` ones.
+fn told(stage: &Fixture, back: usize) -> String {
+    let legs = stage.provider.generations();
+    let turns = legs[legs.len() - 1 - back].turns();
+    let results = turns.iter().flat_map(|turn| &turn.results);
+    results
+        .last()
+        .map(|result| result.text.clone())
+        .unwrap_or_default()
+}
+
+fn sent(stage: &Fixture, back: usize) -> (Vec<String>, Vec<Value>) {
+    let legs = stage.provider.generations();
+    let leg = &legs[legs.len() - 1 - back];
+    (
+        outline(leg),
+        leg.transcript().into_iter().map(without_thoughts).collect(),
+    )
+}
+
+/// A message without the thoughts that some agents do not send back.
+fn without_thoughts(mut message: Value) -> Value {
+    if let Some(members) = message.as_object_mut() {
+        members.remove("thinking");
+    }
+    if let Some(parts) = message.get_mut("parts").and_then(Value::as_array_mut) {
+        parts.retain(|part| part["thought"] != true);
+    }
+    message
+}
+
+fn says_nothing_of_it(answer: &Answer) {
+    assert!(
+        !answer.text.contains("session_recall") && !answer.text.contains("45 days"),
+        "{}",
+        answer.text
+    );
+}
+
+async fn recalls(stage: &Fixture) -> Vec<Outcome> {
+    let count = stage.baton.events(1).await.len();
+    let events: Vec<ExchangeEvent> = stage.baton.events(count).await;
+    events.into_iter().flat_map(|event| event.recalls).collect()
+}
+
+async fn alone(side: Variant, stream: bool) {
+    let script = [
+        asks(thinks().say("Let me look."), "how long is the retention kept"),
+        Reply::text("It was said."),
+    ];
+    let (mut stage, store, history) = handed_over(side, stream, script).await;
+    let said = stage.ask(&history, stream).await;
+    says_nothing_of_it(&said);
+    assert!(
+        said.text.starts_with("Let me look.") && said.text.ends_with("It was said."),
+        "{}",
+        said.text
+    );
+    let answer = told(&stage, 0);
+    assert!(
+        answer.contains("The retention must stay at 45 days.")
+            && answer.contains("Turn 1, before handoff 1: the user said"),
+        "{answer}"
+    );
+    assert!(
+        !answer.contains("What was the retention?"),
+        "the live part: {answer}"
+    );
+    for (back, wanted) in [(3, &ONE[..]), (2, &BOTH), (1, &BOTH), (0, &BOTH)] {
+        assert_eq!(tools(&stage, back), wanted, "{back}");
+    }
+    assert_eq!(recalls(&stage).await, [Outcome::Found]);
+    // Later, in another process, it is as the model saw it.
+    let (seen, before) = sent(&stage, 0);
+    assert_eq!(
+        seen[..5],
+        [
+            carry(),
+            "a: Fresh.".to_owned(),
+            "u: What was the retention?".to_owned(),
+            "a: Let me look.".to_owned(),
+            "call session_recall".to_owned()
+        ]
+    );
+    let mut history = stage.then(&history, &said, "On.");
+    for n in 0..2 {
+        restart(&mut stage, &store);
+        stage.push(Reply::text(format!("Done {n}.")));
+        let said = stage.ask(&history, stream).await;
+        assert_eq!(
+            sent(&stage, 0).1[..before.len()],
+            before,
+            "as the model saw it before"
+        );
+        history = stage.then(&history, &said, "And on.");
+    }
+    // Asked again, the earlier recall is not among what is found.
+    stage.push(asks(thinks(), "retention days"));
+    stage.push(Reply::text("As before."));
+    stage.ask(&history, stream).await;
+    let again = told(&stage, 0);
+    assert!(again.contains("The retention must stay at 45 days."), "{again}");
+    assert_eq!(again.matches("45 days").count(), 1, "{again}");
+    stage.assert_clean();
+}
+
+async fn beside_calls(side: Variant, stream: bool) {
+    let both = asks(thinks().say("Both."), "which parser").call("read_file", json!({"path": "a"}));
+    let (mut stage, store, history) = handed_over(side, stream, [both, Reply::text("Read.")]).await;
+    let said = stage.ask(&history, stream).await;
+    says_nothing_of_it(&said);
+    let history = stage.ran(&history, &said);
+    let said = stage.ask(&history, stream).await;
+    let (seen, before) = sent(&stage, 0);
+    let calls = [
+        "a: Both.",
+        "call session_recall",
+        "call read_file",
+        "result",
+        "result",
+    ];
+    assert_eq!(seen[3..], calls);
+    let body = before.iter().map(Value::to_string).collect::<String>();
+    assert!(body.contains("flurbo parser"), "{body}");
+    restart(&mut stage, &store);
+    stage.push(Reply::text("Done."));
+    stage.ask(&stage.then(&history, &said, "On."), stream).await;
+    assert_eq!(sent(&stage, 0).1[..before.len()], before);
+    stage.assert_clean();
+}
+
+/// The handoff fires, and takes the other call with it.
+async fn beside_a_handoff(side: Variant, stream: bool) {
+    let both = handoff_beside(asks(thinks(), "retention"));
+    let (stage, _, history) = handed_over(side, stream, [both, fresh()]).await;
+    let said = stage.ask(&history, stream).await;
+    says_nothing_of_it(&said);
+    assert_eq!(sent(&stage, 0).0, [carry()]);
+    assert_eq!(tools(&stage, 0), BOTH);
+    assert_eq!(recalls(&stage).await, []);
+    stage.push(Reply::text("Done."));
+    stage.ask(&stage.then(&history, &said, "On."), stream).await;
+    stage.assert_clean();
+}
+
+async fn beside_calls_and_a_handoff(side: Variant, stream: bool) {
+    let all = handoff_beside(asks(thinks().say("All."), "retention")).call("read_file", json!({"path": "a"}));
+    let (mut stage, store, history) =
+        handed_over(side, stream, [all, Reply::text("The turn ends."), fresh()]).await;
+    let said = stage.ask(&history, stream).await;
+    says_nothing_of_it(&said);
+    restart(&mut stage, &store);
+    let fired = stage.ask(&stage.ran(&history, &said), stream).await;
+    assert!(fired.text.ends_with("Fresh."), "{}", fired.text);
+    let calls = ["call session_recall", "call session_handoff", "call read_file"];
+    let wanted = [&["a: All."], &calls[..], &["result"; 3]].concat();
+    assert_eq!(sent(&stage, 1).0[3..], wanted);
+    assert_eq!(sent(&stage, 0).0, [carry()]);
+    stage.assert_clean();
+}
+
+async fn no_more_often_than_it_may(side: Variant, stream: bool) {
+    let mut script: Vec<Reply> = (0..4).map(|_| asks(thinks(), "retention")).collect();
+    script.push(Reply::text("Enough."));
+    let (stage, _, history) = handed_over(side, stream, script).await;
+    let said = stage.ask(&history, stream).await;
+    assert!(said.text.ends_with("Enough."), "{}", said.text);
+    assert!(
+        told(&stage, 0).contains("Not run: this tool was called as often"),
+        "{}",
+        told(&stage, 0)
+    );
+    let outcomes = [Outcome::Found, Outcome::Found, Outcome::Found, Outcome::TooOften];
+    assert_eq!(recalls(&stage).await, outcomes);
+    // The next request begins anew.
+    stage.push(asks(thinks(), "retention"));
+    stage.push(Reply::text("Done."));
+    stage.ask(&stage.then(&history, &said, "On."), stream).await;
+    assert!(told(&stage, 0).contains("45 days"));
+    stage.assert_clean();
+}
+
+async fn bad_arguments(side: Variant, stream: bool) {
+    let script = [
+        thinks().call("session_recall", json!({"words": 7})),
+        Reply::text("So not."),
+    ];
+    let (stage, _, history) = handed_over(side, stream, script).await;
+    let said = stage.ask(&history, stream).await;
+    assert!(said.text.ends_with("So not."), "{}", said.text);
+    assert!(
+        told(&stage, 0).contains("Not searched: the arguments"),
+        "{}",
+        told(&stage, 0)
+    );
+    assert_eq!(recalls(&stage).await, [Outcome::BadArguments]);
+    stage.push(Reply::text("Done."));
+    stage.ask(&stage.then(&history, &said, "On."), stream).await;
+    stage.assert_clean();
+}
+
+async fn nothing_found(side: Variant, stream: bool) {
+    let script = [asks(thinks(), "flurbu xyzzy"), Reply::text("So not.")];
+    let (stage, _, history) = handed_over(side, stream, script).await;
+    stage.ask(&history, stream).await;
+    let answer = told(&stage, 0);
+    assert!(
+        answer.starts_with("Nothing found for \"flurbu xyzzy\". Searched:")
+            && answer.contains("The nearest words there: flurbo"),
+        "{answer}"
+    );
+    assert_eq!(recalls(&stage).await, [Outcome::Nothing]);
+    stage.assert_clean();
+}
+
+/// The leg behind a handoff has the tool at once, and searches all that the request holds.
+async fn in_the_leg_of_a_handoff(side: Variant, stream: bool) {
+    let store = memory();
+    let script = [
+        handoff(),
+        asks(thinks(), "the parser that was chosen"),
+        Reply::text("Found."),
+    ];
+    let mut stage = Fixture::with(side, script, store.clone(), on).await;
+    let opening = session(&stage);
+    let said = stage.ask(&opening, stream).await;
+    assert!(said.text.ends_with("Found."), "{}", said.text);
+    assert!(told(&stage, 0).contains("flurbo parser"), "{}", told(&stage, 0));
+    let (_, before) = sent(&stage, 0);
+    restart(&mut stage, &store);
+    stage.push(Reply::text("Done."));
+    stage.ask(&stage.then(&opening, &said, "On."), stream).await;
+    assert_eq!(sent(&stage, 0).1[..before.len()], before);
+    assert_eq!(tools(&stage, 0), BOTH);
+    stage.assert_clean();
+}
+
+async fn forked_and_rewound(side: Variant, stream: bool) {
+    let script = [
+        asks(thinks().say("Hm."), "retention"),
+        Reply::text("It was said."),
+    ];
+    let (stage, _, history) = handed_over(side, stream, script).await;
+    let said = stage.ask(&history, stream).await;
+    let (_, before) = sent(&stage, 0);
+    // Another way from behind the recall: it is there.
+    stage.push(Reply::text("Well."));
+    stage
+        .ask(&stage.then(&history, &said, "Another way."), stream)
+        .await;
+    assert_eq!(sent(&stage, 0).1[..before.len()], before);
+    // From before the recall: it is not, and may be called again.
+    let mut earlier = history.clone();
+    *earlier.last_mut().unwrap() = stage.user("Which parser?");
+    stage.push(asks(thinks(), "parser"));
+    stage.push(Reply::text("That one."));
+    stage.ask(&earlier, stream).await;
+    assert!(told(&stage, 0).contains("flurbo"));
+    assert!(!sent(&stage, 0).0.contains(&"a: Hm.".to_owned()));
+    // From before the handoff: the tool is gone with its prefix.
+    let mut rewound = session(&stage);
+    rewound[2] = stage.user("Try it otherwise.");
+    stage.push(Reply::text("I will."));
+    stage.ask(&rewound, stream).await;
+    assert_eq!(tools(&stage, 0), ONE);
+    stage.assert_clean();
+}
+
+/// Behind a second handoff the first one's part is searched, too, and where each excerpt stands is told.
+async fn deeper_by_a_handoff(side: Variant, stream: bool) {
+    let (mut stage, store, history) =
+        handed_over(side, stream, [Reply::text("I moved it to 90 days.")]).await;
+    let said = stage.ask(&history, stream).await;
+    let history = stage.then(
+        &history,
+        &said,
+        "Then the next task: the retention is 60 days now.",
+    );
+    stage.push(handoff());
+    stage.push(fresh());
+    let said = stage.ask(&history, stream).await;
+    restart(&mut stage, &store);
+    stage.push(asks(thinks(), "retention days"));
+    stage.push(Reply::text("60."));
+    stage.ask(&stage.then(&history, &said, "How long?"), stream).await;
+    let answer = told(&stage, 0);
+    let newest = answer.find("60 days now").unwrap_or_else(|| panic!("{answer}"));
+    let oldest = answer
+        .find("stay at 45 days")
+        .unwrap_or_else(|| panic!("{answer}"));
+    assert!(newest < oldest, "{answer}");
+    assert!(
+        answer.contains("Turn 1, before handoff 1") && answer.contains("Turn 4, before handoff 2"),
+        "{answer}"
+    );
+    assert!(answer.contains("changed later in turn 4"), "{answer}");
+    stage.assert_clean();
+}
+
+/// A cut decides, and not the config of the day: the list of tools stays as it is until the next one.
+async fn switched_on_and_off(side: Variant, stream: bool) {
+    let store = memory();
+    let mut stage = Fixture::with(side, [handoff(), fresh()], store.clone(), |_| {}).await;
+    let opening = session(&stage);
+    let said = stage.ask(&opening, stream).await;
+    let mut history = stage.then(&opening, &said, "On.");
+    restart(&mut stage, &store);
+    stage.push(Reply::new().thinking("Hm.").say("Still without."));
+    let said = stage.ask(&history, stream).await;
+    assert_eq!(tools(&stage, 0), ONE);
+    history = stage.then(&history, &said, "Next.");
+    stage.push(handoff());
+    stage.push(fresh());
+    let said = stage.ask(&history, stream).await;
+    assert_eq!(tools(&stage, 0), BOTH);
+    history = stage.then(&history, &said, "On.");
+    stage.restart_with(store.clone(), |_| {});
+    stage.push(asks(thinks(), "retention"));
+    stage.push(Reply::text("Still there."));
+    let said = stage.ask(&history, stream).await;
+    assert!(told(&stage, 0).contains("45 days"));
+    history = stage.then(&history, &said, "Next.");
+    stage.push(handoff());
+    stage.push(fresh());
+    stage.ask(&history, stream).await;
+    assert_eq!(tools(&stage, 0), ONE);
+    stage.assert_clean();
+}
+
+/// An agent that has a tool of that name keeps it: handoffs work, and ours is not offered.
+async fn beside_the_agents_own_tool(side: Variant, stream: bool) {
+    let side = Variant {
+        body: own_tool(side),
+        ..side
+    };
+    let mut call = Reply::new().thinking("Mine.");
+    call = call.call("session_recall", json!({"path": "a"}));
+    let store = memory();
+    let stage = Fixture::with(side, [handoff(), fresh(), call], store, on).await;
+    let opening = session(&stage);
+    let said = stage.ask(&opening, stream).await;
+    let said = stage.ask(&stage.then(&opening, &said, "Call it."), stream).await;
+    assert_eq!(said.calls.len(), 1, "the agent's own call is shown");
+    for back in 0..3 {
+        assert_eq!(tools(&stage, back), ["session_recall", "session_handoff"]);
+    }
+    assert_eq!(recalls(&stage).await, []);
+    stage.assert_clean();
+}
+
+/// The same requests, with the agent's tool renamed.
+fn own_tool(side: Variant) -> fn(&[Value], bool) -> Value {
+    fn renamed(body: Value) -> Value {
+        serde_json::from_str(&body.to_string().replace("\"read_file\"", "\"session_recall\"")).unwrap()
+    }
+    match side.model {
+        "claude-strict-1" => |history, stream| renamed((variants::ANTHROPIC.body)(history, stream)),
+        "gemini-strict-3" => |history, stream| renamed((variants::GEMINI.body)(history, stream)),
+        "llama-strict" => |history, stream| renamed((variants::OLLAMA.body)(history, stream)),
+        _ if (side.path)(true).ends_with("responses") => {
+            |history, stream| renamed((variants::RESPONSES.body)(history, stream))
+        }
+        _ => |history, stream| renamed((variants::CHAT.body)(history, stream)),
+    }
+}
+
+/// Where a later request may name the response alone, nobody could tell what tools it went out with.
+#[tokio::test]
+async fn a_stored_response_is_followed_without_it() {
+    let side = Variant {
+        body: |history, stream| {
+            let mut body = (variants::RESPONSES.body)(history, stream);
+            body["store"] = true.into();
+            body
+        },
+        ..variants::RESPONSES
+    };
+    let (stage, _, history) = handed_over(side, true, [Reply::text("So it is.")]).await;
+    stage.ask(&history, true).await;
+    assert_eq!(tools(&stage, 0), ONE);
+    stage.assert_clean();
+}
+
+/// With the store lost the sealed handoff is cut at all the same, and the tool is there as it was.
+#[tokio::test]
+async fn the_store_may_be_lost() {
+    let (mut stage, _, history) = handed_over(variants::ANTHROPIC, true, []).await;
+    restart(&mut stage, &memory());
+    stage.push(asks(Reply::new(), "retention"));
+    stage.push(Reply::text("Found."));
+    stage.ask(&history, true).await;
+    assert!(told(&stage, 0).contains("45 days"));
+    let turns = stage.provider.generations().last().unwrap().turns();
+    assert!(turns.iter().any(|turn| turn.role == Role::Assistant));
+    stage.assert_clean();
+}
+
+/// Nothing of it is offered, or said, where it is off.
+#[tokio::test]
+async fn off_by_default() {
+    let stage = Fixture::new(variants::CHAT, [handoff(), fresh(), Reply::text("On.")]).await;
+    let opening = session(&stage);
+    let said = stage.ask(&opening, true).await;
+    stage.ask(&stage.then(&opening, &said, "On."), true).await;
+    for back in 0..3 {
+        assert_eq!(tools(&stage, back), ONE);
+    }
+    stage.assert_clean();
+}

@@ -1,0 +1,82 @@
+//! What recall finds of facts that were planted in seeded sessions five handoffs deep, asked for in other words, on every
+//! wire. The bench (`cargo bench --bench core -- recall`) measures larger ones, and what each way of finding other words brings.
+
+use baton_proxy::recall::{CutPart, Expand, Index, Question, Settings};
+use baton_proxy::redact::Redactor;
+use baton_proxy::transcript::Transcript;
+use baton_proxy::wire::WIRES;
+
+#[path = "../../benches/support/history.rs"]
+#[allow(dead_code)]
+mod history;
+#[path = "../../benches/support/planted.rs"]
+mod planted;
+#[path = "../../benches/support/sessions.rs"]
+#[allow(dead_code)]
+mod sessions;
+
+use planted::{Planted, Score};
+
+#[test]
+fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
+    let settings = Settings {
+        redactor: Redactor::new(&[]),
+        ..Settings::default()
+    };
+    let mut missed = Vec::new();
+    let (mut all, mut held) = (Score::default(), Score::default());
+    for wire in WIRES {
+        for (seed, turns) in [(1, 200), (2, 400)] {
+            let planted = Planted::new(seed, turns);
+            let (view, end) = planted.request(wire.id());
+            let cut = CutPart {
+                transcript: Transcript::of(&view),
+                end,
+            };
+            let mut index = Index::default();
+            index.extend(&cut, &settings);
+            let answer = |query: &str| {
+                let question = Question {
+                    query: query.to_owned(),
+                    limit: 5,
+                    expand: Expand::ALL,
+                };
+                index.answer(&cut, &settings, &question).text
+            };
+            for fact in &planted.facts {
+                for query in &fact.questions {
+                    let told = answer(query);
+                    if !all.count(fact, &told, &planted.session.secrets) {
+                        let first: Vec<_> = told
+                            .lines()
+                            .filter(|line| line.starts_with("   "))
+                            .take(4)
+                            .collect();
+                        missed.push(format!(
+                            "{} {}: {query}: {} {first:?}",
+                            wire.id().name(),
+                            fact.about,
+                            fact.holds
+                        ));
+                    }
+                }
+            }
+            for fact in &planted.facts {
+                held.count(fact, &answer(&fact.held), &planted.session.secrets);
+            }
+            for secret in &planted.session.secrets {
+                let told = answer(secret);
+                assert!(!told.contains(secret.as_str()), "{told}");
+            }
+        }
+    }
+    let (hits, latest) = all.shares();
+    let seen = missed.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
+    assert!(
+        hits >= 0.9 && latest >= 0.95 && all.secrets + held.secrets == 0,
+        "{all:?} {hits:.3} {latest:.3}\n{seen}"
+    );
+    // Written when everything else was as it is.
+    let (hits, latest) = held.shares();
+    assert!(hits >= 0.85 && latest >= 0.9, "{held:?} {hits:.3} {latest:.3}");
+}
