@@ -28,6 +28,7 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
     "align.js" SCRIPT
     "api.js" SCRIPT
     "app.js" SCRIPT
+    "chain.js" SCRIPT
     "chart.js" SCRIPT
     "conversation.js" SCRIPT
     "diff.js" SCRIPT

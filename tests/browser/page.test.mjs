@@ -66,6 +66,8 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
   assert.match(await text(".exchange"), /32[\s\S]*cut at 3/);
+  assert.equal(await page.locator(".chain .step").count(), 3);
+  assert.match(await text(".chain .step"), /kept 900 B[\s\S]*dropped [\s\S]*exchange[\s\S]*Copy resume line[\s\S]*Copy undo/);
   await shot(page, "conversation");
 });
 

@@ -24,7 +24,7 @@ const BROWSERS: [&str; 3] = [
 fn with_canned_answers() {
     if ready() {
         let program = Running::start("http://127.0.0.1:1");
-        program.drive(&["align.test.mjs", "page.test.mjs"]);
+        program.drive(&["align.test.mjs", "chain.test.mjs", "page.test.mjs"]);
     }
 }
 

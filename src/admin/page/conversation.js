@@ -1,6 +1,7 @@
 // One conversation: the chart, and its exchanges, newest first.
 
 import * as api from "./api.js";
+import { chain } from "./chain.js";
 import { Chart } from "./chart.js";
 import { facts, h, line, patch, put } from "./dom.js";
 import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, wireName } from "./words.js";
@@ -27,9 +28,11 @@ class Conversation {
     this.what = h("p", { class: "dim" });
     this.facts = h("div", { class: "facts" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
+    this.chain = h("ol", { class: "chain" });
+    this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.chain);
     this.node = h("div", { class: "view" },
       h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
-      this.facts, this.chart.node, this.table());
+      this.facts, this.chart.node, this.handed, this.table());
     this.take(said);
   }
 
@@ -76,6 +79,8 @@ class Conversation {
       [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
     ]);
     this.chart.show(rows, this.handoffs);
+    this.handed.hidden = !this.handoffs.length;
+    patch(this.chain, chain(this.handoffs, rows));
     this.drawTable();
   }
 
