@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, Method, StatusCode, header};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -32,6 +33,15 @@ struct Body {
     git: Option<bool>,
     commands: Option<bool>,
     why: Option<bool>,
+    review: Option<bool>,
+}
+
+/// What a person says to a draft.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Yes {
+    /// In place of the draft's own document.
+    document: Option<String>,
 }
 
 impl Body {
@@ -67,6 +77,7 @@ impl Body {
             commands: self.commands.unwrap_or(true),
             why: self.why.unwrap_or(true),
             reason: self.reason,
+            review: self.review.unwrap_or(false),
             ..DraftAsk::default()
         };
         Ok(Wanted {
@@ -79,7 +90,10 @@ impl Body {
 /// Whether a path is one of those that take something else than `GET`.
 pub(super) fn is_for(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
-    matches!(parts[..], ["conversations", _, "handoff"] | ["drafts", _])
+    matches!(
+        parts[..],
+        ["conversations", _, "handoff"] | ["drafts", _] | ["drafts", _, "accept" | "reject"]
+    )
 }
 
 /// Answers a request that changes something; `None`: the method is none of the path's.
@@ -92,19 +106,26 @@ pub(super) async fn change(
     let told = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
         (&Method::POST, ["conversations", key, "handoff"]) => ask(inspector, key, headers, body).await,
         (&Method::DELETE, ["drafts", id]) => cancel(inspector, id),
+        (&Method::POST, ["drafts", id, "accept"]) => accept(inspector, id, headers, body).await,
+        (&Method::POST, ["drafts", id, "reject"]) => reject(inspector, id).await,
         _ => return None,
     };
     Some(told.unwrap_or_else(Unanswered::answer))
 }
 
-async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> Told {
+/// A body in JSON. Forms of other sites' pages cannot have that type.
+fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unanswered> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
         return Err(Unanswered::Bad(format!("the body's content-type is {JSON}")));
     }
-    let body: Body = serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))?;
+    serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))
+}
+
+async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> Told {
+    let body: Body = read(headers, body)?;
     let wanted = body.wanted().map_err(Unanswered::Bad)?;
     let repeated = headers
         .get(IDEMPOTENCY_KEY)
@@ -145,6 +166,68 @@ fn cancel(inspector: &Inspector, id: &str) -> Told {
         Err(NotOpen::Unknown) => Err(NO_DRAFT),
         Err(NotOpen::Ended) => Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended")),
     }
+}
+
+/// A person says yes: it takes effect with the conversation's next request.
+async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> Told {
+    let Yes { document } = read(headers, body)?;
+    if document
+        .as_ref()
+        .is_some_and(|text| text.trim().is_empty() || text.len() > limits::PROMPT)
+    {
+        return Err(Unanswered::Bad(format!(
+            "document is a text of up to {} bytes",
+            limits::PROMPT
+        )));
+    }
+    let id = parsed(id)?;
+    restore(inspector, id).await?;
+    match inspector.drafting.accept(id, document) {
+        Ok(_) => one(inspector, &id.to_string()),
+        Err(why) => decided(why),
+    }
+}
+
+/// A person says no.
+async fn reject(inspector: &Inspector, id: &str) -> Told {
+    let id = parsed(id)?;
+    restore(inspector, id).await?;
+    match inspector.drafting.reject(id) {
+        Ok(draft) => {
+            inspector.store.archive(&draft.principal, id, true).await?;
+            one(inspector, &id.to_string())
+        }
+        Err(why) => decided(why),
+    }
+}
+
+fn decided(why: NotOpen) -> Told {
+    match why {
+        NotOpen::Unknown => Err(NO_DRAFT),
+        NotOpen::Ended => Ok(error(
+            StatusCode::CONFLICT,
+            "not_in_review",
+            "the draft waits for nobody's yes",
+        )),
+    }
+}
+
+/// A draft that waited for a person when an earlier process ended is in the store, under its own id.
+async fn restore(inspector: &Inspector, id: Uuid) -> Result<(), Unanswered> {
+    if inspector.drafting.get(id).is_some() {
+        return Ok(());
+    }
+    let Some(handoff) = super::api_handoffs::record(inspector, id).await? else {
+        return Err(NO_DRAFT);
+    };
+    // One that took effect is a handoff, and no draft any more.
+    let conversation = inspector.store.conversation(&handoff.conversation).await?;
+    let in_effect = conversation.is_some_and(|conversation| conversation.active == Some(id));
+    let Some(draft) = Draft::stored(&handoff).filter(|_| !in_effect && !handoff.archived) else {
+        return Err(NO_DRAFT);
+    };
+    let restored = inspector.drafting.restore(draft);
+    restored.map_err(|busy| Unanswered::Bad(format!("another draft is open: {}", busy.id)))
 }
 
 const NO_DRAFT: Unanswered = Unanswered::NotFound("there is no such draft");

@@ -124,6 +124,20 @@ pub(super) async fn named(inspector: &Inspector, ids: &[String]) -> Result<Vec<S
         .collect())
 }
 
+/// A handoff's record with its prompt, whoever it belongs to.
+pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Option<Handoff>, Unanswered> {
+    let filter = HandoffFilter {
+        ids: Some((id, id)),
+        archived: true,
+        limit: 1,
+        ..HandoffFilter::default()
+    };
+    let Some(found) = inspector.store.handoffs(&filter).await?.pop() else {
+        return Ok(None);
+    };
+    Ok(inspector.store.handoff(&found.principal, id).await?)
+}
+
 pub(super) async fn list(inspector: &Inspector, asked: &Asked) -> Told {
     let handoffs = all(inspector, None, asked.limit()?).await?;
     shown(&json!({"handoffs": handoffs}))

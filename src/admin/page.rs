@@ -33,6 +33,7 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
     "conversation.js" SCRIPT
     "diff.js" SCRIPT
     "dom.js" SCRIPT
+    "draft.js" SCRIPT
     "exchange.js" SCRIPT
     "frame.css" STYLE
     "handoff.js" SCRIPT

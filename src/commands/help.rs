@@ -1,11 +1,17 @@
 //! What a person reads who asks for help, or who mistyped a command.
 
 /// The commands, each with what it does.
-const COMMANDS: [(&str, &str); 9] = [
+const COMMANDS: [(&str, &str); 12] = [
     (
         "handoff [FOCUS]",
         "hand over now: the model writes what the next context has to know",
     ),
+    (
+        "handoff accept",
+        "yes to the draft that waits: it takes effect now",
+    ),
+    ("handoff edit TEXT", "the same with TEXT in its place"),
+    ("handoff reject", "no to the draft that waits"),
     ("handoff cancel", "the handoff that is being written is not made"),
     ("handoff status", "what the model sees now, and what is pinned"),
     (

@@ -26,6 +26,10 @@ pub enum Command<'a> {
     Unpin(&'a str),
     /// A handoff now: the flags and what it is about.
     HandOver(&'a str),
+    /// Yes to the draft that waits: it takes effect, with this text in its place where there is one.
+    Accept(Option<&'a str>),
+    /// No to it.
+    Reject,
     /// The handoff that is being written is not.
     Cancel,
     /// How to use all this.
@@ -98,6 +102,9 @@ fn handoff(rest: &str) -> Command<'_> {
         "status" if alone => Command::Status,
         "undo" if !behind.contains(char::is_whitespace) => Command::Undo((!alone).then_some(behind)),
         "resume" if !behind.contains(char::is_whitespace) => Command::Resume(behind),
+        "accept" if alone => Command::Accept(None),
+        "edit" if !alone => Command::Accept(Some(behind)),
+        "reject" if alone => Command::Reject,
         "cancel" if alone => Command::Cancel,
         "help" if alone => Command::Help,
         _ => Command::HandOver(rest),
@@ -122,6 +129,16 @@ mod tests {
             ("::handoff help", Some(Command::Help)),
             ("::handoff", Some(Command::HandOver(""))),
             ("::handoff cancel", Some(Command::Cancel)),
+            ("::handoff accept", Some(Command::Accept(None))),
+            (
+                "::handoff edit # Goal\nIt.",
+                Some(Command::Accept(Some("# Goal\nIt."))),
+            ),
+            ("::handoff reject", Some(Command::Reject)),
+            (
+                "::handoff accept all of it",
+                Some(Command::HandOver("accept all of it")),
+            ),
             (
                 "::handoff --no-git the tests",
                 Some(Command::HandOver("--no-git the tests")),

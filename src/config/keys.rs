@@ -9,8 +9,8 @@ use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
     Admin, Client, Commands, Config, DraftPolicy, Durability, FactsPolicy, HandoffPolicy, Inject, Journal,
-    Limits, Log, Mode, Packets, Preamble, RecallPolicy, Server, StoreKind, SubagentThresholds, Telemetry,
-    Transcript, Upstream,
+    Limits, Log, Mode, Packets, Preamble, RecallPolicy, Review, Server, StoreKind, SubagentThresholds,
+    Telemetry, Transcript, Upstream,
 };
 use crate::draft::Method;
 use crate::nudge::{Thresholds, Windows};
@@ -209,6 +209,9 @@ pub(super) const SECTIONS: &[Section] = &[
             key("facts", |d, v, _| {
                 put(&mut d.config.handoff.facts, v.choice(FACTS))
             }),
+            key("review", |d, v, _| {
+                put(&mut d.config.handoff.review, v.choice(REVIEWS))
+            }),
         ],
     },
     Section {
@@ -246,6 +249,13 @@ pub(super) const SECTIONS: &[Section] = &[
             }),
             optional("prompts_dir", |d, v, e| {
                 put(&mut d.config.draft.prompts_dir, v.path(e).map(Some))
+            }),
+            key("expire_hours", |d, v, _| {
+                let hours = v.count::<u64>(1, 8760);
+                put(
+                    &mut d.config.draft.expires,
+                    hours.map(|hours| Duration::from_secs(hours * 3600)),
+                )
             }),
         ],
     },
@@ -377,6 +387,11 @@ const DURABILITIES: &[(&str, Durability)] = &[
     ("fsync", Durability::Fsync),
     ("memory", Durability::Memory),
 ];
+const REVIEWS: &[(&str, Review)] = &[
+    ("never", Review::Never),
+    ("manual", Review::Manual),
+    ("always", Review::Always),
+];
 const METHODS: &[(&str, Method)] = &[
     ("oneshot", Method::Oneshot),
     ("bundle", Method::Bundle),
@@ -480,6 +495,7 @@ pub(super) fn blank() -> Draft {
                 windows: Windows::default(),
                 save_dir: None,
                 facts: FactsPolicy::Drafts,
+                review: Review::Never,
             },
             commands: Commands {
                 prefix: String::new(),
@@ -494,6 +510,7 @@ pub(super) fn blank() -> Draft {
                 max_tokens: 0,
                 timeout: Duration::ZERO,
                 prompts_dir: None,
+                expires: Duration::ZERO,
             },
             packets: Packets {
                 enabled: false,

@@ -217,6 +217,8 @@ pub struct HandoffPolicy {
     pub save_dir: Option<PathBuf>,
     /// Where what the proxy saw stands behind a carry-over prompt.
     pub facts: FactsPolicy,
+    /// Which drafts wait for a person's yes.
+    pub review: Review,
 }
 
 impl HandoffPolicy {
@@ -290,6 +292,17 @@ pub enum FactsPolicy {
     All,
     /// Nowhere.
     Off,
+}
+
+/// `handoff.review`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Review {
+    /// Drafts take effect by themselves.
+    Never,
+    /// Those that a person or the API asks for wait for a person's yes.
+    Manual,
+    /// All of them do.
+    Always,
 }
 
 /// `handoff.mode`
@@ -374,6 +387,8 @@ pub struct DraftPolicy {
     pub timeout: Duration,
     /// Folder with texts in place of the built-in prompts.
     pub prompts_dir: Option<PathBuf>,
+    /// How long one waits for a person's yes.
+    pub expires: Duration,
 }
 
 /// The tool that searches what was cut.

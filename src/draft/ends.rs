@@ -18,6 +18,8 @@ pub enum End {
     Empty,
     /// The agent left, or somebody cancelled it.
     Cancelled,
+    /// It is written, and waits for a person's yes.
+    Review,
     /// It failed.
     Failed(Failure),
 }
@@ -134,6 +136,7 @@ impl End {
             Self::Complete(_) => "complete",
             Self::Empty => "empty",
             Self::Cancelled => "cancelled",
+            Self::Review => "review",
             Self::Failed(_) => "failed",
         }
     }
@@ -145,6 +148,7 @@ impl fmt::Display for End {
             Self::Complete(_) => write!(f, "written"),
             Self::Empty => write!(f, "the model wrote nothing"),
             Self::Cancelled => write!(f, "cancelled"),
+            Self::Review => write!(f, "it is written, and waits for a person's yes"),
             Self::Failed(why) => write!(f, "{why}"),
         }
     }

@@ -51,6 +51,9 @@ use crate::limits;
 /// Tokens of the repository's state.
 const REPOSITORY: usize = 400;
 
+/// The section of a document that only some conversations have.
+const TO_DOS: &str = "To-do list";
+
 /// Tokens of what is appended to a model's document.
 const ALSO_KNOWN: usize = 800;
 
@@ -92,7 +95,11 @@ impl Index {
     /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
     /// which it says nothing. As it is where it lacks nothing.
     pub fn completed(&self, document: &str, prompts: &Prompts) -> String {
-        let lacking = keeps::lacking(&Facts::of(self), document, &prompts.headings(), ALSO_KNOWN);
+        let facts = Facts::of(self);
+        let mut headings = prompts.headings();
+        // Where there is no list, there is nothing to say of it.
+        headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
+        let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN);
         match lacking.is_empty() {
             true => document.to_owned(),
             false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
@@ -138,6 +145,13 @@ pub fn carried(document: &str) -> String {
          calls done are done: do not run them again.",
         document.trim()
     )
+}
+
+/// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.
+pub fn document_of(prompt: &str) -> &str {
+    let behind = prompt.strip_prefix("<handoff-context>\n");
+    let inside = behind.and_then(|behind| behind.split_once("\n</handoff-context>\n"));
+    inside.map_or(prompt, |(document, _)| document)
 }
 
 /// A carry-over prompt with what the person said last, which nobody has answered yet.

@@ -15,21 +15,32 @@ pub struct Job {
     drafting: Arc<Drafting>,
     id: Uuid,
     wanted: Wanted,
+    accepted: Option<Accepted>,
     cancelled: watch::Receiver<bool>,
     over: bool,
+}
+
+/// A document that a person said yes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The document, as it is now.
+    pub document: String,
+    /// How it was made; `None`: it was given.
+    pub method: Option<Method>,
 }
 
 impl Job {
     pub(super) fn new(
         drafting: Arc<Drafting>,
         id: Uuid,
-        wanted: Wanted,
+        (wanted, accepted): (Wanted, Option<Accepted>),
         cancelled: watch::Receiver<bool>,
     ) -> Self {
         Self {
             drafting,
             id,
             wanted,
+            accepted,
             cancelled,
             over: false,
         }
@@ -43,6 +54,22 @@ impl Job {
     /// What was asked for.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
+    }
+
+    /// The document, where it is written already and a person said yes.
+    pub fn accepted(&self) -> Option<&Accepted> {
+        self.accepted.as_ref()
+    }
+
+    /// It is written and stored under the draft's id, and waits for a person.
+    pub fn review(mut self, method: Option<Method>, document: String) {
+        let made = Made {
+            handoff: Some(self.id),
+            method,
+            document: Some(document),
+            failure: None,
+        };
+        self.finish(State::Review, None, made);
     }
 
     /// Is done when somebody cancels it.
@@ -70,7 +97,7 @@ impl Job {
         let (state, failure) = match end {
             End::Complete(_) => (State::Done, None),
             End::Empty => (State::Empty, None),
-            End::Cancelled => (State::Cancelled, None),
+            End::Cancelled | End::Review => (State::Cancelled, None),
             End::Failed(why) => (State::Failed, Some(why.name())),
         };
         let made = Made {

@@ -11,12 +11,12 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use self::job::Job;
+pub use self::job::{Accepted, Job};
 pub use self::record::{Draft, State, Wanted};
 use crate::draft::Method;
 use crate::record::HandoffId;
@@ -43,9 +43,11 @@ pub enum NotOpen {
 }
 
 /// The drafts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Drafting {
     all: Mutex<All>,
+    /// How long one waits for a person.
+    expires: Duration,
     /// Open drafts: where there are none, requests do not ask further.
     open: AtomicUsize,
 }
@@ -62,9 +64,26 @@ struct Entry {
     draft: Draft,
     /// Tells who writes it to stop.
     cancel: watch::Sender<bool>,
+    /// Whether somebody was told that it waits for a person.
+    told: bool,
+}
+
+impl Default for Drafting {
+    fn default() -> Self {
+        Self::expiring_after(Duration::from_secs(24 * 60 * 60))
+    }
 }
 
 impl Drafting {
+    /// None yet. One that waits for a person for so long is expired.
+    pub fn expiring_after(expires: Duration) -> Self {
+        Self {
+            all: Mutex::default(),
+            expires,
+            open: AtomicUsize::new(0),
+        }
+    }
+
     /// Whether no draft is open.
     pub fn is_idle(&self) -> bool {
         self.open.load(Ordering::Acquire) == 0
@@ -103,13 +122,18 @@ impl Drafting {
     pub fn begin(self: &Arc<Self>, conversation: &str, principal: &str, wanted: Wanted) -> Result<Job, Busy> {
         let draft = Draft::new(conversation, principal, wanted, State::Writing);
         let cancelled = self.insert(&mut self.lock(), draft.clone())?;
-        Ok(Job::new(Arc::clone(self), draft.id, draft.wanted, cancelled))
+        Ok(Job::new(
+            Arc::clone(self),
+            draft.id,
+            (draft.wanted, None),
+            cancelled,
+        ))
     }
 
     /// Whether a draft waits for the conversation's next request.
     pub fn waits(&self, conversation: &str) -> bool {
         self.open_in(conversation)
-            .is_some_and(|draft| draft.state == State::Asked)
+            .is_some_and(|draft| draft.state.waits())
     }
 
     /// Takes the draft that waits for the conversation's next request: it is being written now.
@@ -117,13 +141,17 @@ impl Drafting {
         let mut all = self.lock();
         let id = *all.open.get(conversation)?;
         let entry = all.drafts.get_mut(&id)?;
-        if entry.draft.state != State::Asked {
+        if !entry.draft.state.waits() {
             return None;
         }
+        let accepted = entry.draft.document.clone().map(|document| Accepted {
+            document,
+            method: entry.draft.method,
+        });
         entry.draft.state = State::Writing;
         entry.draft.updated_ms = now_ms();
         let (wanted, cancelled) = (entry.draft.wanted.clone(), entry.cancel.subscribe());
-        Some(Job::new(Arc::clone(self), id, wanted, cancelled))
+        Some(Job::new(Arc::clone(self), id, (wanted, accepted), cancelled))
     }
 
     /// A draft by id.
@@ -133,14 +161,16 @@ impl Drafting {
 
     /// The open draft of a conversation.
     pub fn open_in(&self, conversation: &str) -> Option<Draft> {
-        let all = self.lock();
+        let mut all = self.lock();
+        self.expire(&mut all);
         let id = all.open.get(conversation)?;
         all.drafts.get(id).map(|entry| entry.draft.clone())
     }
 
     /// All that are open, oldest first.
     pub fn all_open(&self) -> Vec<Draft> {
-        let all = self.lock();
+        let mut all = self.lock();
+        self.expire(&mut all);
         let mut open: Vec<Draft> = all
             .open
             .values()
@@ -159,7 +189,7 @@ impl Drafting {
         let mut all = self.lock();
         let entry = all.drafts.get_mut(&id).ok_or(NotOpen::Unknown)?;
         match entry.draft.state {
-            State::Asked => {
+            State::Asked | State::Review | State::Accepted => {
                 self.end(&mut all, id, State::Cancelled, None);
                 Ok(())
             }
@@ -171,6 +201,74 @@ impl Drafting {
         }
     }
 
+    /// A person says yes to a draft, with another document in place of its own where there is one. It takes effect with the
+    /// conversation's next request.
+    ///
+    /// # Errors
+    /// There is no such draft, or it waits for nobody.
+    pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<Draft, NotOpen> {
+        self.decide(id, |draft| {
+            draft.state = State::Accepted;
+            if let Some(edited) = edited {
+                draft.document = Some(edited);
+            }
+        })
+    }
+
+    /// A person says no to a draft.
+    ///
+    /// # Errors
+    /// There is no such draft, or it waits for nobody.
+    pub fn reject(&self, id: Uuid) -> Result<Draft, NotOpen> {
+        let rejected = self.decide(id, |draft| draft.state = State::Rejected)?;
+        self.end(&mut self.lock(), id, State::Rejected, None);
+        Ok(rejected)
+    }
+
+    fn decide(&self, id: Uuid, decide: impl FnOnce(&mut Draft)) -> Result<Draft, NotOpen> {
+        let mut all = self.lock();
+        self.expire(&mut all);
+        let entry = all.drafts.get_mut(&id).ok_or(NotOpen::Unknown)?;
+        if !matches!(entry.draft.state, State::Review | State::Accepted) {
+            return Err(NotOpen::Ended);
+        }
+        decide(&mut entry.draft);
+        entry.draft.updated_ms = now_ms();
+        Ok(entry.draft.clone())
+    }
+
+    /// Takes in a draft that waited for a person when the process ended: its handoff is in the store.
+    ///
+    /// # Errors
+    /// Another one of the conversation is open.
+    pub fn restore(&self, mut draft: Draft) -> Result<(), Busy> {
+        draft.state = State::Review;
+        self.insert(&mut self.lock(), draft).map(drop)
+    }
+
+    /// The draft that waits for a person in this conversation, the first time that this is asked.
+    pub fn pending_once(&self, conversation: &str) -> Option<Uuid> {
+        let mut all = self.lock();
+        self.expire(&mut all);
+        let id = *all.open.get(conversation)?;
+        let entry = all.drafts.get_mut(&id)?;
+        let first = entry.draft.state == State::Review && !std::mem::replace(&mut entry.told, true);
+        first.then_some(id)
+    }
+
+    /// Ends what nobody has decided for too long.
+    fn expire(&self, all: &mut All) {
+        let since = now_ms().saturating_sub(u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX));
+        let is_old = |entry: &Entry| entry.draft.state == State::Review && entry.draft.updated_ms <= since;
+        let old = all
+            .open
+            .values()
+            .filter(|id| all.drafts.get(id).is_some_and(is_old));
+        for id in old.copied().collect::<Vec<_>>() {
+            self.end(all, id, State::Expired, Some("nobody said yes or no".to_owned()));
+        }
+    }
+
     /// A handoff has taken effect in the conversation: what waits there was about the old task, and is dropped.
     pub fn handed_over(&self, conversation: &str) {
         if self.is_idle() {
@@ -179,7 +277,7 @@ impl Drafting {
         let mut all = self.lock();
         let waits = |id: &Uuid| {
             let entry = all.drafts.get(id)?;
-            (entry.draft.state == State::Asked).then_some(*id)
+            (entry.draft.state != State::Writing).then_some(*id)
         };
         if let Some(id) = all.open.get(conversation).and_then(waits) {
             let why = "another handoff took effect before".to_owned();
@@ -188,6 +286,7 @@ impl Drafting {
     }
 
     fn insert(&self, all: &mut All, draft: Draft) -> Result<watch::Receiver<bool>, Busy> {
+        self.expire(all);
         if let Some(open) = all
             .open
             .get(&draft.conversation)
@@ -201,7 +300,14 @@ impl Drafting {
         all.forget_oldest();
         let (cancel, cancelled) = watch::channel(false);
         all.open.insert(draft.conversation.clone(), draft.id);
-        all.drafts.insert(draft.id, Entry { draft, cancel });
+        all.drafts.insert(
+            draft.id,
+            Entry {
+                draft,
+                cancel,
+                told: false,
+            },
+        );
         self.open.store(all.open.len(), Ordering::Release);
         Ok(cancelled)
     }
@@ -226,7 +332,7 @@ impl Drafting {
         entry.draft.why = why;
         entry.draft.updated_ms = now_ms();
         let conversation = &entry.draft.conversation;
-        if all.open.get(conversation) == Some(&id) {
+        if !state.is_open() && all.open.get(conversation) == Some(&id) {
             all.open.remove(conversation);
         }
         self.open.store(all.open.len(), Ordering::Release);

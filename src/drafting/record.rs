@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use crate::draft::{DraftAsk, Method};
-use crate::record::HandoffId;
+use crate::draft::{DraftAsk, Method, document_of};
+use crate::record::{Handoff, HandoffId, Origin};
 
 /// What is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub enum State {
     Asked,
     /// It is being written.
     Writing,
+    /// It is written, and waits for a person's yes.
+    Review,
+    /// A person said yes: it takes effect with the conversation's next request.
+    Accepted,
     /// It is a handoff.
     Done,
     /// The model wrote nothing.
@@ -35,6 +39,10 @@ pub enum State {
     Cancelled,
     /// It failed.
     Failed,
+    /// A person said no.
+    Rejected,
+    /// Nobody said anything for too long.
+    Expired,
     /// Another handoff took effect before.
     Dropped,
 }
@@ -45,17 +53,26 @@ impl State {
         match self {
             Self::Asked => "asked",
             Self::Writing => "writing",
+            Self::Review => "review",
+            Self::Accepted => "accepted",
             Self::Done => "done",
             Self::Empty => "empty",
             Self::Cancelled => "cancelled",
             Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
             Self::Dropped => "dropped",
         }
     }
 
     /// Whether another draft of the conversation has to wait.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Asked | Self::Writing)
+        matches!(self, Self::Asked | Self::Writing | Self::Review | Self::Accepted)
+    }
+
+    /// Whether it is made with the conversation's next request.
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Asked | Self::Accepted)
     }
 }
 
@@ -76,7 +93,7 @@ pub struct Draft {
     pub method: Option<Method>,
     /// The document, once it is written.
     pub document: Option<String>,
-    /// The handoff that it became.
+    /// The handoff that it became; in review the stored one, which has the draft's id and is active nowhere.
     pub handoff: Option<HandoffId>,
     /// The failure's name.
     pub failure: Option<&'static str>,
@@ -91,6 +108,32 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
+    pub fn stored(handoff: &Handoff) -> Option<Self> {
+        let (origin, method) = match handoff.origin {
+            Origin::Model => return None,
+            Origin::Oneshot => (Origin::Person, Some(Method::Oneshot)),
+            Origin::Bundle => (Origin::Person, Some(Method::Bundle)),
+            Origin::Local => (Origin::Person, Some(Method::Local)),
+            Origin::Person => (Origin::Person, None),
+            origin @ (Origin::Auto | Origin::Api) => (origin, Some(Method::Oneshot)),
+        };
+        let ask = DraftAsk {
+            origin,
+            method,
+            ..DraftAsk::default()
+        };
+        let (conversation, principal) = (&handoff.conversation, &handoff.principal);
+        Some(Self {
+            id: handoff.id,
+            method,
+            document: Some(document_of(&handoff.prompt).to_owned()),
+            handoff: Some(handoff.id),
+            created_ms: handoff.created_ms,
+            ..Self::new(conversation, principal, ask.into(), State::Review)
+        })
+    }
+
     pub(super) fn new(conversation: &str, principal: &str, wanted: Wanted, state: State) -> Self {
         let now_ms = super::now_ms();
         Self {

@@ -124,3 +124,52 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
     assert!(!known(&ids[0]) && known(&ids[ids.len() - 1]));
     assert!(ids.iter().filter(|id| known(id)).count() <= ENDED + 1);
 }
+
+#[test]
+fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
+    let drafting = drafting();
+    let job = drafting.begin("a", "local", wanted()).unwrap();
+    let id = job.id();
+    job.review(Some(Method::Bundle), "# Goal".to_owned());
+    assert_eq!(drafting.get(id).unwrap().state, State::Review);
+    assert_eq!(
+        drafting.begin("a", "local", wanted()).unwrap_err().state,
+        State::Review
+    );
+    assert!(!drafting.waits("a") && drafting.take("a").is_none());
+    assert_eq!(
+        (drafting.pending_once("a"), drafting.pending_once("a")),
+        (Some(id), None)
+    );
+    assert_eq!(drafting.accept(Uuid::nil(), None).unwrap_err(), NotOpen::Unknown);
+    drafting.accept(id, None).unwrap();
+    drafting.accept(id, Some("# Another".to_owned())).unwrap();
+    let job = drafting.take("a").unwrap();
+    let accepted = job.accepted().unwrap();
+    assert_eq!(
+        (accepted.document.as_str(), accepted.method),
+        ("# Another", Some(Method::Bundle))
+    );
+    assert_eq!(drafting.accept(id, None).unwrap_err(), NotOpen::Ended);
+    job.done(Some(Method::Bundle), "# Another".to_owned(), Uuid::now_v7());
+    assert!(drafting.is_idle());
+}
+
+#[test]
+fn a_person_says_no_or_nothing_for_too_long() {
+    let review = |drafting: &Arc<Drafting>| {
+        let job = drafting.begin("a", "local", wanted()).unwrap();
+        let id = job.id();
+        job.review(None, "# Goal".to_owned());
+        id
+    };
+    let patient = drafting();
+    let id = review(&patient);
+    patient.reject(id).unwrap();
+    assert_eq!(patient.get(id).unwrap().state, State::Rejected);
+    assert!(patient.is_idle());
+    let hasty = Arc::new(Drafting::expiring_after(Duration::ZERO));
+    let id = review(&hasty);
+    assert!(hasty.all_open().is_empty() && hasty.is_idle());
+    assert_eq!(hasty.get(id).unwrap().state, State::Expired);
+}

@@ -259,13 +259,11 @@ impl Exchange {
 
     /// A line for the person, and the sentinel behind it.
     pub(super) fn opening_of(&self, told: &str, handoff: &Handoff) -> String {
-        let mark = self.mark(handoff);
+        let sentinel = self.sentinel(handoff);
         match told {
-            "" => self.prepared.wire.sentinel_text(&mark),
-            told => format!(
-                "{told}{}",
-                self.prepared.wire.sentinel_text(&format!("\n\n{mark}"))
-            ),
+            "" => sentinel,
+            told if sentinel.starts_with('\n') => format!("{told}{sentinel}"),
+            told => format!("{told}\n\n{sentinel}"),
         }
     }
 

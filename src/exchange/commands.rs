@@ -9,8 +9,8 @@ use super::active::{Active, find_active, meant};
 use super::request::Request;
 use super::{Exchange, heavy, patience};
 use crate::commands::{Command, PinRefused, add_pin, help, listed, parse};
-use crate::draft::{DraftAsk, FLAGS};
-use crate::drafting::Wanted;
+use crate::draft::{DraftAsk, End, FLAGS};
+use crate::drafting::{Job, State, Wanted};
 use crate::limits::{BYTES_PER_TOKEN, PINNED_BYTES, PINS};
 use crate::mark::{note, pasted};
 use crate::proxy::body::RequestBody;
@@ -24,6 +24,17 @@ use crate::text::{Span, json};
 
 /// Characters of a handoff's telling line that are shown.
 const SHOWN: usize = 80;
+
+/// What is told where no draft waits.
+const NONE_WAITS: &str = "no draft waits for a yes.";
+
+/// What makes a handoff now.
+enum Asked {
+    /// A draft.
+    Draft(DraftAsk),
+    /// Yes to the draft that waits, with another document in its place where there is one.
+    Accept(Option<String>),
+}
 
 /// What an answer says and does.
 struct Said {
@@ -60,8 +71,19 @@ impl Exchange {
         let Some(command) = parse(text, prefix) else {
             return self.begin().await;
         };
-        if let Command::HandOver(asked) = command {
-            return self.hand_over_now(asked, prefix).await;
+        match command {
+            Command::HandOver(asked) => match DraftAsk::parse(asked) {
+                Ok(ask) => return self.hand_over_now(Asked::Draft(ask)).await,
+                Err(bad) => {
+                    let said = Said::new(format!("{bad}.\n\n    {prefix}handoff {FLAGS}"));
+                    return self.say_noted(&said).await;
+                }
+            },
+            Command::Accept(edited) => {
+                let edited = edited.map(str::to_owned);
+                return self.hand_over_now(Asked::Accept(edited)).await;
+            }
+            _ => {}
         }
         match self.command(command, prefix).await {
             Ok(said) => {
@@ -91,8 +113,9 @@ impl Exchange {
             Command::Undo(id) => self.undo(id).await?,
             Command::Resume(id) => self.resume(id).await?,
             Command::Cancel => Said::new(self.cancelled(live)),
+            Command::Reject => self.rejected(live).await?,
             // Answered where it is written.
-            Command::HandOver(_) => Said::new(help(prefix, None)),
+            Command::HandOver(_) | Command::Accept(_) => Said::new(help(prefix, None)),
         };
         let (pinned, unpinned) = (said.pinned.clone(), said.unpinned.clone());
         self.app
@@ -103,16 +126,9 @@ impl Exchange {
     }
 
     /// Has a handoff written. Keep-alives go to the agent until that has come to an end, which is the answer.
-    async fn hand_over_now(self, asked: &str, prefix: &str) -> Response<ResponseBody> {
-        let ask = match DraftAsk::parse(asked) {
-            Ok(ask) => ask,
-            Err(bad) => {
-                let said = Said::new(format!("{bad}.\n\n    {prefix}handoff {FLAGS}"));
-                return self.say_noted(&said).await;
-            }
-        };
+    async fn hand_over_now(self, asked: Asked) -> Response<ResponseBody> {
         patience::answered(self.clone(), async move {
-            let said = match self.handed_over(ask).await {
+            let said = match self.handed_over(asked).await {
                 Ok(said) => said,
                 Err(error) => {
                     tracing::error!(exchange = self.ctx.id, %error, "a command cannot be answered");
@@ -127,7 +143,7 @@ impl Exchange {
     }
 
     /// Makes a handoff of what stands in front of the command.
-    async fn handed_over(&self, ask: DraftAsk) -> Result<Said, StoreError> {
+    async fn handed_over(&self, asked: Asked) -> Result<Said, StoreError> {
         let live = self.live()?;
         if self.is_aside(live) {
             return Ok(Said::new("commands are answered in the session itself."));
@@ -144,15 +160,9 @@ impl Exchange {
                 "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        let wanted = Wanted { ask, prompt: None };
-        let job = match self.app.drafting.begin(live.key(), &self.ctx.principal, wanted) {
+        let job = match self.job(live, asked) {
             Ok(job) => job,
-            Err(busy) => {
-                return Ok(Said::new(format!(
-                    "a handoff is already being written ({}).",
-                    busy.id
-                )));
-            }
+            Err(why) => return Ok(Said::new(why)),
         };
         Ok(match before.hand_over(job).await {
             Ok(handoff) => {
@@ -162,8 +172,51 @@ impl Exchange {
                     ..Said::new(told.strip_prefix(note::BEGINS).unwrap_or(&told))
                 }
             }
+            Err(End::Review) => {
+                let prefix = &self.app.config.commands.prefix;
+                let draft = self.app.drafting.open_in(live.key());
+                let document = draft.and_then(|draft| draft.document).unwrap_or_default();
+                Said::new(format!(
+                    "the draft waits for your yes: `{prefix}handoff accept`, `{prefix}handoff edit TEXT` or `{prefix}handoff \
+                     reject`.\n\n{}",
+                    document.replace("[[", "[ [")
+                ))
+            }
             Err(end) => Said::new(format!("no handoff was made: {end}.")),
         })
+    }
+
+    /// The draft to be made, or the one that waits.
+    fn job(&self, live: &LiveConversation, asked: Asked) -> Result<Job, String> {
+        let drafting = &self.app.drafting;
+        match asked {
+            Asked::Draft(ask) => {
+                let wanted = Wanted { ask, prompt: None };
+                let begun = drafting.begin(live.key(), &self.ctx.principal, wanted);
+                begun.map_err(|busy| match busy.state {
+                    State::Review => format!("a draft waits for your yes already ({}).", busy.id),
+                    _ => format!("a handoff is already being written ({}).", busy.id),
+                })
+            }
+            Asked::Accept(edited) => {
+                let open = drafting.open_in(live.key());
+                let accepted = open.and_then(|draft| drafting.accept(draft.id, edited).ok());
+                let job = accepted.and_then(|_| drafting.take(live.key()));
+                job.ok_or_else(|| NONE_WAITS.to_owned())
+            }
+        }
+    }
+
+    /// A person says no to the draft that waits.
+    async fn rejected(&self, live: &LiveConversation) -> Result<Said, StoreError> {
+        let drafting = &self.app.drafting;
+        let open = drafting.open_in(live.key());
+        let Some(draft) = open.and_then(|draft| drafting.reject(draft.id).ok()) else {
+            return Ok(Said::new(NONE_WAITS));
+        };
+        let store = self.app.sessions.store();
+        store.archive(&self.ctx.principal, draft.id, true).await?;
+        Ok(Said::new("the draft was rejected, and nothing was changed."))
     }
 
     /// The same exchange without the command that it ends with.

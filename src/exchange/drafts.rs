@@ -11,8 +11,9 @@ use http::Response;
 
 use super::{Exchange, heavy, is_model_call};
 use crate::agents::wordings::{self, UserText};
+use crate::config::Review;
 use crate::draft::{self, DraftAsk, End, Failure, Index, Method, Request};
-use crate::drafting::{Job, Wanted};
+use crate::drafting::{Accepted, Job, Wanted};
 use crate::limits;
 use crate::mark::sentinel;
 use crate::proxy::response_body::ResponseBody;
@@ -60,6 +61,7 @@ pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> 
                 let told = exchange.told(&handoff);
                 exchange.telling(told).go_on_behind(&handoff).await
             }
+            Err(End::Review) => exchange.begin().await,
             Err(end) => {
                 tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
                 exchange.note_no_draft(origin);
@@ -101,19 +103,27 @@ impl Exchange {
     pub(super) async fn hand_over(&self, job: Job) -> Result<Handoff, End> {
         let first = self.prepared.first(&self.app, self.prepared.tooled);
         let Wanted { ask, prompt } = job.wanted().clone();
-        let made = match self.is_enough(&first) {
-            false => Err(End::Failed(Failure::NothingYet)),
-            true => match prompt {
-                Some(text) => Ok(Document { text, method: None }),
-                None => self.document(&ask, &first, &job).await,
-            },
+        let accepted = job.accepted().cloned();
+        let reviewed = accepted.is_none() && self.is_reviewed(&ask);
+        let made = match (accepted, prompt) {
+            _ if !self.is_enough(&first) => Err(End::Failed(Failure::NothingYet)),
+            (Some(Accepted { document, method }), _) => Ok(Document {
+                text: document,
+                method,
+            }),
+            (None, Some(text)) => Ok(Document { text, method: None }),
+            (None, None) => self.document(&ask, &first, &job).await,
         };
+        if reviewed && let Ok(document) = made {
+            return Err(self.for_review(&ask, document, job).await);
+        }
         let written = match made {
             Ok(document) => self.write_draft(&ask, document, &first).await,
             Err(end) => Err(end),
         };
         match written {
             Ok((handoff, document)) => {
+                self.archive_reviewed(&job).await;
                 job.done(document.method, document.text, handoff.id);
                 Ok(handoff)
             }
@@ -121,6 +131,59 @@ impl Exchange {
                 job.ended(&end);
                 Err(end)
             }
+        }
+    }
+
+    /// Whether a person looks at it first.
+    fn is_reviewed(&self, ask: &DraftAsk) -> bool {
+        ask.review
+            || match self.app.config.handoff.review {
+                Review::Never => false,
+                Review::Manual => ask.origin != Origin::Auto,
+                Review::Always => true,
+            }
+    }
+
+    /// Stores a document that waits for a person's yes. Nothing is cut by it.
+    async fn for_review(&self, ask: &DraftAsk, document: Document, job: Job) -> End {
+        let (carried, origin) = carried(ask, &document);
+        let prompt = sentinel::normalised(&carried);
+        if prompt.len() > limits::PROMPT {
+            let end = End::Failed(Failure::TooLong);
+            job.ended(&end);
+            return end;
+        }
+        match self.write_for_review(job.id(), prompt, origin).await {
+            Ok(()) => {
+                tracing::info!(exchange = self.ctx.id, draft = %job.id(), "a draft waits for a person's yes");
+                job.review(document.method, document.text);
+                End::Review
+            }
+            Err(error) => {
+                tracing::error!(exchange = self.ctx.id, %error, "draft not written");
+                let end = End::Failed(Failure::Store);
+                job.ended(&end);
+                end
+            }
+        }
+    }
+
+    /// What was stored for the review has become another handoff, with what was said since.
+    async fn archive_reviewed(&self, job: &Job) {
+        if job.accepted().is_some() {
+            let store = self.app.sessions.store();
+            if let Err(error) = store.archive(&self.ctx.principal, job.id(), true).await {
+                tracing::warn!(exchange = self.ctx.id, %error, "a reviewed draft is still listed");
+            }
+        }
+    }
+
+    /// Says once that a draft of this conversation waits for a person, where the person goes on without.
+    pub(super) fn note_pending(&self) {
+        let live = self.prepared.live.as_ref();
+        let pending = live.and_then(|live| self.app.drafting.pending_once(live.key()));
+        if let Some(draft) = pending {
+            tracing::info!(exchange = self.ctx.id, %draft, "a draft waits for a person's yes, and the conversation goes on");
         }
     }
 
@@ -158,7 +221,7 @@ impl Exchange {
                         method: Some(method),
                     });
                 }
-                End::Cancelled => None,
+                End::Cancelled | End::Review => None,
                 End::Failed(why) if why.is_size() => method.fallback(),
                 End::Empty | End::Failed(_) => method.fallback().filter(|_| ask.falls_back()),
             };
@@ -209,11 +272,7 @@ impl Exchange {
         document: Document,
         first: &Rewritten,
     ) -> Result<(Handoff, Document), End> {
-        let (carried, origin) = match document.method {
-            Some(method) => (draft::carried(&document.text), ask.origin_of(method)),
-            // A document that somebody brings is the carry-over prompt as it is.
-            None => (document.text.trim().to_owned(), Origin::Person),
-        };
+        let (carried, origin) = carried(ask, &document);
         let prompt = draft::with_open_message(&carried, &self.open_message());
         // A document may quote a transcript with marks of ours in it.
         let prompt = sentinel::normalised(&prompt);
@@ -279,6 +338,15 @@ impl Exchange {
             size(after),
             handoff.id
         )
+    }
+}
+
+/// The carry-over prompt of a document, and the handoff's origin.
+fn carried(ask: &DraftAsk, document: &Document) -> (String, Origin) {
+    match document.method {
+        Some(method) => (draft::carried(&document.text), ask.origin_of(method)),
+        // A document that somebody brings is the carry-over prompt as it is.
+        None => (document.text.trim().to_owned(), Origin::Person),
     }
 }
 

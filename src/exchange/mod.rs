@@ -174,7 +174,10 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
         None if exchange.app.drafting.is_idle() => exchange.begin().await,
         None => match exchange.waiting_draft() {
             Some(job) => Box::pin(drafts::run(exchange, job)).await,
-            None => exchange.begin().await,
+            None => {
+                exchange.note_pending();
+                exchange.begin().await
+            }
         },
     }
 }

@@ -45,23 +45,7 @@ impl Exchange {
         let live = self.live()?;
         let now = self.app.clock.now_ms();
         let prompt = self.with_facts(prompt, origin);
-        let handoff = Handoff {
-            id: self.app.clock.new_id(),
-            principal: self.ctx.principal.clone(),
-            conversation: live.key().to_owned(),
-            wire: self.prepared.wire.id(),
-            head: self.prepared.head_for(&self.app, &prompt),
-            prompt,
-            reason,
-            parent,
-            model: self.prepared.request.view().facts.model.clone(),
-            created_ms: now,
-            history_bytes: self.prepared.request.len() as u64,
-            origin,
-            recall: self.prepared.recall_next,
-            archived: false,
-            spelled_out: Some(self.app.config.handoff.transcript == config::Transcript::Full),
-        };
+        let handoff = self.made(self.app.clock.new_id(), (prompt, reason, parent, origin))?;
         let point = self.cut_point(&handoff);
         let hash = self.hash();
         let repeat = Repeat {
@@ -80,6 +64,44 @@ impl Exchange {
         self.app.drafting.handed_over(live.key());
         self.tell(&handoff, before);
         Ok(handoff)
+    }
+
+    /// Writes a handoff that waits for a person's yes: it is active in no conversation.
+    pub(super) async fn write_for_review(
+        &self,
+        id: HandoffId,
+        prompt: String,
+        origin: Origin,
+    ) -> Result<(), StoreError> {
+        let parent = self.prepared.active.as_ref().map(|active| active.id);
+        let handoff = self.made(id, (prompt, None, parent, origin))?;
+        self.app.sessions.store().put_draft(&handoff).await
+    }
+
+    /// A handoff of this request.
+    fn made(
+        &self,
+        id: HandoffId,
+        (prompt, reason, parent, origin): (String, Option<String>, Option<HandoffId>, Origin),
+    ) -> Result<Handoff, StoreError> {
+        let live = self.live()?;
+        Ok(Handoff {
+            id,
+            principal: self.ctx.principal.clone(),
+            conversation: live.key().to_owned(),
+            wire: self.prepared.wire.id(),
+            head: self.prepared.head_for(&self.app, &prompt),
+            prompt,
+            reason,
+            parent,
+            model: self.prepared.request.view().facts.model.clone(),
+            created_ms: self.app.clock.now_ms(),
+            history_bytes: self.prepared.request.len() as u64,
+            origin,
+            recall: self.prepared.recall_next,
+            archived: false,
+            spelled_out: Some(self.app.config.handoff.transcript == config::Transcript::Full),
+        })
     }
 
     /// Tells of a handoff that is written.

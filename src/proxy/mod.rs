@@ -163,6 +163,7 @@ impl App {
         let recall = Tool::recall(config.recall.per_turn);
         let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));
         let answers = recaller(&config, &redactor);
+        let drafting = Drafting::expiring_after(config.draft.expires);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
@@ -174,7 +175,7 @@ impl App {
             recall_tools,
             answers,
             reminder: None,
-            drafting: Arc::default(),
+            drafting: Arc::new(drafting),
             prompts,
             upstreams,
             sessions: Sessions::new(store, LIVE_CONVERSATIONS),

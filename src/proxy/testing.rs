@@ -70,6 +70,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             git_dir: None,
             topic: None,
             verdict_paths: Vec::new(),
+            review: crate::config::Review::Never,
         },
         commands: Commands {
             prefix: String::new(),
@@ -84,6 +85,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             max_tokens: 16_384,
             timeout: Duration::from_secs(180),
             prompts_dir: None,
+            expires: Duration::from_secs(86_400),
         },
         recall: crate::config::RecallPolicy {
             enabled: false,

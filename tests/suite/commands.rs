@@ -14,7 +14,7 @@ const SECOND: &str = "Goal: the second one.";
 
 on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
-    look_alikes other_prefix switched_off tool_results handed_over_now composed_now not_handed_over;);
+    look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -607,6 +607,43 @@ async fn composed_now(variant: Variant) {
     // The person goes back to before the command.
     says(&stage, &and(&stage, &now, "Rather this."), thought("This.")).await;
     assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
+    stage.assert_clean();
+}
+
+/// A draft waits for the person's yes, and nothing is cut before. Rejected, another one can be asked for.
+async fn reviewed(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = [&history[..], &answer.keep].concat();
+    let (text, then) = command(&stage, &now, "::handoff accept").await;
+    assert!(text.contains("no draft waits"), "{text}");
+    let (text, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
+    assert!(
+        text.contains("waits for your yes") && text.contains("## Task"),
+        "{text}"
+    );
+    assert!(!text.contains("[[handoff-resume"), "{text}");
+    let (text, then) = command(&stage, &then, "::handoff another").await;
+    assert!(text.contains("waits for your yes already"), "{text}");
+    let (text, then) = command(&stage, &then, "::handoff reject").await;
+    assert!(text.contains("rejected"), "{text}");
+    let (_, then) = command(&stage, &then, "::handoff --review --method local --no-git").await;
+    // Going on leaves it waiting.
+    let then = and(&stage, &then, "Go on.");
+    let answer = says(&stage, &then, thought("Next.")).await;
+    assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
+    let then = [&then[..], &answer.keep].concat();
+    let (text, then) = command(&stage, &then, "::handoff edit ## Goal\nOnly the tests.").await;
+    assert!(text.contains("handed over (composed without a model)"), "{text}");
+    says(&stage, &and(&stage, &then, "Well."), thought("So.")).await;
+    let sent = stage.sent();
+    let begins = "u: <handoff-context>\n## Goal\nOnly the tests.";
+    assert!(
+        sent.len() == 1 && sent[0].starts_with(begins) && sent[0].ends_with("Well."),
+        "{sent:?}"
+    );
+    assert!(stage.baton.drafting.is_idle());
     stage.assert_clean();
 }
 

@@ -24,6 +24,7 @@ struct Api {
     address: SocketAddr,
     history: Vec<Value>,
     key: String,
+    store: SharedStore,
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
@@ -34,14 +35,21 @@ impl Api {
         let said = fixture.ask(&fixture.history(), true).await;
         let history = fixture.then(&fixture.history(), &said, "Now the exporter.");
         let key = fixture.baton.events(1).await[0].conversation.clone().unwrap();
-        let (address, stop) = listen(&fixture, store).await;
+        let (address, stop) = listen(&fixture, store.clone()).await;
         Self {
             fixture,
             address,
             history,
             key,
+            store,
             _stop: stop,
         }
+    }
+
+    /// Another process over the same store.
+    async fn restart(&mut self) {
+        self.fixture.restart(self.store.clone());
+        (self.address, self._stop) = listen(&self.fixture, self.store.clone()).await;
     }
 
     /// Status and JSON.
@@ -202,4 +210,72 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
         );
     }
     assert!(api.fixture.baton.drafting.is_idle());
+}
+
+/// Nothing is cut before a person's yes. The person may change the document, and what is said meanwhile is kept.
+#[tokio::test]
+async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
+    for edited in [None, Some("## Goal\nOnly the tests.")] {
+        let mut api = Api::start().await;
+        let (_, asked) = api.ask(&api.key, "", &json!({"review": true})).await;
+        let id = asked["draft"]["id"].as_str().unwrap();
+        let path = format!("/api/drafts/{id}");
+        let start = format!("POST {path}/accept");
+        let json_type = "content-type: application/json\r\n";
+        assert_eq!(api.call(&start, json_type, "{}").await.0, 409, "not written yet");
+        api.fixture.push(Reply::text("## Goal\nMend it."));
+        api.fixture.push(Reply::text("Went on."));
+        let answer = api.fixture.ask(&api.history, true).await;
+        assert_eq!(answer.text, "Went on.");
+        let written = api.get(&path).await;
+        assert_eq!(written["draft"]["state"], "review");
+        assert!(
+            written["document"]
+                .as_str()
+                .unwrap()
+                .starts_with("## Goal\nMend it.")
+        );
+        let body = edited.map_or(json!({}), |text| json!({"document": text}));
+        if edited.is_some() {
+            api.restart().await;
+        }
+        let (status, accepted) = api.call(&start, json_type, &body.to_string()).await;
+        assert_eq!(
+            (status, &accepted["draft"]["state"]),
+            (200, &json!("accepted")),
+            "{accepted}"
+        );
+        api.fixture.push(fresh());
+        let next = api.fixture.then(&api.history, &answer, "And the tests.");
+        let answer = api.fixture.ask(&next, true).await;
+        assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+        let seen = outline(api.fixture.provider.generations().last().unwrap());
+        let begins = edited.unwrap_or("## Goal\nMend it.");
+        assert!(
+            seen[0].starts_with(&format!("u: <handoff-context>\n{begins}")),
+            "{seen:?}"
+        );
+        assert!(seen[0].ends_with("\n\nAnd the tests."), "{seen:?}");
+        assert_eq!(api.get(&path).await["draft"]["state"], "done");
+        api.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_draft_changes_nothing_and_others_can_be_asked_for() {
+    let api = Api::start().await;
+    let (_, asked) = api
+        .ask(&api.key, "", &json!({"review": true, "method": "local"}))
+        .await;
+    let path = format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap());
+    api.fixture.push(Reply::text("Went on."));
+    let answer = api.fixture.ask(&api.history, true).await;
+    assert_eq!(api.get("/api/drafts").await["drafts"][0]["state"], "review");
+    let (status, rejected) = api.call(&format!("POST {path}/reject"), "", "").await;
+    assert_eq!((status, &rejected["draft"]["state"]), (200, &json!("rejected")));
+    api.fixture.push(Reply::text("And on."));
+    let next = api.fixture.then(&api.history, &answer, "More.");
+    assert_eq!(api.fixture.ask(&next, true).await.text, "And on.");
+    assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202);
+    api.fixture.assert_clean();
 }

@@ -44,6 +44,15 @@ export async function json(path, options) {
   return (await ask(path, options)).json();
 }
 
+export async function post(path, body) {
+  const headers = { ...(token ? { authorization: `Bearer ${token}` } : {}), "content-type": "application/json" };
+  return (await ask(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
+}
+
+export async function remove(path) {
+  return (await ask(path, { method: "DELETE" })).json();
+}
+
 export async function text(path, options) {
   return (await ask(path, options)).text();
 }

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { conversation } from "./conversation.js";
 import { h, say } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { draft } from "./draft.js";
 import { handoff, handoffs } from "./handoff.js";
 import { home } from "./home.js";
 import { keyboard } from "./keys.js";
@@ -17,6 +18,7 @@ let control = new AbortController();
 const ROUTES = [
   [/^#\/c\/([^/]+)$/, conversation],
   [/^#\/e\/([^/?]+)(?:\?(.*))?$/, exchange],
+  [/^#\/d\/([^/]+)$/, draft],
   [/^#\/h\/([^/]+)$/, handoff],
   [/^#\/h$/, handoffs],
   [/^(?:#\/?)?$/, home],

@@ -3,7 +3,8 @@
 import * as api from "./api.js";
 import { chain } from "./chain.js";
 import { Chart } from "./chart.js";
-import { facts, h, line, patch, put } from "./dom.js";
+import { facts, h, line, patch, put, set } from "./dom.js";
+import { notice } from "./draft.js";
 import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, wireName } from "./words.js";
 
 /** Rows made before they are scrolled to, and each time that their end comes into view. */
@@ -26,13 +27,14 @@ class Conversation {
     this.chart = new Chart({ open: (row) => (location.hash = `#/e/${encodeURIComponent(row.id)}`) });
     this.name = h("h1", { dir: "auto" });
     this.what = h("p", { class: "dim" });
+    this.draft = h("div", null);
     this.facts = h("div", { class: "facts" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.chain = h("ol", { class: "chain" });
     this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.chain);
     this.node = h("div", { class: "view" },
       h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
-      this.facts, this.chart.node, this.handed, this.table());
+      this.draft, this.facts, this.chart.node, this.handed, this.table());
     this.take(said);
   }
 
@@ -55,6 +57,7 @@ class Conversation {
     this.about = said.conversation ?? {};
     this.rows = said.exchanges ?? [];
     this.handoffs = [...(said.handoffs ?? [])].sort((a, b) => a.at_ms - b.at_ms);
+    set(this.draft, said.draft ? notice(said.draft) : null);
     this.draw();
   }
 

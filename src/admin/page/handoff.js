@@ -13,7 +13,7 @@ export async function handoff(ctx, id) {
     h("header", { class: "head-of-view" },
       h("p", { class: "crumbs" }, h("a", { href: "#/h" }, "Handoffs"), it.conversation ? [" / ", h("a", { href: up }, ctx.titleOf(it.conversation))] : null),
       h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
-      h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), bytes(it.prompt_bytes), it.archived ? "archived" : null].filter(Boolean).join(" · "))),
+      h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), bytes(it.prompt_bytes), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · "))),
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
@@ -49,6 +49,12 @@ function ended(exit) {
   return exit === 0 ? "passed" : `failed with ${exit}`;
 }
 
+/** Who began it, where that is not the model. */
+function begun(it) {
+  const words = { oneshot: "asked for, written by the model", bundle: "asked for, from a selection", local: "without a model", person: "by a person", auto: "by a threshold", api: "by the API" };
+  return words[it.origin] ?? null;
+}
+
 function lineage(it) {
   const ids = it.lineage ?? [];
   const children = it.children ?? [];
@@ -75,5 +81,5 @@ export function card(it) {
     // In a chain the goal stays, and the reason tells one from another.
     h("b", { dir: "auto" }, line(it.reason) || line(it.first_line) || "Handoff"),
     it.reason ? h("span", { class: "dim first", dir: "auto" }, line(it.first_line)) : null,
-    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), it.archived ? "archived" : it.packet?.status === "superseded" ? "superseded" : null].filter(Boolean).join(" · ")));
+    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), begun(it), it.archived ? "archived" : it.packet?.status === "superseded" ? "superseded" : null].filter(Boolean).join(" · ")));
 }

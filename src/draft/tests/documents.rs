@@ -220,6 +220,7 @@ fn a_models_document_is_completed_with_what_it_lacks() {
         format!("{whole}{told}")
     );
     let lacking = index.completed("## Goal\nPort it.", &prompts);
+    assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
     assert!(
         lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
         "{lacking}"

@@ -1,0 +1,74 @@
+// A draft that waits for a person's yes: its document, which can be changed, with a tick for each file and command in it.
+
+import * as api from "./api.js";
+import { h, line, set } from "./dom.js";
+import { clock } from "./words.js";
+
+const ITEM = /^\s*(?:[-*]|\d+\.)\s/;
+const FILE_OR_COMMAND = /`[^`]+`|[\w.~-]*\/[\w./-]+/;
+
+/** The lines of a document that name a file or a command. */
+export function items(text) {
+  const seen = new Set();
+  return text.split("\n").filter((it) => ITEM.test(it) && FILE_OR_COMMAND.test(it) && !seen.has(it) && seen.add(it));
+}
+
+/** A document without a line, or with it where it stood before. */
+export function toggled(text, original, item, on) {
+  const left = text.split("\n");
+  if (!on) return left.filter((it) => it !== item).join("\n");
+  if (left.includes(item)) return text;
+  const before = original.split("\n");
+  const above = before.slice(0, before.indexOf(item)).reverse().find((it) => left.includes(it));
+  left.splice(above === undefined ? 0 : left.lastIndexOf(above) + 1, 0, item);
+  return left.join("\n");
+}
+
+export async function draft(ctx, id) {
+  const said = await api.json(api.path(["drafts", id]), { signal: ctx.signal });
+  const it = said.draft;
+  const up = `#/c/${encodeURIComponent(it.conversation)}`;
+  const original = said.document ?? "";
+  const text = h("textarea", { id: "document", rows: 24, spellcheck: "true", "aria-label": "Document", readonly: it.state !== "review" });
+  text.value = original;
+  const told = h("p", { class: "dim", role: "status" });
+  const ticks = h("ul", { class: "ticks" }, items(original).map((item) => {
+    const box = h("input", { type: "checkbox", onchange: () => (text.value = toggled(text.value, original, item, box.checked)) });
+    box.checked = true;
+    return h("li", null, h("label", null, box, " ", line(item)));
+  }));
+  const buttons = h("p", null);
+  const decide = async (what, body) => {
+    try {
+      const { draft: now } = await api.post(api.path(["drafts", id, what]), body);
+      set(told, now.state === "accepted" ? "Accepted. It takes effect with the agent's next request." : `It is ${now.state}.`);
+      set(buttons);
+    } catch (error) {
+      set(told, error.message);
+    }
+  };
+  if (it.state === "review") {
+    const yes = () => decide("accept", text.value === original ? {} : { document: text.value });
+    set(buttons, h("button", { type: "button", id: "accept", onclick: yes }, "Accept"), " ", h("button", { type: "button", id: "reject", onclick: () => decide("reject", {}) }, "Reject"));
+  }
+  const node = h("div", { class: "view" },
+    h("header", { class: "head-of-view" },
+      h("p", { class: "crumbs" }, h("a", { href: up }, ctx.titleOf(it.conversation))),
+      h("h1", null, it.state === "review" ? "A draft waits for your yes" : `Draft: ${it.state}`),
+      h("p", { class: "dim" }, [clock(it.created_ms), it.origin, it.method, line(it.focus ?? ""), line(it.why ?? "")].filter(Boolean).join(" · "))),
+    h("section", { class: "prompt" }, text, buttons, told),
+    ticks.childNodes.length > 0 && it.state === "review" ? h("section", null, h("h2", null, "Files and commands"), ticks) : null);
+  return { node, title: "Draft", up };
+}
+
+/** What a conversation says of its open draft. */
+export function notice(it) {
+  const href = `#/d/${encodeURIComponent(it.id)}`;
+  if (it.state === "review") return h("p", { class: "draft" }, h("a", { href }, "A draft waits for your yes"));
+  const stop = h("button", { type: "button", onclick: async () => {
+    stop.disabled = true;
+    await api.remove(api.path(["drafts", it.id])).catch(() => (stop.disabled = false));
+  } }, "Cancel");
+  const words = { asked: "A handoff waits for the agent's next request.", writing: "A handoff is being written.", accepted: "An accepted handoff waits for the agent's next request." };
+  return h("p", { class: "draft" }, words[it.state] ?? `Draft: ${it.state}`, " ", stop);
+}
