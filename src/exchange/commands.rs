@@ -6,6 +6,7 @@ use http::Response;
 use uuid::Uuid;
 
 use super::active::{Active, find_active, meant};
+use super::nudges::betas;
 use super::request::Request;
 use super::{Exchange, heavy, patience};
 use crate::commands::{Command, PinRefused, add_pin, help, listed, parse};
@@ -100,9 +101,6 @@ impl Exchange {
     /// Does what is asked. What it changes is written when this returns.
     async fn command(&self, command: Command<'_>, prefix: &str) -> Result<Said, StoreError> {
         let live = self.live()?;
-        if self.is_aside(live) {
-            return Ok(Said::new("commands are answered in the session itself."));
-        }
         let said = match command {
             Command::Help => Said::new(help(prefix, None)),
             Command::Unknown(word) => Said::new(help(prefix, Some(word))),
@@ -145,9 +143,6 @@ impl Exchange {
     /// Makes a handoff of what stands in front of the command.
     async fn handed_over(&self, asked: Asked) -> Result<Said, StoreError> {
         let live = self.live()?;
-        if self.is_aside(live) {
-            return Ok(Said::new("commands are answered in the session itself."));
-        }
         self.app
             .sessions
             .command(live, None, None, self.app.clock.now_ms())
@@ -251,12 +246,6 @@ impl Exchange {
         }
     }
 
-    /// A request beside the session, for a title of it mostly: it has the session's id and its texts, and no tools.
-    fn is_aside(&self, live: &LiveConversation) -> bool {
-        let tools = self.prepared.request.view().tools.is_some_and(|t| t.client);
-        !tools && live.tooled() == Some(true)
-    }
-
     async fn say_noted(&self, said: &Said) -> Response<ResponseBody> {
         let line = note::line(said.note);
         let mut text = format!("{}{}\n\n{line}", note::BEGINS, said.text);
@@ -345,14 +334,15 @@ impl Exchange {
                 None => "there is nothing to undo: the model sees the whole history.",
             }));
         };
-        let mut said = match prepared.undone.is_undone(target) {
-            true => Said::new(format!(
-                "the undo was taken back. The model sees the handoff {target} again, and what came after it."
-            )),
-            false => self.undone(target, candidates).await?,
-        };
-        said.note = target;
-        Ok(said)
+        match prepared.undone.is_undone(target) {
+            true => Ok(Said {
+                note: target,
+                ..Said::new(format!(
+                    "the undo was taken back. The model sees the handoff {target} again, and what came after it."
+                ))
+            }),
+            false => self.undone(target, candidates).await,
+        }
     }
 
     /// What the model sees where this handoff does not count.
@@ -371,17 +361,30 @@ impl Exchange {
         let start = from.map_or(list.start, |turn| prepared.request.view().turns[turn].span.start);
         let head = before.as_ref().map_or(0, |active| active.head.len());
         let tokens = (list.end - start + head) as u64 / BYTES_PER_TOKEN;
-        Ok(Said::new(match before {
-            Some(before) => format!(
-                "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \
+        let model = prepared.request.view().facts.model.as_deref().unwrap_or_default();
+        let window = self.app.config.handoff.windows.of(model, betas(&self.ctx));
+        if let Some(over) = window
+            .and_then(|window| tokens.checked_sub(window))
+            .filter(|over| *over > 0)
+        {
+            return Ok(Said::new(format!(
+                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
+            )));
+        }
+        Ok(Said {
+            note: target,
+            ..Said::new(match before {
+                Some(before) => format!(
+                    "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \
                  {tokens} tokens. The same command takes this back.",
-                before.id
-            ),
-            None => format!(
-                "the handoff {target} was undone. The model sees the whole history again, about {tokens} tokens. The same \
+                    before.id
+                ),
+                None => format!(
+                    "the handoff {target} was undone. The model sees the whole history again, about {tokens} tokens. The same \
                  command takes this back."
-            ),
-        }))
+                ),
+            })
+        })
     }
 
     /// Goes on behind another handoff.

@@ -209,7 +209,7 @@ fn is_subagent(ctx: &RequestContext) -> bool {
 }
 
 /// What the request asks for of what its provider tries out.
-fn betas(ctx: &RequestContext) -> &str {
+pub(super) fn betas(ctx: &RequestContext) -> &str {
     let header = headers::value(&ctx.headers, "anthropic-beta");
     header.and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -220,6 +220,8 @@ fn without_notes(
         tags: &app.config.handoff.preamble_tags,
         unanswered: live.is_some_and(LiveConversation::commanded),
     };
+    let quoted = without_quoted(app, wire, reading, live);
+    let before = quoted.map(|without| std::mem::replace(reading, without));
     match notes::take_out(wire, reading, look) {
         Some(Cleaned {
             reading: left,
@@ -228,8 +230,20 @@ fn without_notes(
         }) => Said {
             body: RequestBody::Plain(left.view.body.clone()),
             noted: Some(removed),
-            received: Some(Received::of(std::mem::replace(reading, left))),
+            received: Some(Received::of(match before {
+                Some(before) => {
+                    *reading = left;
+                    before
+                }
+                None => std::mem::replace(reading, left),
+            })),
             undone,
+        },
+        None if before.is_some() => Said {
+            body: RequestBody::Plain(reading.view.body.clone()),
+            noted: Some(0),
+            received: before.map(Received::of),
+            undone: Undone::default(),
         },
         None => Said {
             body: body.clone(),
@@ -248,6 +262,30 @@ fn command(app: &App, wire: &dyn Wire, reading: &Reading) -> Option<String> {
     }
     let said = notes::last_said(wire, &reading.view, &app.config.handoff.preamble_tags)?;
     commands::parse(&said, prefix).is_some().then_some(said)
+}
+
+/// Takes the command out of a request that only quotes it: one that asks for a title or a classification. It has no tools,
+/// in a session whose requests have, or asks for JSON; a text that answered it would do the command twice.
+fn without_quoted(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    live: Option<&LiveConversation>,
+) -> Option<Reading> {
+    let (view, prefix) = (&reading.view, &app.config.commands.prefix);
+    let look = Look {
+        prefix,
+        tags: &app.config.handoff.preamble_tags,
+        unanswered: false,
+    };
+    if !notes::may_say(view, prefix) || view.tools.is_some_and(|tools| tools.client) {
+        return None;
+    }
+    let beside = view.facts.structured || live.is_some_and(|live| live.tooled() == Some(true));
+    let is_own = || command(app, wire, reading).is_some();
+    (beside || !is_own())
+        .then(|| notes::without_quoted(wire, reading, look))
+        .flatten()
 }
 
 fn read(

@@ -162,6 +162,32 @@ pub fn last_said(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String
     own_text(wire, view, turn, tags).map(|(_, _, text)| text)
 }
 
+/// What stands in place of a command where a request beside the session quotes it.
+const QUOTED: &str = "(a command)";
+
+/// A request beside the session that quotes what the person said last, without the command that this is: something else
+/// stands there, since such a request asks about nothing else. `None` where its last user's turn has none.
+pub fn without_quoted(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
+    let view = &reading.view;
+    let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
+    let texts = wire.anatomy(view, turn).parts.into_iter().filter_map(|p| p.text);
+    let mut quoted: Vec<Span> = texts
+        .filter(|inside| commands::is_command(&json::unescape(view.text(*inside)), look.prefix))
+        .collect();
+    if quoted.is_empty() {
+        let (_, span, text) = own_text(wire, view, turn, look.tags)?;
+        quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
+    }
+    let edits: Vec<Edit> = quoted
+        .into_iter()
+        .map(|span| Edit::replace(span, QUOTED))
+        .collect();
+    if edits.is_empty() {
+        return None;
+    }
+    reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
+}
+
 /// The first text of a user's turn that is the user's own: its part, where it begins, and what it says.
 fn own_text(wire: &dyn Wire, view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
     let anatomy = wire.anatomy(view, turn);

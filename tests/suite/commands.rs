@@ -1,5 +1,6 @@
 //! Commands in the chat: answered by baton on every wire, and never in the model's view, neither they nor their answers.
 
+use baton_proxy::nudge::Windows;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
 use baton_proxy::text::{Span, json};
@@ -704,7 +705,8 @@ async fn a_reminder_in_front_of_a_command_stays() {
     stage.assert_clean();
 }
 
-/// A request for a title has the session's id and texts, and no tools: what it asks is not done twice.
+/// A request for a title has the session's id and texts, and no tools; one that sorts what the person said asks for JSON. What
+/// they quote is not done, and goes no further.
 #[tokio::test]
 async fn a_request_beside_the_session_does_nothing() {
     let mut stage = Fixture::new(variants::CHAT, []).await;
@@ -712,20 +714,60 @@ async fn a_request_beside_the_session_does_nothing() {
     let history = stage.history();
     let answer = says(&stage, &history, Reply::text("First.")).await;
     let now = stage.then(&history, &answer, "::pin Be brief.");
-    let mut body = (variants::CHAT.body)(&now, false);
-    body.as_object_mut().unwrap().remove("tools");
-    let reply = stage
-        .baton
-        .post(
-            "/v1/chat/completions",
-            stage.variant.headers,
-            body.to_string().into(),
-        )
-        .await;
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    assert!(reply.text().contains("in the session itself"), "{}", reply.text());
+    let title = vec![value!({"role": "user", "content": [
+        {"type": "text", "text": "A title for this:"}, {"type": "text", "text": "::pin Be brief."}]})];
+    for (messages, format) in [
+        (&now, Value::Null),
+        (&title, Value::Null),
+        (&title, value!({"type": "json_object"})),
+    ] {
+        let mut body = (variants::CHAT.body)(messages, false);
+        let all = body.as_object_mut().unwrap();
+        all.remove("tools");
+        if !format.is_null() {
+            all.insert("response_format".to_owned(), format);
+        }
+        stage.push(Reply::text("A title."));
+        let reply = stage
+            .baton
+            .post(
+                "/v1/chat/completions",
+                stage.variant.headers,
+                body.to_string().into(),
+            )
+            .await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert!(
+            stage.sent().last().unwrap().ends_with("(a command)"),
+            "{:?}",
+            stage.sent()
+        );
+    }
     let (text, _) = command(&stage, &history, "::pins").await;
     assert!(text.contains("nothing is pinned"), "{text}");
+    stage.assert_clean();
+}
+
+/// A history that no longer fits is not brought back.
+#[tokio::test]
+async fn an_undo_over_the_window_is_refused() {
+    let stage = Fixture::with(variants::ANTHROPIC, [], memory(), |config| {
+        config.handoff.windows = Windows::with(vec![("claude-strict".to_owned(), 2_000)]);
+        config.handoff.thresholds.nudge_at = 0.0;
+    })
+    .await;
+    let mut history = stage.history();
+    history[0] = stage.user(&"Mend the importer. ".repeat(1_000));
+    stage.push(handoff());
+    stage.push(fresh());
+    let fired = stage.ask(&history, true).await;
+    let (text, now) = command(&stage, &[&history[..], &fired.keep].concat(), "::handoff undo").await;
+    assert!(
+        text.contains("nothing was undone") && text.contains("more than its window holds"),
+        "{text}"
+    );
+    says(&stage, &and(&stage, &now, "Go on."), thought("Next.")).await;
+    assert_eq!(stage.sent(), [carry().as_str(), "a: Fresh.", "u: Go on."]);
     stage.assert_clean();
 }
 
