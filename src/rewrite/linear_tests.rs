@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::mark::seal::SealKey;
-use crate::mark::{aside, gap, sentinel};
+use crate::mark::{aside, gap, note, sentinel};
 use crate::record::WireId;
 use crate::record::{Answer, HiddenPair, LOCAL, Place};
 use crate::rewrite::preamble;
@@ -283,6 +283,65 @@ fn ten_megabytes_are_ten_times_one() {
     let wire = wire(WireId::Anthropic);
     for (name, case) in CASES.into_iter().step_by(2) {
         straight(wire, name, case, &SIZES[1..], &pairs(wire));
+    }
+}
+
+/// Answers of our own by the thousand: each with its command, all in one text, and undone over and over.
+#[test]
+fn notes_cost_steps_in_proportion_to_the_transcript() {
+    let cases: [(&str, Case); 3] = [
+        ("a note in each answer", |w, n| {
+            let told = |id: u128| format!("baton: so.\n\n{}", note::line(Uuid::from_u128(id)));
+            let both = (0..n / 200).flat_map(|i| {
+                [
+                    message(w, "user", &["::pins".into()]),
+                    message(w, "assistant", &[told(i as u128 + 1)]),
+                ]
+            });
+            both.chain([message(w, "user", &["a".into()])]).collect()
+        }),
+        ("notes in one text", |w, n| {
+            let line = format!("{}\n", note::line(ID));
+            vec![
+                message(w, "user", &["::pins".into()]),
+                message(w, "assistant", &[filled(&line, n)]),
+                message(w, "user", &["a".into()]),
+            ]
+        }),
+        ("one handoff undone again and again", |w, n| {
+            let opening = message(w, "assistant", &[gap::spaced(&sentinel::opening(ID))]);
+            let undo = (0..n / 200).flat_map(|_| {
+                [
+                    message(w, "user", &["::handoff undo".into()]),
+                    message(w, "assistant", &[format!("baton: so.\n\n{}", note::line(ID))]),
+                ]
+            });
+            let first = [message(w, "user", &["a".into()]), opening];
+            let last = [message(w, "user", &["b".into()])];
+            first.into_iter().chain(undo).chain(last).collect()
+        }),
+    ];
+    let look = notes::Look {
+        prefix: "::",
+        tags: &[],
+        unanswered: true,
+    };
+    for wire in WIRES {
+        for (name, case) in cases {
+            let per_byte = |size: usize| {
+                let body = body(wire.id(), case(wire.id(), size));
+                let reading = Reading::new(*wire, &body, Call::Generate).unwrap();
+                let (steps, cleaned) = cost::of(|| notes::take_out(*wire, &reading, look));
+                assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
+                steps as f64 / body.len() as f64
+            };
+            let (small, large) = (per_byte(SIZES[0]).max(1.0), per_byte(SIZES[1]));
+            assert!(
+                large <= small * MORE,
+                "{name} on {}: {small} and {large} steps a byte",
+                wire.id().name()
+            );
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use super::texts::Texts;
 use crate::agents::wordings::{self, UserText};
 use crate::commands;
 use crate::mark::{MarkKind, gap, note, sentinel};
+use crate::text::cost;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::Wire;
@@ -311,6 +312,7 @@ impl Found {
             let mark = at.span.unwrap_or_default();
             let start = at.inside.start.max(done).min(mark.start);
             let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
+            cost::add(mark.start - start);
             let begins = memchr::memmem::rfind_iter(&text[start..mark.start], note::BEGINS);
             let begins = begins.map(|hit| start + hit).find(line_start);
             done = mark.end;
@@ -548,6 +550,7 @@ fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<Edit>> {
 fn says(raw: &[u8]) -> bool {
     let mut at = 0;
     while at < raw.len() {
+        cost::add(1);
         let (c, used) = match raw[at] {
             b'\\' => json::escape_at(&raw[at..]),
             byte => (byte as char, 1),
