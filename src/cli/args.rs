@@ -54,6 +54,8 @@ pub(super) enum Command {
     Packets(PacketsArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
+    /// Copy the store to another one, or check it
+    Store(StoreArgs),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -371,6 +373,62 @@ Examples:
 pub(super) struct ShowArgs {
     /// The handoff's id, or a beginning of it that only it has
     pub(super) id: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct StoreArgs {
+    #[command(subcommand)]
+    pub(super) command: StoreCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Copy all records to another store: to move, to back up, to restore
+    Copy(StoreCopyArgs),
+    /// Read every record, and look for what it refers to
+    Check(StoreCheckArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Both stores may be in use, and a copy that was interrupted may be begun again: what is there stays, unless it is older.
+What was written meanwhile is copied too; stop the proxies before the last copy of a move. Exits with 65 where the target
+then lacks a record. The seal keys are files of their own (`baton seal-key`).
+
+Examples:
+  baton store copy --to redis://127.0.0.1:6379
+  baton store copy --to sqlite:/var/backups/baton
+  baton store copy --from sqlite:/var/backups/baton --to redis://127.0.0.1:6379")]
+pub(super) struct StoreCopyArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// The source: sqlite:DIR, or a server's URL; without it the config's store
+    #[arg(long, value_name = "URL", env = "BATON_COPY_FROM", hide_env_values = true)]
+    pub(super) from: Option<String>,
+    /// The target; without it the config's store
+    #[arg(long, value_name = "URL", env = "BATON_COPY_TO", hide_env_values = true)]
+    pub(super) to: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exits with 65 where a record cannot be read, or refers to one that is not there.
+
+Examples:
+  baton store check
+  baton store check sqlite:/var/backups/baton
+  baton store check --json | jq .kinds")]
+pub(super) struct StoreCheckArgs {
+    /// sqlite:DIR, or a server's URL; without it the config's store
+    pub(super) url: Option<String>,
     #[command(flatten)]
     pub(super) state: StateArgs,
     /// Print JSON

@@ -31,6 +31,7 @@ mod shells;
 mod show;
 mod state_args;
 mod status;
+mod store;
 mod stored;
 
 use std::ffi::OsString;
@@ -68,6 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::SealKey(args) => seal_key::run(&args.command, &mut out),
         Command::Packets(args) => packets::run(&args.command, &mut out),
         Command::Status(args) => status::run(&args, &mut out),
+        Command::Store(args) => store::run(&args.command, &mut out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

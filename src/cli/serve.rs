@@ -21,17 +21,14 @@ use super::sharing;
 use crate::admin::readiness::{self, JournalPlace};
 use crate::admin::{self, AdminState, Inspector, Peers};
 use crate::app::Data;
-use crate::config::{Config, Flags};
+use crate::config::{Config, Flags, Keep};
 use crate::journal::{self, Recorder};
 use crate::mark::seal::{SealKey, SealKeys};
 use crate::proxy::{descriptors, server};
+use crate::store::records::Retention;
 use crate::store::seals::Seals;
 use crate::store::{self, SharedStore};
 use crate::telemetry::{self, Metrics, Traces};
-
-/// How long unused hidden pairs, conversations and response ids are kept: people resume a session after weeks, rarely after
-/// months.
-const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Delay of the first sweep, so that the first requests do not wait for it.
 const FIRST_SWEEP: Duration = Duration::from_secs(60);
@@ -121,7 +118,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
         stopped(stop, dir).await;
         draining.store(true, Ordering::Relaxed);
     };
-    let sweeper = tokio::spawn(sweep(Arc::clone(&swept)));
+    let sweeper = tokio::spawn(sweep(Arc::clone(&swept), config.store.keep));
     data.run(stop).await;
     sweeper.abort();
     drop(claim);
@@ -260,14 +257,21 @@ fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
     })
 }
 
-/// Deletes unused records periodically. Handoffs stay.
-async fn sweep(store: SharedStore) {
+/// Deletes unused records periodically.
+async fn sweep(store: SharedStore, keep: Keep) {
     let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
     loop {
         due.tick().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let before = u64::try_from(now.saturating_sub(KEEP).as_millis()).unwrap_or_default();
-        match store.sweep(before).await {
+        let before = |kept: Duration| u64::try_from(now.saturating_sub(kept).as_millis()).unwrap_or_default();
+        let retention = Retention {
+            conversations: before(keep.conversations),
+            pairs: before(keep.pairs),
+            places: before(keep.places),
+            response_ids: before(keep.response_ids),
+            handoffs: keep.handoffs.map(before),
+        };
+        match store.sweep(&retention).await {
             Ok(0) => {}
             Ok(records) => tracing::info!(records, "dropped what no conversation touched for long"),
             Err(error) => tracing::warn!(%error, "the store could not be swept"),

@@ -142,6 +142,23 @@ pub(super) const SECTIONS: &[Section] = &[
             optional("ca_file", |d, v, e| {
                 put(&mut d.config.store.ca_file, v.file(e).map(Some))
             }),
+            key("keep_conversations_days", |d, v, _| {
+                put(&mut d.config.store.keep.conversations, v.days(1.0, 36_500.0))
+            }),
+            key("keep_pairs_days", |d, v, _| {
+                put(&mut d.config.store.keep.pairs, v.days(1.0, 36_500.0))
+            }),
+            key("keep_places_days", |d, v, _| {
+                put(&mut d.config.store.keep.places, v.days(1.0, 36_500.0))
+            }),
+            key("keep_response_ids_days", |d, v, _| {
+                put(&mut d.config.store.keep.response_ids, v.days(1.0, 36_500.0))
+            }),
+            key("keep_handoffs_days", |d, v, _| {
+                let days = v.days(0.0, 36_500.0);
+                let keep = days.map(|time| Some(time).filter(|time| !time.is_zero()));
+                put(&mut d.config.store.keep.handoffs, keep)
+            }),
         ],
     },
     Section {

@@ -119,6 +119,37 @@ pub struct Store {
     pub timeout: Duration,
     /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
     pub ca_file: Option<PathBuf>,
+    /// How long records are kept.
+    pub keep: Keep,
+}
+
+/// How long records are kept that nothing uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Conversations.
+    pub conversations: Duration,
+    /// Hidden pairs.
+    pub pairs: Duration,
+    /// Cut points, and texts behind turns.
+    pub places: Duration,
+    /// Response ids.
+    pub response_ids: Duration,
+    /// Handoffs; `None`: for ever.
+    pub handoffs: Option<Duration>,
+}
+
+/// As documented: people resume a session after weeks, rarely after months.
+impl Default for Keep {
+    fn default() -> Self {
+        let days = Duration::from_secs(90 * 24 * 60 * 60);
+        Self {
+            conversations: days,
+            pairs: days,
+            places: days,
+            response_ids: days,
+            handoffs: None,
+        }
+    }
 }
 
 /// A store of that kind; the kinds on this machine need no more.
@@ -131,6 +162,7 @@ impl From<StoreKind> for Store {
             prefix: "baton".to_owned(),
             timeout: Duration::from_secs(2),
             ca_file: None,
+            keep: Keep::default(),
         }
     }
 }

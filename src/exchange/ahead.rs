@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join3};
 
-use super::{heavy, pairs};
+use super::heavy;
 use crate::proxy::{App, RequestContext};
 use crate::record::{HandoffId, HiddenPair};
 use crate::rewrite::{Candidate, Reading};
-use crate::session::{LiveConversation, Unknown};
+use crate::session::{LiveConversation, Transcript as Calls, Unknown};
 use crate::store::StoreError;
+use crate::text::Span;
 use crate::wire::Wire;
 
 /// What was read; empty where nothing was.
@@ -67,9 +68,7 @@ pub(super) async fn read(
     let whole = newest.filter(|candidate| candidate.cut_off.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);
-    let unknown = heavy::work(weight, || {
-        pairs::unknown_calls(wire, reading, &known, cut, from, now)
-    });
+    let unknown = heavy::work(weight, || unknown_calls(wire, reading, &known, cut, from, now));
     let opened = sessions.open(key, &ctx.principal, now);
     let beside = async {
         match unknown.calls().is_empty() {
@@ -110,4 +109,22 @@ pub(super) async fn read(
         previous,
     };
     (live, ahead)
+}
+
+/// The calls behind turn `from` of which it is not known what stands beside them.
+pub(super) fn unknown_calls(
+    wire: &dyn Wire,
+    reading: &Reading,
+    live: &LiveConversation,
+    cut: Option<HandoffId>,
+    from: usize,
+    now_ms: u64,
+) -> Unknown {
+    let view = &reading.view;
+    let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
+    let transcript = Calls {
+        newest_first: reading.call_names_back(wire, from),
+        up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
+    };
+    live.unknown_calls(cut, transcript, now_ms)
 }

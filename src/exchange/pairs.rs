@@ -6,16 +6,13 @@ use std::sync::Arc;
 use uuid::Timestamp;
 
 use super::active::Active;
-use super::ahead::Ahead;
+use super::ahead::{Ahead, unknown_calls};
 use super::heavy;
 use super::prepared::Prepared;
 use crate::proxy::{App, RequestContext};
-use crate::record::{HandoffId, HiddenPair, Place};
-use crate::rewrite::Reading;
-use crate::session::{LiveConversation, Transcript as Calls, Unknown};
+use crate::record::{HiddenPair, Place};
+use crate::session::LiveConversation;
 use crate::store::StoreError;
-use crate::text::Span;
-use crate::wire::Wire;
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
 pub(super) async fn find_pairs(
@@ -68,24 +65,6 @@ pub(super) async fn find_pairs(
     prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
     void_calls(prepared);
     Ok(())
-}
-
-/// The calls behind turn `from` of which it is not known what stands beside them.
-pub(super) fn unknown_calls(
-    wire: &dyn Wire,
-    reading: &Reading,
-    live: &LiveConversation,
-    cut: Option<HandoffId>,
-    from: usize,
-    now_ms: u64,
-) -> Unknown {
-    let view = &reading.view;
-    let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
-    let transcript = Calls {
-        newest_first: reading.call_names_back(wire, from),
-        up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
-    };
-    live.unknown_calls(cut, transcript, now_ms)
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again.

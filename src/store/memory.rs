@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
+use super::records::{Page, RecordKind, ResponseId, Retention, StoredRecord};
 use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, foreign, now_ms};
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
@@ -191,8 +192,35 @@ impl Store for MemoryStore {
         done(inner.put_packet(&PacketRecord { status, ..packet }).map(Some))
     }
 
-    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
-        done(Ok(self.inner().sweep(before_ms)))
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+        done(Ok(self.inner().sweep(retention)))
+    }
+
+    fn page<'a>(&'a self, kind: RecordKind, _: &'a str) -> Answer<'a, Page> {
+        let records = self.inner().records(kind);
+        done(Ok(Page {
+            records,
+            ..Page::default()
+        }))
+    }
+
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+        let mut inner = self.inner();
+        let mut changed = 0;
+        for record in records {
+            match inner.import(record) {
+                Ok(was_changed) => changed += u64::from(was_changed),
+                Err(error) => return done(Err(error)),
+            }
+        }
+        done(Ok(changed))
+    }
+
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+        let inner = self.inner();
+        done(Ok(
+            records.iter().filter(|record| inner.has(record)).count() as u64
+        ))
     }
 
     fn ping(&self) -> Answer<'_, ()> {
@@ -458,24 +486,27 @@ impl Inner {
         Some(old)
     }
 
-    fn sweep(&mut self, before_ms: u64) -> u64 {
+    fn sweep(&mut self, retention: &Retention) -> u64 {
         let count = |inner: &Self| {
             inner.conversations.len()
                 + inner.pairs.len()
                 + inner.cut_points.len()
                 + inner.insertions.len()
                 + inner.response_ids.len()
+                + inner.handoffs.len()
         };
         let before = count(self);
-        self.conversations.retain(|_, c| c.updated_ms >= before_ms);
-        self.response_ids.retain(|_, id| id.at_ms >= before_ms);
+        self.conversations
+            .retain(|_, c| c.updated_ms >= retention.conversations);
+        self.response_ids
+            .retain(|_, id| id.at_ms >= retention.response_ids);
         let conversations = &self.conversations;
         self.cut_points
-            .retain(|_, p| p.at_ms >= before_ms || conversations.contains_key(&p.value.conversation));
+            .retain(|_, p| p.at_ms >= retention.places || conversations.contains_key(&p.value.conversation));
         self.insertions
-            .retain(|_, i| i.at_ms >= before_ms || conversations.contains_key(&i.value.conversation));
+            .retain(|_, i| i.at_ms >= retention.places || conversations.contains_key(&i.value.conversation));
         let stale = |pair: &Touched<HiddenPair>| {
-            pair.at_ms < before_ms && !self.conversations.contains_key(&pair.value.conversation)
+            pair.at_ms < retention.pairs && !self.conversations.contains_key(&pair.value.conversation)
         };
         let gone: Vec<Uuid> = self
             .pairs
@@ -486,7 +517,152 @@ impl Inner {
         for id in gone {
             self.unlink(id);
         }
+        if let Some(before_ms) = retention.handoffs {
+            let conversations = &self.conversations;
+            let at = conversations
+                .values()
+                .flat_map(|c| c.active.iter().chain(&c.cut_off));
+            let used: HashSet<HandoffId> = at.copied().collect();
+            self.handoffs.retain(|id, handoff| {
+                handoff.created_ms >= before_ms
+                    || used.contains(id)
+                    || conversations.contains_key(&handoff.conversation)
+            });
+        }
         u64::try_from(before - count(self)).unwrap_or(u64::MAX)
+    }
+
+    fn records(&self, kind: RecordKind) -> Vec<StoredRecord> {
+        match kind {
+            RecordKind::Handoff => {
+                let all = self.handoffs.values();
+                all.map(|record| StoredRecord::Handoff(Box::new(record.clone())))
+                    .collect()
+            }
+            RecordKind::Pair => {
+                let of = |pair: &Touched<HiddenPair>| StoredRecord::Pair {
+                    record: Box::new(pair.value.clone()),
+                    used_ms: pair.at_ms,
+                };
+                self.pairs.values().map(of).collect()
+            }
+            RecordKind::CutPoint => {
+                let of = |point: &Touched<CutPoint>| StoredRecord::CutPoint {
+                    record: point.value.clone(),
+                    used_ms: point.at_ms,
+                };
+                self.cut_points.values().map(of).collect()
+            }
+            RecordKind::Insertion => {
+                let of = |insertion: &Touched<Insertion>| StoredRecord::Insertion {
+                    record: insertion.value.clone(),
+                    used_ms: insertion.at_ms,
+                };
+                self.insertions.values().map(of).collect()
+            }
+            RecordKind::ResponseId => {
+                let of = |(key, upstream): (&(String, String), &Touched<String>)| StoredRecord::ResponseId {
+                    record: ResponseId {
+                        principal: key.0.clone(),
+                        shown: key.1.clone(),
+                        upstream: upstream.value.clone(),
+                    },
+                    used_ms: upstream.at_ms,
+                };
+                self.response_ids.iter().map(of).collect()
+            }
+            RecordKind::Conversation => {
+                let all = self.conversations.values();
+                all.map(|record| StoredRecord::Conversation(record.clone()))
+                    .collect()
+            }
+        }
+    }
+
+    fn import(&mut self, record: &StoredRecord) -> Result<bool, StoreError> {
+        if self.stored(record).is_some_and(|stored| stored.covers(record)) {
+            return Ok(false);
+        }
+        match record {
+            StoredRecord::Handoff(handoff) => {
+                self.insert(handoff)?;
+                self.handoffs.insert(handoff.id, (**handoff).clone());
+            }
+            StoredRecord::Pair { record, used_ms } => {
+                self.put_pair(record);
+                if let Some(pair) = self.pairs.get_mut(&record.id) {
+                    pair.at_ms = pair.at_ms.max(*used_ms);
+                }
+            }
+            StoredRecord::CutPoint { record, used_ms } => {
+                self.put_cut_point(record)?;
+                if let Some(point) = self.cut_points.get_mut(&record.handoff) {
+                    point.at_ms = point.at_ms.max(*used_ms);
+                }
+            }
+            StoredRecord::Insertion { record, used_ms } => {
+                let value = record.clone();
+                let at_ms = *used_ms;
+                self.insertions.insert(record.id, Touched { value, at_ms });
+            }
+            StoredRecord::ResponseId { record, used_ms } => {
+                let key = (record.principal.clone(), record.shown.clone());
+                let (value, at_ms) = (record.upstream.clone(), *used_ms);
+                self.response_ids.insert(key, Touched { value, at_ms });
+            }
+            StoredRecord::Conversation(record) => {
+                self.conversations.insert(record.key.clone(), record.clone());
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is stored under the id of a record.
+    fn stored(&self, record: &StoredRecord) -> Option<StoredRecord> {
+        Some(match record {
+            StoredRecord::Handoff(handoff) => {
+                StoredRecord::Handoff(Box::new(self.handoffs.get(&handoff.id)?.clone()))
+            }
+            StoredRecord::Pair { record, .. } => {
+                let pair = self.pairs.get(&record.id)?;
+                StoredRecord::Pair {
+                    record: Box::new(pair.value.clone()),
+                    used_ms: pair.at_ms,
+                }
+            }
+            StoredRecord::CutPoint { record, .. } => {
+                let point = self.cut_points.get(&record.handoff)?;
+                StoredRecord::CutPoint {
+                    record: point.value.clone(),
+                    used_ms: point.at_ms,
+                }
+            }
+            StoredRecord::Insertion { record, .. } => {
+                let insertion = self.insertions.get(&record.id)?;
+                StoredRecord::Insertion {
+                    record: insertion.value.clone(),
+                    used_ms: insertion.at_ms,
+                }
+            }
+            StoredRecord::ResponseId { record, .. } => {
+                let key = (record.principal.clone(), record.shown.clone());
+                let upstream = self.response_ids.get(&key)?;
+                StoredRecord::ResponseId {
+                    record: ResponseId {
+                        upstream: upstream.value.clone(),
+                        ..record.clone()
+                    },
+                    used_ms: upstream.at_ms,
+                }
+            }
+            StoredRecord::Conversation(record) => {
+                StoredRecord::Conversation(self.conversations.get(&record.key)?.clone())
+            }
+        })
+    }
+
+    fn has(&self, record: &StoredRecord) -> bool {
+        self.stored(record).is_some()
     }
 }
 

@@ -520,7 +520,7 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     let after = conversation("w", "old", 100);
     store.put_insertion(&texts[1], &update(&after)).await.unwrap();
 
-    let gone_now = store.sweep(5000).await.unwrap();
+    let gone_now = store.sweep(&Retention::before(5000)).await.unwrap();
     assert_eq!(
         gone_now, 4,
         "a conversation, a pair, a cut point and an insertion"

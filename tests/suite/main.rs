@@ -39,6 +39,7 @@ mod seal_keys;
 mod seen;
 mod sentinels;
 mod serve_output;
+mod shared_store;
 mod smuggling;
 mod summaries;
 mod tools;

@@ -246,6 +246,17 @@ impl Record {
         }
     }
 
+    /// The same, last used at another time.
+    pub(super) fn used(self, used_ms: u64) -> Self {
+        Self { used_ms, ..self }
+    }
+
+    /// The same, archived or not, whatever the stored one is.
+    pub(super) fn archived(mut self, archived: bool) -> Self {
+        self.fields.push((ARCHIVED, u8::from(archived).to_string()));
+        self
+    }
+
     /// The arguments of the script that writes it.
     pub(super) fn args(self, args: &mut Vec<Vec<u8>>) {
         let version = self.version.map_or(String::new(), |version| version.to_string());

@@ -206,10 +206,15 @@ impl Link {
         Ok(values)
     }
 
-    /// The connection: at once, or when an attempt that is under way has ended.
-    async fn open(&self) -> Result<(u64, Arc<Line>), StoreError> {
+    /// Begins to connect, where that was not begun. Call it within the runtime.
+    pub(super) fn start(&self) {
         self.keeper
             .get_or_init(|| tokio::spawn(keep(Arc::clone(&self.shared))));
+    }
+
+    /// The connection: at once, or when an attempt that is under way has ended.
+    async fn open(&self) -> Result<(u64, Arc<Line>), StoreError> {
+        self.start();
         let mut states = self.shared.state.subscribe();
         let known = states.wait_for(|state| !matches!(state, State::Opening)).await;
         match known.as_deref() {

@@ -5,6 +5,7 @@
 //! newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's file,
 //! and what is read does not wait behind it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
 
+mod all;
 mod dial;
 mod kinds;
 mod link;
@@ -32,6 +33,7 @@ use self::kinds::{
 };
 use self::link::{Durable, Link, Request};
 use self::scripts::{Call, Script};
+use super::records::{Page, RecordKind, Retention, StoredRecord};
 use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, foreign, now_ms, random};
 use crate::config::{self, Durability, StoreAddress};
 use crate::record::{
@@ -136,7 +138,14 @@ impl Shared {
         format!("{}{}:{id}", self.prefix, kind.name)
     }
 
+    fn reader(&self) -> &Link {
+        // With the first call all connect, so that no later one waits for a connection of its own.
+        self.writers.iter().for_each(Link::start);
+        &self.reader
+    }
+
     fn writer(&self) -> &Link {
+        self.writers.iter().for_each(Link::start);
         let next = self.next_writer.fetch_add(1, Ordering::Relaxed);
         &self.writers[next % self.writers.len()]
     }
@@ -148,13 +157,13 @@ impl Shared {
         args: Vec<Vec<u8>>,
     ) -> Result<Vec<String>, StoreError> {
         let request = Request::Script(self.call(script, args), Durable::No);
-        let answer = self.reader.send(what, &request).await?;
+        let answer = self.reader().send(what, &request).await?;
         texts(answer.into_iter().next().unwrap_or_default())
     }
 
     /// Plain commands, whose answers are texts, numbers or lists of them.
     async fn ask(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
-        self.reader.send(what, &Request::Plain(pipe)).await
+        self.reader().send(what, &Request::Plain(pipe)).await
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.
@@ -214,6 +223,19 @@ impl Shared {
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
     ) -> Result<Vec<(u64, [String; N])>, StoreError> {
+        let found = self.records_by_id(what, kind, owner, fields, ids).await?;
+        Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+
+    /// The same, with their ids.
+    async fn records_by_id<const N: usize>(
+        &self,
+        what: &'static str,
+        kind: Kind,
+        owner: &str,
+        fields: [&str; N],
+        ids: impl IntoIterator<Item = String>,
+    ) -> Result<Vec<(String, (u64, [String; N]))>, StoreError> {
         let ids: Vec<String> = ids.into_iter().collect();
         let mut found = Vec::with_capacity(ids.len());
         for ids in ids.chunks(PAGE) {
@@ -224,9 +246,9 @@ impl Shared {
             args.extend(ids.iter().map(String::as_str));
             let args = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
             let mut answer = self.read(what, Script::Read, args).await?.into_iter();
-            while let (Some(_id), Some(used)) = (answer.next(), answer.next()) {
+            while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
                 let values = [(); N].map(|()| answer.next().unwrap_or_default());
-                found.push((used.parse().unwrap_or_default(), values));
+                found.push((id, (used.parse().unwrap_or_default(), values)));
             }
         }
         Ok(found)
@@ -602,14 +624,39 @@ impl Store for RedisStore {
         Box::pin(self.shared.set_packet_status(principal, id, status))
     }
 
-    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
         Box::pin(async move {
-            let mut gone = 0;
             // What they own goes behind them.
-            for kind in [CONVERSATION, PAIR, CUT_POINT, INSERTION, RESPONSE_ID] {
-                gone += self.shared.sweep_kind(kind, before_ms).await?;
+            let kinds = [
+                (CONVERSATION, Some(retention.conversations)),
+                (PAIR, Some(retention.pairs)),
+                (CUT_POINT, Some(retention.places)),
+                (INSERTION, Some(retention.places)),
+                (RESPONSE_ID, Some(retention.response_ids)),
+                (HANDOFF, retention.handoffs),
+            ];
+            let mut gone = 0;
+            for (kind, before_ms) in kinds {
+                if let Some(before_ms) = before_ms {
+                    gone += self.shared.sweep_kind(kind, before_ms).await?;
+                }
             }
             Ok(gone)
+        })
+    }
+
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> Answer<'a, Page> {
+        Box::pin(self.shared.page(kind, after))
+    }
+
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+        Box::pin(self.shared.import(records))
+    }
+
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+        Box::pin(async move {
+            let stored = self.shared.stored(records).await?;
+            Ok(stored.iter().flatten().count() as u64)
         })
     }
 

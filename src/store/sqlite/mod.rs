@@ -7,6 +7,7 @@
 //! in front of any store; `places` is an index in memory that answers the common question (no hidden pair beside these
 //! calls) without SQL.
 
+mod all;
 mod job;
 mod packet_rows;
 mod places;
@@ -31,6 +32,7 @@ use self::places::Places;
 use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
 use self::worker::DbWorker;
 use self::writer::{Flush, Writer, to_disk};
+use super::records::{Page, RecordKind, Retention, StoredRecord};
 use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, make_dir, now_ms};
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
@@ -392,13 +394,50 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+        let retention = *retention;
         // The index keeps the swept siblings: a superfluous entry does no harm.
         Box::pin(
             self.writer
                 .call_with(Durability::ProcessExit, "sweep old records", move |conn| {
-                    rows::sweep(conn, before_ms)
+                    rows::sweep(conn, &retention)
                 }),
+        )
+    }
+
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> Answer<'a, Page> {
+        let after = after.to_owned();
+        Box::pin(self.reader.call("read a page of records", move |conn| {
+            all::page(conn, kind, &after)
+        }))
+    }
+
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+        for record in records {
+            match record {
+                StoredRecord::Pair { record, .. } => {
+                    let sibling = record.place.key().map(|key| (record.principal.as_str(), key));
+                    self.siblings.add(sibling.into_iter());
+                }
+                StoredRecord::Insertion { record, .. } => {
+                    let place = record.place.key().map(|key| (record.principal.as_str(), key));
+                    self.places.add(place.into_iter());
+                }
+                _ => {}
+            }
+        }
+        let records = records.to_vec();
+        Box::pin(
+            self.writer
+                .call("write records", move |conn| all::import(conn, &records)),
+        )
+    }
+
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+        let records = records.to_vec();
+        Box::pin(
+            self.reader
+                .call("look for records", move |conn| all::has(conn, &records)),
         )
     }
 

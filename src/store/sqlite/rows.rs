@@ -10,6 +10,7 @@ use crate::record::WireId;
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written,
 };
+use crate::store::records::Retention;
 use crate::store::{HandoffFilter, foreign};
 
 /// Columns of a handoff except its head and what stands behind that, in the order `read_handoff` expects.
@@ -191,7 +192,8 @@ pub(super) fn pairs_beside(
 }
 
 pub(super) fn touch_pairs(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached("UPDATE pairs SET touched_ms = ?2 WHERE id = ?1")?;
+    let mut statement =
+        conn.prepare_cached("UPDATE pairs SET touched_ms = max(touched_ms, ?2) WHERE id = ?1")?;
     for id in ids {
         statement.execute(params![id.as_bytes(), int(now_ms)])?;
     }
@@ -256,7 +258,8 @@ pub(super) fn cut_points_at(
 }
 
 pub(super) fn touch_cut_points(conn: &Connection, ids: &[HandoffId], now_ms: u64) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached("UPDATE cut_points SET touched_ms = ?2 WHERE handoff = ?1")?;
+    let mut statement =
+        conn.prepare_cached("UPDATE cut_points SET touched_ms = max(touched_ms, ?2) WHERE handoff = ?1")?;
     for id in ids {
         statement.execute(params![id.as_bytes(), int(now_ms)])?;
     }
@@ -311,7 +314,8 @@ pub(super) fn insertions_at(
 }
 
 pub(super) fn touch_insertions(conn: &Connection, ids: &[Uuid], now_ms: u64) -> rusqlite::Result<()> {
-    let mut statement = conn.prepare_cached("UPDATE insertions SET touched_ms = ?2 WHERE id = ?1")?;
+    let mut statement =
+        conn.prepare_cached("UPDATE insertions SET touched_ms = max(touched_ms, ?2) WHERE id = ?1")?;
     for id in ids {
         statement.execute(params![id.as_bytes(), int(now_ms)])?;
     }
@@ -340,7 +344,7 @@ pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<Wri
     Ok(written)
 }
 
-fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
+pub(super) fn put_conversation(conn: &Connection, c: &Conversation) -> rusqlite::Result<()> {
     let changed = conn.prepare_cached(PUT_CONVERSATION)?.execute(params![
         c.key,
         c.principal,
@@ -401,16 +405,40 @@ pub(super) fn probe(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Deletes old records. A conversation in use keeps its pairs; reading a pair touches it, so a fork keeps those of the
 /// conversation it came from.
-pub(super) fn sweep(conn: &Connection, before_ms: u64) -> rusqlite::Result<u64> {
+pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Result<u64> {
     let statements = [
-        "DELETE FROM conversations WHERE updated_ms < ?1",
-        "DELETE FROM pairs WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
-        "DELETE FROM cut_points WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
-        "DELETE FROM insertions WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
-        "DELETE FROM response_ids WHERE touched_ms < ?1",
+        (
+            "DELETE FROM conversations WHERE updated_ms < ?1",
+            retention.conversations,
+        ),
+        (
+            "DELETE FROM pairs WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
+            retention.pairs,
+        ),
+        (
+            "DELETE FROM cut_points WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
+            retention.places,
+        ),
+        (
+            "DELETE FROM insertions WHERE touched_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)",
+            retention.places,
+        ),
+        (
+            "DELETE FROM response_ids WHERE touched_ms < ?1",
+            retention.response_ids,
+        ),
     ];
     let mut gone = 0;
-    for sql in statements {
+    for (sql, before_ms) in statements {
+        gone += conn.execute(sql, [int(before_ms)])?;
+    }
+    if let Some(before_ms) = retention.handoffs {
+        // What a conversation stands at, or may be cut at, its record names.
+        let sql = "DELETE FROM handoffs WHERE created_ms < ?1 AND conversation NOT IN (SELECT key FROM conversations)
+            AND lower(hex(id)) NOT IN (SELECT replace(record ->> '$.active', '-', '') FROM conversations
+                WHERE record ->> '$.active' IS NOT NULL)
+            AND lower(hex(id)) NOT IN (SELECT replace(listed.value, '-', '')
+                FROM conversations, json_each(conversations.record, '$.cut_off') AS listed)";
         gone += conn.execute(sql, [int(before_ms)])?;
     }
     Ok(u64::try_from(gone).unwrap_or(u64::MAX))

@@ -29,6 +29,7 @@ use self::items::Item;
 use self::oracle::{Ended, Outcome};
 use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
 use self::replicas::Replicas;
+pub use self::replicas::{shared, shared_within};
 use self::shown::Progress;
 use self::wires::WireProfile;
 use crate::harness::redis::RedisServer;
@@ -127,9 +128,10 @@ enum Setting<'a> {
 }
 
 /// The running proxies.
+#[allow(clippy::large_enum_variant, reason = "each run has one")]
 enum Proxies {
     One(Option<Baton>),
-    Many(Replicas),
+    Many(Box<Replicas>),
 }
 
 type Checked = Result<(), String>;
@@ -165,7 +167,9 @@ impl Run {
         };
         match setting {
             Setting::OneProcess => run.restart(),
-            Setting::Replicas(server) => run.proxies = Proxies::Many(Replicas::new(server, run.config())),
+            Setting::Replicas(server) => {
+                run.proxies = Proxies::Many(Box::new(Replicas::new(server, run.config())))
+            }
         }
         run
     }

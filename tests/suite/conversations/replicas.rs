@@ -81,11 +81,16 @@ impl Replicas {
 
 /// A store in that server.
 pub fn shared(url: &str, prefix: &str) -> SharedStore {
+    shared_within(url, prefix, std::time::Duration::from_secs(20))
+}
+
+/// The same, with a limit of a call's time.
+pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
     let mut settings = baton_proxy::config::Store::from(StoreKind::Redis);
     settings.address = Some(url.parse().unwrap());
     settings.durability = Durability::Memory;
     prefix.clone_into(&mut settings.prefix);
-    settings.timeout = std::time::Duration::from_secs(20);
+    settings.timeout = time;
     Arc::new(RedisStore::of(&settings).unwrap())
 }
 

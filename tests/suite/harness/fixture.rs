@@ -8,6 +8,7 @@ use baton_proxy::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
     Written,
 };
+use baton_proxy::store::records::Retention;
 use baton_proxy::store::{Answer, HandoffFilter, PacketFilter, SharedStore, Store, StoreError};
 use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
@@ -296,8 +297,8 @@ impl Store for FlakyStore {
     ) -> Answer<'a, Option<Vec<HandoffId>>> {
         self.write(self.inner.set_packet_status(principal, id, status))
     }
-    fn sweep(&self, before_ms: u64) -> Answer<'_, u64> {
-        self.write(self.inner.sweep(before_ms))
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+        self.write(self.inner.sweep(retention))
     }
     fn ping(&self) -> Answer<'_, ()> {
         self.read(self.inner.ping())

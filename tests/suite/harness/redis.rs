@@ -20,6 +20,7 @@ pub struct RedisServer {
 }
 
 /// The server's program; `None`: the test is skipped, which must not be where `BATON_REDIS` is `required`.
+#[allow(clippy::print_stdout, reason = "says why a test did nothing")]
 pub fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut all = std::env::split_paths(&path).flat_map(|dir| PROGRAMS.map(|program| dir.join(program)));

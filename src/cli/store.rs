@@ -1,0 +1,153 @@
+//! `baton store`: copies a store to another one, and checks one.
+
+use serde::Serialize;
+
+use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
+use super::exit::{Exit, Failure};
+use super::load_state;
+use super::output::{Out, size, visible};
+use super::stored::unanswered;
+use crate::config::{Config, StoreKind};
+use crate::store::records::RecordKind;
+use crate::store::whole::{self, Amount};
+use crate::store::{self, SharedStore};
+
+/// A kind of record in a report. The field names are API.
+#[derive(Serialize)]
+struct Row {
+    kind: &'static str,
+    records: u64,
+    bytes: u64,
+    /// Of a copy: how many of them the target has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copied: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    ok: bool,
+    kinds: Vec<Row>,
+    problems: Vec<String>,
+    /// How many problems there are; the first ones are listed.
+    count: u64,
+}
+
+pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let (report, json) = match command {
+        StoreCommand::Copy(args) => (runtime.block_on(copy(args))?, args.json),
+        StoreCommand::Check(args) => (runtime.block_on(check(args))?, args.json),
+    };
+    match json {
+        true => out.json(&report)?,
+        false => print(&report, out)?,
+    }
+    match report.ok {
+        true => Ok(()),
+        false => Err(Failure::silent(Exit::DATA)),
+    }
+}
+
+async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
+    let config = load_state(&args.state)?;
+    let from = opened(&config, args.from.as_deref(), store::open_for_reading)?;
+    let to = opened(&config, args.to.as_deref(), store::open)?;
+    let copied = whole::copy(&*from, &*to).await.map_err(unanswered)?;
+    let row = |(kind, (amount, there)): (&RecordKind, &(Amount, u64))| Row {
+        copied: Some(*there),
+        ..row(*kind, *amount)
+    };
+    let packets = Row {
+        copied: Some(copied.packets.1),
+        ..of_packets(copied.packets.0)
+    };
+    let unreadable = copied.unreadable.iter();
+    let problems: Vec<String> = unreadable
+        .map(|(id, why)| format!("{id} cannot be read and was not copied: {why}"))
+        .collect();
+    Ok(Report {
+        ok: copied.is_whole() && problems.is_empty(),
+        kinds: copied.kinds.iter().map(row).chain([packets]).collect(),
+        count: problems.len() as u64,
+        problems,
+    })
+}
+
+async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
+    let config = load_state(&args.state)?;
+    let store = opened(&config, args.url.as_deref(), store::open_for_reading)?;
+    let checked = whole::check(&*store).await.map_err(unanswered)?;
+    let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
+    Ok(Report {
+        ok: checked.count == 0,
+        kinds: kinds.chain([of_packets(checked.packets)]).collect(),
+        problems: checked.problems,
+        count: checked.count,
+    })
+}
+
+type Open = fn(&crate::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
+
+/// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
+fn opened(config: &Config, url: Option<&str>, open: Open) -> Result<SharedStore, Failure> {
+    let mut settings = config.store.clone();
+    let mut dir = config.state_dir.clone();
+    match url {
+        None if settings.kind == StoreKind::Memory => {
+            let message = "store.kind is \"memory\": its records live inside the running proxy alone";
+            return Err(Failure::new(Exit::UNAVAILABLE, message).help("give a URL"));
+        }
+        None => {}
+        Some(url) => match url.strip_prefix("sqlite:") {
+            Some(path) => {
+                settings.kind = StoreKind::Sqlite;
+                dir = path.strip_prefix("//").unwrap_or(path).into();
+            }
+            None => {
+                let address = url.parse().map_err(|why: String| {
+                    // Not the URL itself: it may hold a password.
+                    Failure::new(Exit::USAGE, format!("that is no URL of a store: {why}"))
+                        .help("write sqlite:DIR, or a URL as `store.url` has it")
+                })?;
+                (settings.kind, settings.address) = (StoreKind::Redis, Some(address));
+            }
+        },
+    }
+    open(&settings, &dir).map_err(unanswered)
+}
+
+fn of_packets(amount: Amount) -> Row {
+    Row {
+        kind: "packets",
+        ..row(RecordKind::Handoff, amount)
+    }
+}
+
+fn row(kind: RecordKind, amount: Amount) -> Row {
+    Row {
+        kind: kind.name(),
+        records: amount.records,
+        bytes: amount.bytes,
+        copied: None,
+    }
+}
+
+fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
+    for row in &report.kinds {
+        let copied = row
+            .copied
+            .map_or(String::new(), |copied| format!(", {copied} in the target"));
+        let (kind, records, bytes) = (row.kind, row.records, size(row.bytes));
+        out.line(format_args!("{kind:<14} {records:>8}  {bytes:>10}{copied}"))?;
+    }
+    for problem in &report.problems {
+        out.line(format_args!("{}", visible(problem)))?;
+    }
+    match (report.ok, report.count) {
+        (true, _) => out.line(format_args!("no problems"))?,
+        (false, 0) => out.line(format_args!("the target lacks records: copy again"))?,
+        (false, count) => out.line(format_args!("{count} problems"))?,
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! Copies between stores of every kind, and checks of what is stored.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::memory::MemoryStore;
+use super::records::{RecordKind, Retention, StoredRecord};
+use super::redis::tests::server::RedisServer;
+use super::redis::tests::store_in;
+use super::sqlite::SqliteStore;
+use super::tests::{conversation, cut_point, handoff, insertion, pair, update};
+use super::whole::{check, copy};
+use super::{SharedStore, Store};
+use crate::record::{Change, HandoffId, HiddenPair, Update};
+
+/// Makes empty stores of a kind.
+type Make<'a> = Box<dyn Fn() -> SharedStore + 'a>;
+
+/// Every kind that this machine has.
+fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<Make<'a>> {
+    let mut all: Vec<Make<'a>> = vec![
+        Box::new(|| Arc::new(MemoryStore::default())),
+        Box::new(|| {
+            let dir = dir.path().join(Uuid::now_v7().to_string());
+            Arc::new(SqliteStore::open(&dir).unwrap())
+        }),
+    ];
+    if let Some(server) = server {
+        all.push(Box::new(|| Arc::new(store_in(&server.url(), |_| {}))));
+    }
+    all
+}
+
+/// A conversation with all that it may have, `n` times.
+async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
+    let mut ids = Vec::new();
+    for n in 0..n {
+        let key = format!("c{n}");
+        let fired = handoff("a", &key, 10 + n as u64);
+        let known = conversation("a", &key, 20);
+        let with = |changes: Vec<Change>| Update {
+            changes,
+            ..update(&known)
+        };
+        let beside = pair("a", &key, Some(&format!("call_{n}")));
+        let text = insertion("a", &key, &format!("i{n}"));
+        let paired = with(vec![Change::Paired(vec![beside.id])]);
+        let fires = Change::Fired {
+            handoff: fired.id,
+            placed: true,
+            pairs: Vec::new(),
+            repeat: None,
+        };
+        store
+            .put_pairs(std::slice::from_ref(&beside), &paired)
+            .await
+            .unwrap();
+        let point = cut_point(&fired, &format!("d{n}"));
+        store
+            .put_handoff(&fired, Some(&point), &with(vec![fires]))
+            .await
+            .unwrap();
+        store
+            .put_insertion(&text, &with(vec![Change::Inserted(vec![text.id])]))
+            .await
+            .unwrap();
+        let behind = format!("handoff:{}", fired.id);
+        store
+            .put_response_id("a", &format!("resp_{n}"), &behind)
+            .await
+            .unwrap();
+        if n % 7 == 0 {
+            assert!(store.archive("a", fired.id, true).await.unwrap());
+        }
+        ids.push(fired.id);
+    }
+    ids
+}
+
+/// All records, in one order, without their last use.
+async fn all(store: &dyn Store) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in RecordKind::ALL {
+        let mut next = Some(String::new());
+        while let Some(after) = next {
+            let page = store.page(kind, &after).await.unwrap();
+            assert_eq!(page.unreadable, []);
+            found.extend(page.records.iter().map(|record| match record {
+                StoredRecord::Handoff(record) => format!("{record:?}"),
+                StoredRecord::Pair { record, .. } => format!("{record:?}"),
+                StoredRecord::CutPoint { record, .. } => format!("{record:?}"),
+                StoredRecord::Insertion { record, .. } => format!("{record:?}"),
+                StoredRecord::ResponseId { record, .. } => format!("{record:?}"),
+                StoredRecord::Conversation(record) => format!("{record:?}"),
+            }));
+            next = page.next;
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[tokio::test]
+async fn every_kind_is_copied_to_every_kind_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    // More than a page of each.
+    let filled = MemoryStore::default();
+    let ids = fill(&filled, 300).await;
+    let wanted = all(&filled).await;
+    for from in kinds(&dir, server.as_ref()) {
+        let source = from();
+        assert!(copy(&filled, &*source).await.unwrap().is_whole());
+        assert_eq!(all(&*source).await, wanted);
+        for to in kinds(&dir, server.as_ref()) {
+            let target = to();
+            // A copy that was interrupted, and a target in use.
+            let page = source.page(RecordKind::Handoff, "").await.unwrap();
+            target.import(&page.records[..10]).await.unwrap();
+            let copied = copy(&*source, &*target).await.unwrap();
+            assert!(
+                copied.is_whole(),
+                "{} to {}: {copied:?}",
+                source.kind(),
+                target.kind()
+            );
+            assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300);
+            assert_eq!(
+                all(&*target).await,
+                wanted,
+                "{} to {}",
+                source.kind(),
+                target.kind()
+            );
+            let checked = check(&*target).await.unwrap();
+            assert_eq!(checked.count, 0, "{:?}", checked.problems);
+            // It serves: what is found by an index is found.
+            let beside = target.pairs_beside("a", &["call_7".to_owned()]).await.unwrap();
+            assert_eq!(beside.len(), 1);
+            assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
+            assert_eq!(
+                target.cut_points_at("a", &["d9".to_owned()]).await.unwrap().len(),
+                1
+            );
+            // What is newer there stays.
+            let known = target.conversation("c3").await.unwrap().unwrap();
+            let newer = Update {
+                changes: vec![Change::Tooled {
+                    from: known.tooled,
+                    to: false,
+                }],
+                ..update(&known)
+            };
+            target.change(&newer).await.unwrap();
+            copy(&*source, &*target).await.unwrap();
+            assert_eq!(
+                target.conversation("c3").await.unwrap().unwrap().tooled,
+                Some(false)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_while_a_copy_runs_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (
+        SqliteStore::open(&dir.path().join("a")).unwrap(),
+        MemoryStore::default(),
+    );
+    fill(&from, 300).await;
+    let (copied, late) = tokio::join!(copy(&from, &to), fill(&from, 20));
+    let copied = copied.unwrap();
+    assert!(copied.is_whole());
+    let again = copy(&from, &to).await.unwrap();
+    assert!(again.is_whole() && again.kinds[&RecordKind::Handoff].0.records == 320);
+    assert!(to.handoff("a", late[19]).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for make in kinds(&dir, server.as_ref()) {
+        let store = make();
+        fill(&*store, 3).await;
+        assert_eq!(check(&*store).await.unwrap().count, 0);
+        let lost: HiddenPair = pair("a", "c1", None);
+        let listed = Update {
+            changes: vec![Change::Paired(vec![lost.id]), Change::CutOff(Uuid::nil())],
+            ..update(&conversation("a", "c1", 20))
+        };
+        store.change(&listed).await.unwrap();
+        let checked = check(&*store).await.unwrap();
+        assert_eq!(checked.count, 3, "{:?}", checked.problems);
+        assert!(checked.problems.iter().any(|p| p.contains(&lost.id.to_string())));
+    }
+    // Damaged by hand.
+    let file = dir.path().join("damaged");
+    let store = SqliteStore::open(&file).unwrap();
+    fill(&store, 3).await;
+    let conn = rusqlite::Connection::open(file.join(super::sqlite::FILE)).unwrap();
+    conn.execute_batch("UPDATE pairs SET record = '{' WHERE rowid = 2")
+        .unwrap();
+    let checked = check(&store).await.unwrap();
+    // The record, and the reference to it.
+    assert_eq!(checked.count, 2, "{:?}", checked.problems);
+    assert!(checked.problems[0].contains("cannot be read"));
+    let copied = copy(&store, &MemoryStore::default()).await.unwrap();
+    assert_eq!(copied.unreadable.len(), 1);
+    let Some(server) = server else { return };
+    let store = store_in(&server.url(), |o| o.prefix = "damaged".into());
+    fill(&store, 3).await;
+    let key = server.cli(&["KEYS", "{damaged}:pair:*"]);
+    server.cli(&["HSET", key.lines().next().unwrap(), "r", "{"]);
+    assert_eq!(check(&store).await.unwrap().count, 2);
+}
+
+/// What an expiry takes, and what is in use.
+#[tokio::test]
+async fn handoffs_expire_where_nothing_goes_on_from_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for make in kinds(&dir, server.as_ref()) {
+        let store = make();
+        let made = async |key: &str, at| {
+            let new = handoff("x", key, at);
+            store.put_draft(&new).await.unwrap();
+            new.id
+        };
+        let unused = made("gone", 10).await;
+        let (resumed, left_out) = (made("gone", 11).await, made("gone", 12).await);
+        let (own, new) = (made("user", 13).await, made("gone", 6000).await);
+        let in_use = Update {
+            changes: vec![
+                Change::Followed {
+                    from: None,
+                    to: Some(resumed),
+                },
+                Change::CutOff(left_out),
+            ],
+            ..update(&conversation("x", "user", 9000))
+        };
+        store.change(&in_use).await.unwrap();
+        let there = async || {
+            let mut found = Vec::new();
+            for id in [unused, resumed, left_out, own, new] {
+                found.push(store.handoff("x", id).await.unwrap().is_some());
+            }
+            found
+        };
+        let retention = Retention::before(5000);
+        assert_eq!(store.sweep(&retention).await.unwrap(), 0);
+        assert_eq!(there().await, [true; 5], "for ever, unless it is asked for");
+        let expiring = Retention {
+            handoffs: Some(5000),
+            ..retention
+        };
+        assert_eq!(store.sweep(&expiring).await.unwrap(), 1, "{}", store.kind());
+        assert_eq!(there().await, [false, true, true, true, true], "{}", store.kind());
+        // Its conversation ends, too.
+        let all = Retention {
+            handoffs: Some(20_000),
+            ..Retention::before(20_000)
+        };
+        assert_eq!(store.sweep(&all).await.unwrap(), 5, "{}", store.kind());
+        assert_eq!(there().await, [false; 5]);
+    }
+}

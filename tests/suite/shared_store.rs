@@ -1,0 +1,459 @@
+//! Several proxies over one Redis or Valkey server: what a request costs, and what happens while the server is away; and
+//! the commands over such a store.
+
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use baton_proxy::strict::Reply;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::conversations::shared;
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{AnthropicFixture, PROMPT, assistant, handoff, history, texts, then, user};
+use crate::harness::program::Program;
+use crate::harness::redis::RedisServer;
+use crate::harness::{self, AgentWire, Baton};
+
+/// A wire to the server that counts round trips: times at which something is asked behind an answer. What is asked at
+/// the same time is one, since every answer takes a moment.
+struct Wire {
+    url: String,
+    trips: Arc<AtomicU64>,
+    stopped: Arc<AtomicBool>,
+}
+
+/// How long an answer takes.
+const MOMENT: Duration = Duration::from_millis(60);
+
+impl Wire {
+    async fn to(server: &RedisServer) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let this = Self {
+            url: format!("redis://{}", listener.local_addr().unwrap()),
+            trips: Arc::default(),
+            stopped: Arc::default(),
+        };
+        let (trips, stopped, port) = (Arc::clone(&this.trips), Arc::clone(&this.stopped), server.port);
+        let answered = Arc::new(AtomicBool::new(true));
+        tokio::spawn(async move {
+            while let Ok((agent, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+                    continue;
+                };
+                let (mut from_agent, mut to_agent) = agent.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let (trips, stopped, asked) =
+                    (Arc::clone(&trips), Arc::clone(&stopped), Arc::clone(&answered));
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 1 << 16];
+                    while let Ok(read @ 1..) = from_agent.read(&mut buffer).await {
+                        while stopped.load(Ordering::SeqCst) {
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                        if asked.swap(false, Ordering::SeqCst) {
+                            trips.fetch_add(1, Ordering::SeqCst);
+                        }
+                        let _ = to_server.write_all(&buffer[..read]).await;
+                    }
+                });
+                let answered = Arc::clone(&answered);
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 1 << 16];
+                    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+                        tokio::time::sleep(MOMENT).await;
+                        answered.store(true, Ordering::SeqCst);
+                        let _ = to_agent.write_all(&buffer[..read]).await;
+                    }
+                });
+            }
+        });
+        this
+    }
+
+    /// Round trips since the last time, when nothing is under way any more.
+    async fn counted(&self) -> u64 {
+        tokio::time::sleep(5 * MOMENT).await;
+        self.trips.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn tool_result(id: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"}]})
+}
+
+#[tokio::test]
+async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let wire = Wire::to(&server).await;
+    let call = |n: u32| {
+        let arguments = json!({"path": "a"});
+        Reply::text("Reading.").call_as(format!("toolu_{n}"), "read_file", arguments)
+    };
+    let script = [handoff(), Reply::text("Fresh.")].into_iter();
+    let script = script.chain((0..6).map(call));
+    let script = script.chain([Reply::text("Read."), handoff(), Reply::text("Fresh again.")]);
+    let fixture = AnthropicFixture::with(script, shared(&wire.url, "count"), |_| {}).await;
+    // The first request opens the connections, and decides that the conversation has the tool.
+    let message = fixture.turn(&history()).await;
+    wire.counted().await;
+
+    // Behind the handoff: a call and its result with each request.
+    let mut transcript = then(&history(), &message, "Go on.");
+    let mut costs = Vec::new();
+    for _ in 0..6 {
+        let began = Instant::now();
+        let message = fixture.turn(&transcript).await;
+        assert!(began.elapsed() < 3 * MOMENT, "{:?}", began.elapsed());
+        costs.push(wire.counted().await);
+        assert!(texts(fixture.last().messages())[0].contains(PROMPT), "pinned");
+        let mut ids = message.content.iter().filter_map(|block| block["id"].as_str());
+        let id = ids.next().unwrap().to_owned();
+        transcript.push(assistant(&message.content));
+        transcript.push(tool_result(&id));
+    }
+    assert_eq!(costs[1..], [1; 5], "{costs:?}");
+    let message = fixture.turn(&transcript).await;
+    transcript.extend([assistant(&message.content), user("And now?")]);
+    wire.counted().await;
+
+    // What is read, and the handoff; that its answer was shown is written behind it.
+    let began = Instant::now();
+    fixture.turn(&transcript).await;
+    let took = began.elapsed();
+    assert!(took < 4 * MOMENT, "{took:?}");
+    let trips = wire.counted().await;
+    assert!((2..=3).contains(&trips), "{trips}");
+    fixture.assert_clean();
+}
+
+/// A request without a transcript, and one that is not read, cost nothing.
+#[tokio::test]
+async fn what_needs_nothing_of_the_store_asks_it_nothing() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let wire = Wire::to(&server).await;
+    let fixture = AnthropicFixture::with([], shared(&wire.url, "none"), |_| {}).await;
+    wire.counted().await;
+    let headers = Anthropic.headers();
+    fixture
+        .baton
+        .post("/v1/messages", headers, "not JSON".into())
+        .await;
+    fixture.baton.post("/v1/other", headers, "{}".into()).await;
+    assert_eq!(wire.counted().await, 0);
+}
+
+#[tokio::test]
+async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_others_go_on() {
+    let Some(mut server) = RedisServer::durable() else {
+        return;
+    };
+    let replies = (0..40).map(|_| Reply::text("Fine."));
+    let fixture = AnthropicFixture::with(
+        [handoff(), Reply::text("Fresh.")].into_iter().chain(replies),
+        shared(&server.url(), "away"),
+        |_| {},
+    )
+    .await;
+    let message = fixture.turn(&history()).await;
+    let pinned = then(&history(), &message, "Go on.");
+    fixture.turn(&pinned).await;
+    server.kill();
+    let began = Instant::now();
+    for _ in 0..3 {
+        let refused = fixture.ask(&pinned).await;
+        assert_eq!(
+            (refused.status, refused.header("x-baton-error")),
+            (503, Some("store_unavailable"))
+        );
+        assert_eq!(refused.json()["type"], "error");
+        // Others go on, without the tool.
+        let other = fixture.ask(&[user("Another one.")]).await;
+        assert_eq!(other.status, 200, "{}", other.text());
+        let tools = fixture.last().body["tools"].to_string();
+        assert!(!tools.contains("session_handoff"));
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    server.start_again();
+    let began = Instant::now();
+    loop {
+        let response = fixture.ask(&pinned).await;
+        if response.status == 200 {
+            break;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "not back: {}",
+            response.text()
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(
+        texts(fixture.last().messages())[0].contains(PROMPT),
+        "nothing is lost"
+    );
+}
+
+/// The real program: two of them, one killed between two requests.
+#[tokio::test]
+async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
+    let Some(server) = RedisServer::durable() else {
+        return;
+    };
+    let replies = [
+        handoff(),
+        Reply::text("Fresh."),
+        Reply::text("On."),
+        Reply::text("On and on."),
+    ];
+    let script = baton_proxy::strict::Queue::new(replies);
+    let provider = baton_proxy::strict::Strict::start(script, Default::default())
+        .await
+        .unwrap();
+    let dir = harness::temp();
+    let config = dir.path().join("baton.toml");
+    let text = format!(
+        "server.listen = \"127.0.0.1:0\"\nadmin.listen = \"127.0.0.1:0\"\nhandoff.transcript = \"sentinel\"\n\
+         handoff.seal_key = \"{}\"\nstore.kind = \"redis\"\nstore.url = \"{}\"\n[upstreams.anthropic]\nbase_url = \"{}\"\n",
+        "k".repeat(64),
+        server.url(),
+        provider.url()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut one = Program::start(&config, &dir.path().join("one"));
+    let two = Program::start(&config, &dir.path().join("two"));
+    let ask = async |program: &Program, history: &[Value]| {
+        let url = format!("{}{}", program.data, Anthropic.path());
+        let body = Anthropic.body(history, true).to_string();
+        harness::post(&url, Anthropic.headers(), body.into()).await
+    };
+    let first = ask(&one, &history()).await;
+    let message = Anthropic.parse(&first.raw, true, false).unwrap();
+    one.child.kill().unwrap();
+    one.child.wait().unwrap();
+    let pinned = then(&history(), &message, "Go on.");
+    let second = ask(&two, &pinned).await;
+    assert_eq!(second.status, 200, "{}", second.text());
+    assert!(second.header("x-baton-handoff").is_some());
+    let last = provider.requests().last().unwrap().clone();
+    assert!(texts(last.messages())[0].contains(PROMPT));
+    assert_eq!(provider.complaints(), []);
+
+    // What it is in the server is a store like any other.
+    let run = |args: &[&str]| baton(&[args, &["--config", &config.display().to_string()]].concat());
+    let checked = run(&["store", "check", "--json"]);
+    assert!(checked.status.success(), "{checked:?}");
+    let backup = format!("sqlite:{}", dir.path().join("backup").display());
+    let copied = run(&["store", "copy", "--to", &backup, "--json"]);
+    assert!(copied.status.success(), "{copied:?}");
+    let report: Value = serde_json::from_slice(&copied.stdout).unwrap();
+    assert_eq!(
+        (report["ok"].as_bool(), report["kinds"][0]["copied"].as_u64()),
+        (Some(true), Some(1))
+    );
+    // Lost, and restored under the running proxy.
+    server.cli(&["FLUSHALL"]);
+    let gone = ask(&two, &pinned).await;
+    assert!(gone.status == 200 || gone.status == 503, "{}", gone.text());
+    let restored = run(&["store", "copy", "--from", &backup]);
+    assert!(restored.status.success(), "{restored:?}");
+    assert!(run(&["store", "check", &backup]).status.success());
+    let listed = run(&["handoffs", "list", "--json"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains(PROMPT.lines().next().unwrap()));
+}
+
+fn baton(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.args(args).env_remove("BATON_CONFIG").output().unwrap()
+}
+
+#[test]
+fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let dir = harness::temp();
+    let config = dir.path().join("baton.toml");
+    let text = format!("[store]\nkind = \"redis\"\nurl = \"{}\"\n", server.url());
+    std::fs::write(&config, text).unwrap();
+    let (file, state) = (
+        config.display().to_string(),
+        dir.path().join("state").display().to_string(),
+    );
+    let check = || baton(&["check", "--config", &file]);
+    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let refused = check();
+    assert_eq!(refused.status.code(), Some(78));
+    assert!(
+        said(&refused).contains("store.durability") && said(&refused).contains("appendonly"),
+        "{refused:?}"
+    );
+    let started = baton(&[
+        "serve",
+        "--config",
+        &file,
+        "--state-dir",
+        &state,
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(started.status.code(), Some(78));
+    assert!(
+        String::from_utf8_lossy(&started.stderr).contains("appendonly"),
+        "{started:?}"
+    );
+    server.cli(&["CONFIG", "SET", "appendonly", "yes"]);
+    server.cli(&["CONFIG", "SET", "appendfsync", "always"]);
+    assert!(check().status.success(), "{}", said(&check()));
+    drop(server);
+    let away = check();
+    assert_eq!(away.status.code(), Some(78));
+    assert!(said(&away).contains("store.url"), "{away:?}");
+}
+
+/// One proxy's server answers slowly; its other conversations, and the process, are unharmed.
+#[tokio::test]
+async fn a_server_that_hangs_costs_bounded_waits() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let wire = Wire::to(&server).await;
+    let replies = (0..40).map(|_| Reply::text("Fine."));
+    let provider =
+        baton_proxy::strict::Strict::start(baton_proxy::strict::Queue::new(replies), Default::default())
+            .await
+            .unwrap();
+    let store = crate::conversations::shared_within(&wire.url, "slow", Duration::from_millis(400));
+    let proxy = Baton::start(harness::config(&provider.url()), store);
+    let ask = async || {
+        proxy
+            .turn(&Anthropic, &Anthropic.body(&[user("Hello.")], true))
+            .await
+    };
+    assert_eq!(ask().await.status, 200);
+    wire.stopped.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        let began = Instant::now();
+        let all = futures_util::future::join_all((0..8).map(|_| ask())).await;
+        assert!(all.iter().all(|response| response.status == 200));
+        assert!(
+            began.elapsed() < Duration::from_millis(1500),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+    wire.stopped.store(false, Ordering::SeqCst);
+    let began = Instant::now();
+    loop {
+        ask().await;
+        let last = provider.requests().last().unwrap().clone();
+        if last.body["tools"].to_string().contains("session_handoff") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(4), "not back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Prints what a shared store costs beside SQLite, in one run: medians of requests one after another.
+/// `cargo nextest run --test suite shared_store::cost --run-ignored all --no-capture`
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures, judges nothing"]
+async fn cost_of_a_shared_store() {
+    const ROUNDS: usize = 200;
+    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
+        return;
+    };
+    let network = Network::to(&server).await;
+    let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let stores = [
+        ("memory", harness::memory()),
+        ("sqlite", harness::sqlite(dir.path())),
+        ("redis, loopback", shared(&server.url(), "loopback")),
+        ("redis, 1 ms away", shared(&network, "network")),
+    ];
+    let mut rows = Vec::new();
+    for (name, store) in stores {
+        let replies = (0..ROUNDS).flat_map(|_| [handoff(), Reply::text("Fresh.")]);
+        let replies = replies.chain((0..ROUNDS + 1).map(|_| Reply::text("On.")));
+        let fixture = AnthropicFixture::with(replies, Arc::clone(&store), |config| {
+            config.limits.shelf_bytes = 1 << 30
+        })
+        .await;
+        let (mut handed, mut pinned, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last = None;
+        for n in 0..ROUNDS {
+            let mut history = history();
+            history[0] = user(&format!("Mend importer {n}."));
+            let began = Instant::now();
+            let message = fixture.turn(&history).await;
+            handed.push(began.elapsed());
+            last = Some(then(&history, &message, "Go on."));
+        }
+        let last = last.unwrap();
+        fixture.turn(&last).await;
+        for _ in 0..ROUNDS {
+            let began = Instant::now();
+            fixture.turn(&last).await;
+            pinned.push(began.elapsed());
+            let began = Instant::now();
+            store.ping().await.unwrap();
+            asked.push(began.elapsed());
+        }
+        rows.push((name, [asked, pinned, handed].map(median)));
+    }
+    let base = rows[1].1;
+    println!("store              one question   pinned request (over sqlite)   handoff (over sqlite)");
+    for (name, [asked, pinned, handed]) in &rows {
+        let over = |time: &Duration, base: Duration| time.as_secs_f64() * 1e6 - base.as_secs_f64() * 1e6;
+        println!(
+            "{name:<18} {:>9.0} us   {:>9.0} us ({:>+7.0} us)      {:>9.0} us ({:>+7.0} us)",
+            asked.as_secs_f64() * 1e6,
+            pinned.as_secs_f64() * 1e6,
+            over(pinned, base[1]),
+            handed.as_secs_f64() * 1e6,
+            over(handed, base[2]),
+        );
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// An address of the server that is a millisecond away.
+struct Network;
+
+impl Network {
+    async fn to(server: &RedisServer) -> String {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let (url, port) = (format!("redis://{}", listener.local_addr().unwrap()), server.port);
+        tokio::spawn(async move {
+            while let Ok((agent, _)) = listener.accept().await {
+                let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                for stream in [&agent, &server] {
+                    stream.set_nodelay(true).unwrap();
+                }
+                let (mut from_agent, mut to_agent) = agent.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                tokio::spawn(async move { tokio::io::copy(&mut from_agent, &mut to_server).await });
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 1 << 16];
+                    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        let _ = to_agent.write_all(&buffer[..read]).await;
+                    }
+                });
+            }
+        });
+        url
+    }
+}
