@@ -63,6 +63,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             windows: Default::default(),
             save_dir: None,
             facts: FactsPolicy::Drafts,
+            review: crate::config::Review::Never,
         },
         packets: Packets {
             enabled: false,
@@ -70,7 +71,6 @@ pub(crate) fn config(base_url: &str) -> Config {
             git_dir: None,
             topic: None,
             verdict_paths: Vec::new(),
-            review: crate::config::Review::Never,
         },
         commands: Commands {
             prefix: String::new(),
