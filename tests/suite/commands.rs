@@ -713,11 +713,12 @@ async fn a_request_beside_the_session_does_nothing() {
     stage.variant.headers = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
     let history = stage.history();
     let answer = says(&stage, &history, Reply::text("First.")).await;
-    let now = stage.then(&history, &answer, "::pin Be brief.");
+    assert_eq!(answer.text, "First.");
+    let alone = vec![stage.user("::pin Be brief.")];
     let title = vec![value!({"role": "user", "content": [
         {"type": "text", "text": "A title for this:"}, {"type": "text", "text": "::pin Be brief."}]})];
     for (messages, format) in [
-        (&now, Value::Null),
+        (&alone, Value::Null),
         (&title, Value::Null),
         (&title, value!({"type": "json_object"})),
     ] {
