@@ -412,7 +412,7 @@ impl Planted {
         let body = self.session.body(wire);
         let view = baton_proxy::wire::wire(wire)
             .read(&body.into(), Call::Generate)
-            .expect("a request of this wire");
+            .unwrap();
         let marks = baton_proxy::transcript::Transcript::of(&view).marks();
         let last = marks
             .iter()
