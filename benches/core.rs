@@ -679,3 +679,51 @@ mod recall {
         (score, held)
     }
 }
+
+/// The status line over 50 sessions of 50 files, as a prompt asks for it: by a process that has read nothing yet. 10 ms is
+/// the limit.
+#[cfg(feature = "proxy")]
+#[divan::bench_group]
+mod packets {
+    use std::time::Instant;
+
+    use baton_proxy::handoff_files::{HandoffFolder, LineReader};
+    use divan::{Bencher, black_box};
+
+    const EACH: usize = 50;
+
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for session in 0..EACH {
+            let folder = dir.path().join(format!("session-{session}"));
+            std::fs::create_dir(&folder).unwrap();
+            for file in 0..EACH {
+                let at = format!("2026-11-22T{:02}:{:02}:00Z", file % 24, session);
+                let name = format!("2026-11-22_{:02}-{session:02}_work-{file}.yaml", file % 24);
+                let text = format!(
+                    "version: \"1.0\"\nsession: session-{session}\ncreated_at: {at}\ngoal: Work {file}\nnow: \"Go on: {file}\"\n{}",
+                    "next:\n  - one more thing that is to be done\n".repeat(10)
+                );
+                std::fs::write(folder.join(name), text).unwrap();
+            }
+        }
+        dir
+    }
+
+    #[divan::bench]
+    fn line(bencher: Bencher) {
+        let dir = folder();
+        let folder = HandoffFolder::new(dir.path()).unwrap();
+        bencher.bench_local(|| {
+            let mut reader = LineReader::new(folder.clone());
+            black_box(reader.read(None, Instant::now()).unwrap().unwrap().line())
+        });
+    }
+
+    #[divan::bench]
+    fn line_again(bencher: Bencher) {
+        let dir = folder();
+        let mut reader = LineReader::new(HandoffFolder::new(dir.path()).unwrap());
+        bencher.bench_local(|| black_box(reader.read(None, Instant::now()).unwrap().unwrap().line()));
+    }
+}

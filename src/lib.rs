@@ -40,6 +40,8 @@ pub mod drafting;
 #[cfg(feature = "proxy")]
 pub mod exchange;
 #[cfg(feature = "proxy")]
+pub mod handoff_files;
+#[cfg(feature = "proxy")]
 pub mod journal;
 #[cfg(feature = "proxy")]
 pub mod packet_files;

@@ -1,4 +1,4 @@
-//! The state of a git repository, as text for a draft.
+//! Programs that are asked in a folder, and the state of a git repository as text for a draft.
 
 use std::io::Read;
 use std::path::Path;
@@ -55,11 +55,10 @@ pub(crate) fn checkout(dir: &Path) -> Option<Checkout> {
     })
 }
 
-/// What a program answers in time, if it does so with success.
-fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
+/// What a program, started in a folder, answers in time, if it does so with success; of a long answer the beginning.
+pub(crate) fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
     let mut child = Command::new(program)
-        .arg("-C")
-        .arg(dir)
+        .current_dir(dir)
         .args(arguments)
         // Nothing is locked beside somebody's own git, nobody is asked, nothing is paged.
         .env("GIT_OPTIONAL_LOCKS", "0")
@@ -70,12 +69,14 @@ fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let stdout = child.stdout.take()?;
+    let mut stdout = child.stdout.take()?;
     let (tell, told) = mpsc::channel();
     // A thread of its own, since a full pipe would stop the child; it ends with the pipe.
     thread::spawn(move || {
         let mut text = Vec::new();
-        let _ = stdout.take(MOST).read_to_end(&mut text);
+        let _ = stdout.by_ref().take(MOST).read_to_end(&mut text);
+        // A closed pipe would end the child with a failure.
+        let _ = std::io::copy(&mut stdout, &mut std::io::sink());
         let _ = tell.send(text);
     });
     let until = Instant::now() + limit;

@@ -50,7 +50,7 @@ pub(super) enum Command {
     Export(ExportConversationArgs),
     /// Show, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
-    /// Look at the documents of handoffs
+    /// Handoffs as documents and files: write, find, check and recover them
     Packets(PacketsArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),

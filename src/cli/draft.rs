@@ -169,7 +169,7 @@ fn told(
 }
 
 /// The newest request of a conversation.
-fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
+pub(super) fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
     let filter = Filter {
         conversation: Some(key.to_owned()),
         before: None,

@@ -12,6 +12,8 @@ use super::output::Out;
 pub(super) struct Exit(u8);
 
 impl Exit {
+    /// What was compared has drifted apart.
+    pub(super) const DRIFT: Self = Self(1);
     /// The command line is wrong.
     pub(super) const USAGE: Self = Self(64);
     /// The input is not what it should be.

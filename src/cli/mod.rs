@@ -14,6 +14,8 @@ mod exit;
 mod export;
 mod export_args;
 mod foreground;
+mod handoff_file_args;
+mod handoff_files;
 mod handoffs;
 mod log;
 mod newest;

@@ -2,6 +2,10 @@
 
 use clap::{Args as ClapArgs, Subcommand};
 
+use super::handoff_file_args::{
+    CheckArgs, CleanArgs, CreateArgs, FileArgs, FolderArgs, Format, LedgerArgs, LineArgs, RecoverArgs,
+    TransferArgs,
+};
 use super::state_args::StateArgs;
 
 #[derive(Debug, ClapArgs)]
@@ -12,16 +16,32 @@ pub(super) struct PacketsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PacketsCommand {
-    /// List packets, newest first
+    /// Write a handoff file: from what you say, an agent's output, its session file or a proxied conversation
+    Create(Box<CreateArgs>),
+    /// Print what the next session should know of the newest handoff file, in few words
+    Recover(RecoverArgs),
+    /// Print goal and next step of the newest handoff file in one line, for a prompt
+    Line(LineArgs),
+    /// Compare a handoff file with the repository; exits with 1 if they have drifted apart
+    Check(CheckArgs),
+    /// List packets, or the handoff files of a session, newest first
     List(PacketListArgs),
-    /// Print one packet
+    /// Print one packet or one handoff file
     Show(PacketShowArgs),
-    /// Print the newest active packet
+    /// Print the newest active packet, or the newest handoff file of a session
     Latest(PacketLatestArgs),
-    /// Say where a packet's Markdown differs from its JSON; exits with 65 if it does
+    /// Say where a packet's Markdown differs from its JSON, and what is wrong with handoff files; exits with 65
     Validate(PacketValidateArgs),
-    /// Put a packet away: `latest` no longer finds it, and its handoff can still be resumed
+    /// Put a packet away (`latest` no longer finds it, and its handoff can still be resumed), or a handoff file
     Archive(PacketArchiveArgs),
+    /// Delete a handoff file
+    Delete(FileArgs),
+    /// Delete handoff files that are older than some time, archived ones too
+    Clean(CleanArgs),
+    /// Print the ledger of a session: one entry for each handoff file that was written
+    Ledger(LedgerArgs),
+    /// Give the file reservations of a handoff file to another agent, over Agent Mail
+    Transfer(TransferArgs),
     /// Print a line of JSON for each packet that is new or has another status, from now on
     Watch(PacketWatchArgs),
 }
@@ -30,13 +50,24 @@ pub(super) enum PacketsCommand {
 #[command(after_help = "\
 Examples:
   baton packets list
-  baton packets list --all --json | jq -r '.[] | [.id, .status, .next_action] | @tsv'")]
+  baton packets list --all --json | jq -r '.[] | [.id, .status, .next_action] | @tsv'
+  baton packets list api --json | jq -r '.handoffs[].path'
+  baton packets list --files")]
 pub(super) struct PacketListArgs {
+    /// List the handoff files of this session
+    #[arg(conflicts_with_all = ["all", "topic"])]
+    pub(super) session: Option<String>,
     #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// At most so many; 0 is no limit
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(super) limit: usize,
+    pub(super) folder: FolderArgs,
+    /// List the handoff files of all sessions
+    #[arg(long, conflicts_with_all = ["all", "topic"])]
+    pub(super) files: bool,
+    /// List the sessions that have handoff files
+    #[arg(long, conflicts_with_all = ["session", "files", "all", "topic"])]
+    pub(super) sessions: bool,
+    /// At most so many; 0 is no limit; by default 20, of handoff files 10
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<usize>,
     /// Superseded and archived ones too
     #[arg(long)]
     pub(super) all: bool,
@@ -52,29 +83,44 @@ pub(super) struct PacketListArgs {
 #[command(after_help = "\
 Examples:
   baton packets show 0199a3c2-7d1e
-  baton packets show 0199a3c2-7d1e --json | jq .verification")]
+  baton packets show 0199a3c2-7d1e --json | jq .verification
+  baton packets show api/2026-11-22_18-05_login-works.yaml --format markdown")]
 pub(super) struct PacketShowArgs {
-    /// The handoff's id, or a beginning of it that only it has
+    /// The handoff's id, or a beginning of it that only it has; or a handoff file: its path, or SESSION/NAME.yaml
     pub(super) id: String,
     #[command(flatten)]
-    pub(super) state: StateArgs,
+    pub(super) folder: FolderArgs,
     #[command(flatten)]
     pub(super) form: PacketForm,
+    /// How a handoff file is printed; by default as it is
+    #[arg(long, value_enum, conflicts_with_all = ["json", "path"])]
+    pub(super) format: Option<Format>,
 }
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   baton packets latest
-  baton packets latest --topic importer --json | jq -r .next_action")]
+  baton packets latest --topic importer --json | jq -r .next_action
+  baton packets latest api --format json | jq -r .now
+  baton packets latest --files --path")]
 pub(super) struct PacketLatestArgs {
+    /// Print the newest handoff file of this session
+    #[arg(conflicts_with = "topic")]
+    pub(super) session: Option<String>,
     #[command(flatten)]
-    pub(super) state: StateArgs,
+    pub(super) folder: FolderArgs,
+    /// Print the newest handoff file of all sessions
+    #[arg(long, conflicts_with_all = ["session", "topic"])]
+    pub(super) files: bool,
     /// Only those about this
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
     #[command(flatten)]
     pub(super) form: PacketForm,
+    /// How a handoff file is printed; by default as it is
+    #[arg(long, value_enum, conflicts_with_all = ["json", "path"])]
+    pub(super) format: Option<Format>,
 }
 
 /// How a packet is printed: as Markdown, unless one of these is given.
@@ -94,10 +140,11 @@ pub(super) struct PacketForm {
 Examples:
   baton packets validate
   baton packets validate 0199a3c2-7d1e --json
-  baton packets validate ./handoff.json")]
+  baton packets validate ./handoff.json
+  baton packets validate .ntm/handoffs/api/*.yaml --json | jq '.[].errors'")]
 pub(super) struct PacketValidateArgs {
-    /// A handoff's id, a folder with a packet, or its JSON; without one all packets
-    pub(super) what: Option<String>,
+    /// A handoff's id, a folder with a packet, or its JSON; or handoff files; without one all packets
+    pub(super) what: Vec<String>,
     #[command(flatten)]
     pub(super) state: StateArgs,
     /// Print JSON
@@ -109,12 +156,13 @@ pub(super) struct PacketValidateArgs {
 #[command(after_help = "\
 Examples:
   baton packets archive 0199a3c2-7d1e
-  baton packets archive 0199a3c2-7d1e --undo")]
+  baton packets archive 0199a3c2-7d1e --undo
+  baton packets archive api/2026-11-22_18-05_login-works.yaml")]
 pub(super) struct PacketArchiveArgs {
-    /// The handoff's id, or a beginning of it that only it has
+    /// The handoff's id, or a beginning of it that only it has; or a handoff file: its path, or SESSION/NAME.yaml
     pub(super) id: String,
     #[command(flatten)]
-    pub(super) state: StateArgs,
+    pub(super) folder: FolderArgs,
     /// Make it active again; what is active in its place is superseded
     #[arg(long)]
     pub(super) undo: bool,

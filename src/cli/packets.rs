@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::exit::{Exit, Failure};
+use super::handoff_files;
 use super::load_state;
 use super::output::{Out, age, first_line, table, visible};
 use super::packet_args::{
@@ -20,7 +21,13 @@ use crate::packet_files::{self, JSON, MARKDOWN, packet_of};
 use crate::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
 use crate::store::{PacketFilter, SharedStore};
 
+/// Packets of a list.
+const LISTED: usize = 20;
+
 pub(super) fn run(command: &PacketsCommand, out: &mut Out) -> Result<(), Failure> {
+    if let Some(done) = handoff_files::run(command, out) {
+        return done;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     match command {
@@ -30,6 +37,8 @@ pub(super) fn run(command: &PacketsCommand, out: &mut Out) -> Result<(), Failure
         PacketsCommand::Validate(args) => runtime.block_on(check(args, out)),
         PacketsCommand::Archive(args) => runtime.block_on(archive(args, out)),
         PacketsCommand::Watch(args) => runtime.block_on(watch(args, out)),
+        // The others are about files alone.
+        _ => Ok(()),
     }
 }
 
@@ -69,11 +78,11 @@ impl Row {
 }
 
 async fn list(args: &PacketListArgs, out: &mut Out) -> Result<(), Failure> {
-    let store = open(&load_state(&args.state)?)?;
+    let store = open(&load_state(&args.folder.state)?)?;
     let filter = PacketFilter {
         status: (!args.all).then_some(PacketStatus::Active),
         topic: args.topic.clone(),
-        limit: args.limit,
+        limit: args.limit.unwrap_or(LISTED),
         ..PacketFilter::default()
     };
     let packets = store.packets(&filter).await.map_err(unanswered)?;
@@ -107,12 +116,12 @@ async fn list(args: &PacketListArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 async fn show(args: &PacketShowArgs, out: &mut Out) -> Result<(), Failure> {
-    let store = open(&load_state(&args.state)?)?;
+    let store = open(&load_state(&args.folder.state)?)?;
     print(&wanted(&store, &args.id).await?, args.form, out)
 }
 
 async fn latest(args: &PacketLatestArgs, out: &mut Out) -> Result<(), Failure> {
-    let store = open(&load_state(&args.state)?)?;
+    let store = open(&load_state(&args.folder.state)?)?;
     let newest = PacketFilter {
         status: Some(PacketStatus::Active),
         topic: args.topic.clone(),
@@ -163,23 +172,23 @@ struct Checked {
 }
 
 async fn check(args: &PacketValidateArgs, out: &mut Out) -> Result<(), Failure> {
-    let folders = match &args.what {
-        Some(path) if Path::new(path).exists() => vec![PathBuf::from(path)],
-        what => {
+    let mut folders = Vec::new();
+    for what in &args.what {
+        if Path::new(what).exists() {
+            folders.push(PathBuf::from(what));
+        } else {
             let store = open(&load_state(&args.state)?)?;
-            let records = match what {
-                Some(id) => vec![wanted(&store, id).await?],
-                None => store
-                    .packets(&PacketFilter::default())
-                    .await
-                    .map_err(unanswered)?,
-            };
-            records
-                .iter()
-                .map(|record| PathBuf::from(&record.folder))
-                .collect()
+            folders.push(PathBuf::from(wanted(&store, what).await?.folder));
         }
-    };
+    }
+    if args.what.is_empty() {
+        let store = open(&load_state(&args.state)?)?;
+        let all = store
+            .packets(&PacketFilter::default())
+            .await
+            .map_err(unanswered)?;
+        folders.extend(all.iter().map(|record| PathBuf::from(&record.folder)));
+    }
     let checked: Vec<Checked> = folders.iter().map(|folder| checked(folder)).collect();
     if args.json {
         out.json(&checked)?;
@@ -236,7 +245,7 @@ fn checked(path: &Path) -> Checked {
 }
 
 async fn archive(args: &PacketArchiveArgs, out: &mut Out) -> Result<(), Failure> {
-    let store = open(&load_state(&args.state)?)?;
+    let store = open(&load_state(&args.folder.state)?)?;
     let record = wanted(&store, &args.id).await?;
     if !args.undo && record.status == PacketStatus::Archived {
         return Err(Failure::new(Exit::USAGE, "it is archived already"));

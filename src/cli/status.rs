@@ -1,5 +1,7 @@
 //! `baton status`: summarises the state directory. Reads the files, with or without a running proxy.
 
+use std::time::Instant;
+
 use serde::Serialize;
 
 use super::args::StatusArgs;
@@ -8,7 +10,8 @@ use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, short, size};
 use super::running::{self, Found, Process};
-use crate::config::StoreKind;
+use crate::config::{Config, StoreKind};
+use crate::handoff_files::{HandoffFolder, LineReader};
 use crate::journal::{Filter, Row, Totals};
 use crate::record::Handoff;
 use crate::store::{self, HandoffFilter};
@@ -73,7 +76,7 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
     };
     match (args.json, args.line) {
         (true, _) => out.json(&status)?,
-        (_, true) => out.line(format_args!("{}", line(&status)))?,
+        (_, true) => out.line(format_args!("{}{}", line(&status), handed_over(&config)))?,
         _ => {
             for row in rows(&status) {
                 out.line(format_args!("{row}"))?;
@@ -83,7 +86,7 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn handoffs(config: &crate::config::Config) -> Result<Vec<Handoff>, Failure> {
+fn handoffs(config: &Config) -> Result<Vec<Handoff>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     let store = store::open_for_reading(&config.store, &config.state_dir);
@@ -109,6 +112,16 @@ fn line(status: &Status) -> String {
         status.handoffs,
         short(status.unsent_tokens)
     )
+}
+
+/// Goal and next step of the newest handoff file, where there is one. What goes wrong with it is nothing that a prompt shows.
+fn handed_over(config: &Config) -> String {
+    let folder = HandoffFolder::new(&config.packets_dir()).ok();
+    let told = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
+    match told.map(|told| told.line()) {
+        Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),
+        _ => String::new(),
+    }
 }
 
 fn ago(then_ms: u64, now_ms: u64) -> String {

@@ -292,6 +292,12 @@ pub(super) const SECTIONS: &[Section] = &[
             key("verdict_paths", |d, v, _| {
                 put(&mut d.config.packets.verdict_paths, v.texts(PATTERN_CHARS))
             }),
+            optional("agent_mail_url", |d, v, _| {
+                put(&mut d.config.packets.agent_mail_url, v.base_url().map(Some))
+            }),
+            optional("agent_mail_token", |d, v, e| {
+                put(&mut d.config.packets.agent_mail_token, v.secret(e, 1).map(Some))
+            }),
         ],
     },
     Section {
@@ -535,6 +541,8 @@ pub(super) fn blank() -> Draft {
                 git_dir: None,
                 topic: None,
                 verdict_paths: Vec::new(),
+                agent_mail_url: None,
+                agent_mail_token: None,
             },
             recall: RecallPolicy {
                 enabled: false,

@@ -103,6 +103,7 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
     let clients = config.clients.iter().map(|client| &client.key);
     let peers = config.admin.peers.iter().filter_map(|peer| peer.token.as_ref());
     let all = upstreams.chain(clients).chain(&config.admin.token).chain(peers);
+    let all = all.chain(&config.packets.agent_mail_token);
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 

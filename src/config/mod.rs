@@ -283,6 +283,10 @@ pub struct Packets {
     pub topic: Option<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdict_paths: Vec<String>,
+    /// URL of Agent Mail's MCP endpoint.
+    pub agent_mail_url: Option<String>,
+    /// Bearer token for it.
+    pub agent_mail_token: Option<Secret>,
 }
 
 impl Config {

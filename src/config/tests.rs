@@ -66,6 +66,7 @@ fn the_default_holds_with_its_optional_keys_too() {
         "ANTHROPIC_API_KEY",
         "LAPTOP_KEY",
         "SEAL_KEY",
+        "AGENT_MAIL_TOKEN",
     ];
     let env: Vec<_> = keys
         .map(|name| (name, "0123456789abcdef0123456789abcdef"))

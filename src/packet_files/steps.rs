@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::value::{NotWritten, PacketSettings, Stored, not_written};
 use super::{files, make};
+use crate::handoff_files::HandoffFolder;
 use crate::packet::fields::Packet;
 use crate::record::{HandoffId, PacketRecord, PacketStatus};
 use crate::store::{PacketFilter, SharedStore};
@@ -37,8 +38,29 @@ pub async fn write(
     let superseded = store.put_packet(&record).await;
     let superseded = superseded.map_err(|error| not_written("the packet was not stored", error))?;
     put(record.clone()).await?;
+    beside(record.clone()).await;
     again(store, &record.principal, &superseded).await;
     Ok(folder)
+}
+
+/// Writes the handoff file of a packet into the folder of its session, once. A failure is logged: the packet is there.
+pub(super) async fn beside(record: PacketRecord) {
+    let id = record.handoff;
+    let written = tokio::task::spawn_blocking(move || {
+        let Some(packet) = packet_of(&record) else {
+            return Ok(());
+        };
+        // Beside the packet's own folder.
+        let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
+        let folder = HandoffFolder::new(dir)?;
+        folder.write_packet(&packet).map(|_| ())
+    });
+    let error = match written.await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(target: "baton", handoff = %id, %error, "a packet has no handoff file");
 }
 
 /// Gives a packet another status, in the store and in its files, and in those of the packets that it supersedes. `None`

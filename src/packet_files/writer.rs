@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::files;
-use super::steps::{Changed, put, set_status, write};
+use super::steps::{Changed, beside, put, set_status, write};
 use super::value::{PacketSettings, Stored};
 use crate::record::{HandoffId, PacketStatus};
 use crate::store::{PacketFilter, SharedStore};
@@ -165,9 +165,11 @@ async fn mend(settings: &PacketSettings, store: &SharedStore) {
             continue;
         }
         let id = record.handoff;
-        if let Err(error) = put(record).await {
+        if let Err(error) = put(record.clone()).await {
             tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files are missing and cannot be written");
+            continue;
         }
+        beside(record).await;
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) fn config(base_url: &str) -> Config {
             git_dir: None,
             topic: None,
             verdict_paths: Vec::new(),
+            agent_mail_url: None,
+            agent_mail_token: None,
         },
         commands: Commands {
             prefix: String::new(),

@@ -18,6 +18,7 @@ mod drafts;
 mod export;
 mod failures;
 mod golden;
+mod handoff_files;
 mod harness;
 mod insertions;
 mod inspector;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_proxy::config::{Config, FactsPolicy};
+use baton_proxy::handoff_files::{HandoffFolder, read_file};
 use baton_proxy::packet::fields::{Packet, Size, validate};
 use baton_proxy::packet_files::{self, Counts, JSON, MARKDOWN, PacketSettings, PacketWriter, Stored};
 use baton_proxy::record::{PacketRecord, PacketStatus};
@@ -92,7 +93,31 @@ fn files(record: &PacketRecord) -> (Packet, String) {
         .map(|file| file.unwrap().file_name())
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    (Packet::read(&json).unwrap(), markdown)
+    let packet = Packet::read(&json).unwrap();
+    handoff_file(folder, &packet);
+    (packet, markdown)
+}
+
+/// Beside the packet's folder there is a handoff file that says the same.
+fn handoff_file(folder: &Path, packet: &Packet) {
+    let all = HandoffFolder::new(folder.parent().unwrap()).unwrap();
+    let listed = all.list(None, 0).unwrap().found;
+    let read = listed.iter().map(|one| read_file(&one.path).unwrap());
+    let its: Vec<_> = read
+        .filter(|found| found.file.findings.get("handoff") == Some(&packet.id.to_string()))
+        .collect();
+    assert_eq!(its.len(), 1, "{}", packet.id);
+    assert_eq!(its[0].errors, []);
+    assert_eq!(its[0].file.created_at, packet.created_at);
+    assert!(
+        its[0]
+            .path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("auto-handoff-")
+    );
 }
 
 macro_rules! on_every_wire {

@@ -1,0 +1,315 @@
+//! `baton packets create`.
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::common::{failure, folder, mail, print, warn};
+use super::sources;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_file_args::{CreateArgs, Format};
+use crate::cli::output::{Out, visible};
+use crate::config::Config;
+use crate::handoff_files::agent_mail::AgentMail;
+use crate::handoff_files::gather::Asker;
+use crate::handoff_files::{Naming, now, write_text, write_to};
+use crate::packet::ntm::time::Time;
+use crate::packet::ntm::{HandoffFile, ReservationTransfer, names, reservations_told, score, threads};
+
+/// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
+const AUTO_LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Of that, what is kept for writing.
+const FOR_WRITING: Duration = Duration::from_secs(5);
+
+/// What `--json` prints; the names are API.
+#[derive(Serialize)]
+struct Created<'a> {
+    success: bool,
+    path: Option<&'a Path>,
+    session: &'a str,
+    goal: &'a str,
+    now: &'a str,
+    status: &'a str,
+    file_count: usize,
+    blocker_count: usize,
+}
+
+pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
+    let limit = if args.auto { AUTO_LIMIT } else { LIMIT };
+    let until = Instant::now() + limit - FOR_WRITING;
+    let has_source = args.output.is_some()
+        || args.session_file.is_some()
+        || args.conversation.is_some()
+        || args.from_file.is_some()
+        || args.hook;
+    let is_given = args.goal.is_some() && args.now.is_some();
+    if args.json && !has_source && !args.auto && !is_given {
+        let message = "with --json nobody is asked: give --goal and --now, or a source";
+        return Err(Failure::new(Exit::USAGE, message));
+    }
+    let (folder, config) = folder(&args.folder)?;
+    let at = now();
+    let mut file = given(args)?;
+    let worked_in = sources::fill(args, &config, until, &mut file)?;
+    if !has_source && !args.auto && !is_given {
+        ask(&mut file)?;
+    }
+    if let Some(max) = args.tokens_max {
+        file.set_tokens(args.tokens_used.unwrap_or(file.tokens_used), max);
+    }
+    if !args.alone {
+        enrich(args, &config, worked_in.as_deref(), until, at, &mut file);
+    }
+    file.infer_status();
+    if args.auto && !leave_nothing_open(&mut file) {
+        Out::stderr().line(format_args!("nothing to hand off yet"))?;
+        return Ok(());
+    }
+    file.prepare(at);
+    file.quality = Some(score(&file, at).brief());
+    let path = write(args, &folder, &mut file, at, out)?;
+    told(args, path.as_deref(), &file, out)
+}
+
+/// Says something for goal and next step where a hook has nobody to ask. A file that would say nothing at all is none.
+fn leave_nothing_open(file: &mut HandoffFile) -> bool {
+    if file.goal.is_empty() && file.now.is_empty() && file.blockers.is_empty() {
+        return false;
+    }
+    if file.goal.is_empty() {
+        "Work in progress".clone_into(&mut file.goal);
+    }
+    if file.now.is_empty() {
+        "Nothing was left open: ask the person what comes next".clone_into(&mut file.now);
+    }
+    true
+}
+
+/// What the arguments say.
+fn given(args: &CreateArgs) -> Result<HandoffFile, Failure> {
+    let text = |given: &Option<String>| given.clone().unwrap_or_default();
+    let mut file = HandoffFile {
+        session: args.session.clone(),
+        goal: text(&args.goal),
+        now: text(&args.now),
+        test: text(&args.test),
+        status: text(&args.status),
+        outcome: text(&args.outcome),
+        blockers: args.blocker.clone(),
+        next: args.next.clone(),
+        questions: args.question.clone(),
+        agent_id: text(&args.agent),
+        agent_type: text(&args.agent_type),
+        pane_id: text(&args.pane),
+        ..HandoffFile::default()
+    };
+    for decision in &args.decision {
+        let Some((what, why)) = pair(decision) else {
+            let message = format!("--decision {decision:?} is not WHAT=WHY");
+            return Err(Failure::new(Exit::USAGE, message));
+        };
+        file.decisions.insert(what, why);
+    }
+    Ok(file)
+}
+
+fn pair(text: &str) -> Option<(String, String)> {
+    let (what, why) = text.split_once('=')?;
+    let (what, why) = (what.trim(), why.trim());
+    (!what.is_empty() && !why.is_empty()).then(|| (what.to_owned(), why.to_owned()))
+}
+
+/// Asks the person for what matters most.
+fn ask(file: &mut HandoffFile) -> Result<(), Failure> {
+    let mut err = Out::stderr();
+    let mut lines = std::io::stdin().lock().lines();
+    let mut answer = |question: &str| -> Result<String, Failure> {
+        err.line(format_args!("{question}"))?;
+        let line = lines.next().transpose()?.unwrap_or_default();
+        Ok(line.trim().to_owned())
+    };
+    if file.goal.is_empty() {
+        file.goal = answer("What was accomplished?")?;
+    }
+    if file.now.is_empty() {
+        file.now = answer("What comes first now?")?;
+    }
+    if file.blockers.is_empty() {
+        loop {
+            match answer("What stands in the way? (empty: nothing more)")? {
+                line if line.is_empty() => break,
+                line => file.blockers.push(line),
+            }
+        }
+    }
+    loop {
+        match answer("What was decided, and why? (what=why; empty: nothing more)")? {
+            line if line.is_empty() => return Ok(()),
+            line => file.decisions.extend(pair(&line)),
+        }
+    }
+}
+
+/// Adds what git, beads and Agent Mail tell, all asked at once.
+fn enrich(
+    args: &CreateArgs,
+    config: &Config,
+    worked_in: Option<&Path>,
+    until: Instant,
+    at: Time,
+    file: &mut HandoffFile,
+) {
+    let configured = args.git_dir.as_deref().or(config.packets.git_dir.as_deref());
+    // The transcript may come from another machine.
+    let dir = configured.or(worked_in.filter(|dir| dir.is_dir()));
+    let agent = Some(file.agent_id.clone()).filter(|name| !name.is_empty());
+    let here = PathBuf::from(".");
+    let (git, beads, mail) = thread::scope(|scope| {
+        let asker = |dir| Asker { dir, until };
+        let git = scope.spawn(move || dir.and_then(|dir| asker(dir).git_state()));
+        let beads = {
+            let agent = agent.as_deref();
+            let dir = dir.unwrap_or(&here);
+            scope.spawn(move || asker(dir).beads(agent))
+        };
+        let mail = agent
+            .as_deref()
+            .and_then(|agent| mailed(args, config, dir.unwrap_or(&here), agent, until));
+        (git.join().ok().flatten(), beads.join().unwrap_or_default(), mail)
+    });
+    if let Some(git) = git {
+        git.add_to(file);
+    }
+    if file.active_beads.is_empty() {
+        file.active_beads = beads;
+    }
+    if let (Some(mail), Some(agent)) = (mail, agent) {
+        mail.add_to(file, agent, at);
+    }
+}
+
+/// What Agent Mail tells of an agent.
+struct Mailed {
+    project: String,
+    messages: Vec<crate::packet::ntm::Message>,
+    reservations: Vec<crate::packet::ntm::Reservation>,
+}
+
+fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: Instant) -> Option<Mailed> {
+    let client = mail(config).ok()??;
+    let project = args.project.clone().or_else(|| {
+        let dir = std::path::absolute(dir).ok()?;
+        Some(dir.to_str()?.to_owned())
+    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    let left = until.saturating_duration_since(Instant::now());
+    let asked = runtime.block_on(async {
+        let both = async {
+            let client: &AgentMail = &client;
+            tokio::join!(
+                client.inbox(&project, agent),
+                client.reservations(&project, agent)
+            )
+        };
+        tokio::time::timeout(left, both).await
+    });
+    let (messages, reservations) = asked.ok()?;
+    Some(Mailed {
+        messages: messages.unwrap_or_default(),
+        reservations: reservations.unwrap_or_default(),
+        project,
+    })
+}
+
+impl Mailed {
+    fn add_to(self, file: &mut HandoffFile, agent: String, at: Time) {
+        if file.agent_mail_threads.is_empty() {
+            file.agent_mail_threads = threads(self.messages);
+        }
+        let held: Vec<_> = self
+            .reservations
+            .into_iter()
+            .filter(|one| one.holds(at))
+            .collect();
+        if held.is_empty() {
+            return;
+        }
+        let told = reservations_told(&held, at);
+        file.findings
+            .entry("file_reservations".to_owned())
+            .or_insert(told);
+        if file.reservation_transfer.is_none() {
+            file.reservation_transfer = Some(ReservationTransfer {
+                from_agent: agent,
+                project_key: self.project,
+                created_at: at.rfc3339(),
+                reservations: held.iter().map(|one| one.snapshot()).collect(),
+                ..ReservationTransfer::default()
+            });
+        }
+    }
+}
+
+/// Writes the file; returns where it is, unless it was printed.
+fn write(
+    args: &CreateArgs,
+    folder: &crate::handoff_files::HandoffFolder,
+    file: &mut HandoffFile,
+    at: Time,
+    out: &mut Out,
+) -> Result<Option<PathBuf>, Failure> {
+    let Some(place) = &args.out else {
+        let naming = match (args.auto, &args.description) {
+            (true, _) => Naming::Automatic,
+            (false, Some(description)) => Naming::Manual(description.clone()),
+            (false, None) => Naming::Manual(names::description_of_goal(&file.goal)),
+        };
+        let written = folder.write(file, &naming, at).map_err(failure)?;
+        warn(&written.warnings);
+        return Ok(Some(written.path));
+    };
+    if place.as_os_str() == "-" {
+        let errors = file.errors();
+        if !errors.is_empty() {
+            return Err(failure(crate::handoff_files::FileError::Invalid(errors)));
+        }
+        print(file, args.format, out)?;
+        return Ok(None);
+    }
+    match args.format {
+        Format::Yaml => write_to(file, place, at),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&file.to_value().to_json()).unwrap_or_default();
+            write_text(file, &(json + "\n"), place)
+        }
+        Format::Markdown => write_text(file, &file.to_markdown(), place),
+    }
+    .map_err(failure)?;
+    Ok(Some(place.clone()))
+}
+
+fn told(args: &CreateArgs, path: Option<&Path>, file: &HandoffFile, out: &mut Out) -> Result<(), Failure> {
+    if args.json {
+        out.json(&Created {
+            success: true,
+            path,
+            session: file.session_name(),
+            goal: &file.goal,
+            now: &file.now,
+            status: &file.status,
+            file_count: file.file_count(),
+            blocker_count: file.blockers.len(),
+        })?;
+    } else if let Some(path) = path {
+        out.line(format_args!("{}", visible(&path.display().to_string())))?;
+    }
+    Ok(())
+}

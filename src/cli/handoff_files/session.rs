@@ -1,0 +1,95 @@
+//! Reads an agent's session file line by line, within bounds.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::Instant;
+
+use crate::cli::exit::{Exit, Failure};
+use crate::packet::ntm::{MAX_LINE_BYTES, SessionReader};
+
+/// Of a longer file the end is read: what an agent said last matters.
+const MOST: u64 = 256 << 20;
+
+/// Gives every line of a session file to the reader, until the time is over.
+pub(super) fn read(path: &Path, reader: &mut SessionReader<'_>, until: Instant) -> Result<(), Failure> {
+    let unread = |error: std::io::Error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(unread)?;
+    let length = file.metadata().map_err(unread)?.len();
+    let mut lines = BufReader::with_capacity(1 << 16, {
+        if length > MOST {
+            file.seek(SeekFrom::Start(length - MOST)).map_err(unread)?;
+        }
+        file
+    });
+    let mut line = Vec::new();
+    // A file that is read from its middle begins with the end of a line.
+    let mut partial = length > MOST;
+    while Instant::now() < until {
+        let is_whole = match next(&mut lines, &mut line).map_err(unread)? {
+            Next::End => return Ok(()),
+            Next::Line => true,
+            Next::TooLong => false,
+        };
+        match is_whole {
+            _ if std::mem::take(&mut partial) => {}
+            true => reader.line(&line),
+            false => reader.skip(),
+        }
+    }
+    Ok(())
+}
+
+enum Next {
+    Line,
+    TooLong,
+    End,
+}
+
+/// Reads the next line; of one that is too long nothing is kept.
+fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Next> {
+    line.clear();
+    let most = MAX_LINE_BYTES as u64 + 1;
+    if lines.by_ref().take(most).read_until(b'\n', line)? == 0 {
+        return Ok(Next::End);
+    }
+    if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
+        return Ok(Next::Line);
+    }
+    line.clear();
+    lines.skip_until(b'\n')?;
+    Ok(Next::TooLong)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::packet::ntm::HandoffFile;
+    use crate::redact::Redactor;
+
+    #[test]
+    fn long_and_malformed_lines_are_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let long = format!(
+            "{{\"role\":\"assistant\",\"content\":\"{}\"}}",
+            "x".repeat(MAX_LINE_BYTES)
+        );
+        let text = format!(
+            "{{\"role\":\"assistant\",\"content\":\"Done: the parser\"}}\n\nnot JSON\n[1]\n{long}\n{{\"role\":\"user\",\"content\":\"thanks\"}}"
+        );
+        std::fs::write(&path, text).unwrap();
+        let redactor = Redactor::new(&[]);
+        let mut reader = SessionReader::new(&redactor);
+        read(&path, &mut reader, Instant::now() + Duration::from_secs(60)).unwrap();
+        assert_eq!(reader.skipped, 3);
+        let mut file = HandoffFile::default();
+        reader.finish(&mut file);
+        assert_eq!(file.goal, "the parser");
+        let mut late = SessionReader::new(&redactor);
+        read(&path, &mut late, Instant::now()).unwrap();
+        assert_eq!(late.skipped, 0);
+    }
+}

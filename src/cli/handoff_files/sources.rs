@@ -1,0 +1,165 @@
+//! What a handoff file is made from.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Deserialize;
+
+use super::session;
+use crate::cli::draft;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_file_args::CreateArgs;
+use crate::cli::log::{full_key, open};
+use crate::cli::output::visible;
+use crate::config::{Config, Secret};
+use crate::packet::ntm::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
+use crate::redact::{Redactor, unnamed};
+use crate::transcript::{Answered, Transcript};
+
+/// Bytes of an agent's output that are looked at: its end.
+const OUTPUT_BYTES: usize = 4 << 20;
+
+/// Bytes of a hook's input.
+const HOOK_BYTES: u64 = 16 << 20;
+
+/// What an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's notification.
+#[derive(Debug, Default, Deserialize)]
+struct Hook {
+    transcript_path: Option<PathBuf>,
+    cwd: Option<PathBuf>,
+    #[serde(alias = "last-assistant-message")]
+    last_assistant_message: Option<String>,
+    #[serde(alias = "input-messages", default)]
+    input_messages: Vec<String>,
+}
+
+/// Fills a file from the source that is named; returns the folder that the session worked in, where that is told.
+pub(super) fn fill(
+    args: &CreateArgs,
+    config: &Config,
+    until: Instant,
+    file: &mut HandoffFile,
+) -> Result<Option<PathBuf>, Failure> {
+    let secrets = config.journal.secrets.iter().map(Secret::reveal);
+    let redactor = Redactor::new(&config.journal.redact).knowing(secrets);
+    if let Some(path) = &args.output {
+        let text = end_of(&text_of(path)?).to_owned();
+        said(&text, &redactor, file);
+        return Ok(None);
+    }
+    if let Some(path) = &args.session_file {
+        return of_session(path, &redactor, until, file);
+    }
+    if let Some(key) = &args.conversation {
+        return conversation(key, config, &redactor, file);
+    }
+    if let Some(path) = &args.from_file {
+        from_file(path, file)?;
+        return Ok(None);
+    }
+    if args.hook {
+        return hook(&redactor, until, file);
+    }
+    Ok(None)
+}
+
+fn said(text: &str, redactor: &Redactor, file: &mut HandoffFile) {
+    let known = redactor.text(text);
+    file.fill(analyze(&unnamed::redacted(&known)));
+}
+
+fn of_session(
+    path: &Path,
+    redactor: &Redactor,
+    until: Instant,
+    file: &mut HandoffFile,
+) -> Result<Option<PathBuf>, Failure> {
+    let mut reader = SessionReader::new(redactor);
+    session::read(path, &mut reader, until)?;
+    let folder = reader.folder.clone().map(PathBuf::from);
+    reader.finish(file);
+    Ok(folder)
+}
+
+fn hook(redactor: &Redactor, until: Instant, file: &mut HandoffFile) -> Result<Option<PathBuf>, Failure> {
+    let mut text = String::new();
+    let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
+    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("standard input: {error}")))?;
+    let hook: Hook = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(Exit::DATA, format!("standard input is no hook's input: {error}")))?;
+    let mut folder = hook.cwd;
+    if let Some(path) = &hook.transcript_path {
+        folder = of_session(path, redactor, until, file)?.or(folder);
+    }
+    if let Some(text) = &hook.last_assistant_message {
+        said(text, redactor, file);
+    }
+    if file.goal.is_empty()
+        && let Some(asked) = hook.input_messages.last()
+    {
+        let asked = redactor.text(asked);
+        file.fall_back_to(&unnamed::redacted(&asked));
+    }
+    if file.session.is_empty() {
+        let name = folder.as_deref().and_then(Path::file_name);
+        file.session = name.map_or(String::new(), |name| names::session_of(&name.to_string_lossy()));
+    }
+    Ok(folder)
+}
+
+/// A file that somebody wrote: YAML, or JSON, which is YAML too. What is given already stays.
+fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), Failure> {
+    let text = text_of(path)?;
+    let named = || visible(&path.display().to_string());
+    let read = read(&text).map_err(|error| Failure::new(Exit::DATA, format!("{}: {error}", named())))?;
+    if let Some(error) = read.mistyped.first() {
+        return Err(Failure::new(
+            Exit::DATA,
+            format!("{}: {}", named(), visible(&error.to_string())),
+        ));
+    }
+    let given = std::mem::replace(file, read.file);
+    file.take(given);
+    Ok(())
+}
+
+fn conversation(
+    key: &str,
+    config: &Config,
+    redactor: &Redactor,
+    file: &mut HandoffFile,
+) -> Result<Option<PathBuf>, Failure> {
+    let Some(query) = open(&config.state_dir)? else {
+        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+    };
+    let key = full_key(&query, key)?;
+    let newest = draft::newest(&query, &key)?;
+    let answer = newest.answer.as_deref().map(Answered::of);
+    let mut reader = SessionReader::new(redactor);
+    reader.conversation(&Transcript::of(&newest.view), answer.as_ref());
+    reader.finish(file);
+    Ok(None)
+}
+
+/// The text of a file, or of standard input.
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
+        false => std::fs::read(path).map(|read| bytes = read),
+    };
+    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", path.display())))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn end_of(text: &str) -> &str {
+    let mut start = text.len().saturating_sub(OUTPUT_BYTES);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+// A file of a person's is as small as every other one.
+const _: () = assert!(MAX_BYTES <= OUTPUT_BYTES);

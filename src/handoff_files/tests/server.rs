@@ -1,0 +1,125 @@
+//! An Agent Mail that answers by a script.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// How a call is answered.
+#[derive(Debug, Clone)]
+pub(super) enum Reply {
+    /// The tool's answer.
+    Tool(Value),
+    /// The tool fails.
+    Fails(&'static str),
+    /// The tool's answer, late.
+    Late(Duration, Value),
+    /// Nothing for ever.
+    Hangs,
+    /// This status and body.
+    Raw(u16, String),
+}
+
+/// A call that came: the tool and its arguments.
+pub(super) type Call = (String, Value);
+
+pub(super) struct Server {
+    pub(super) url: String,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Server {
+    /// Starts a server that gives each call of a tool to the script; `calls` are those before it.
+    pub(super) async fn start(
+        script: impl Fn(&str, &Value, &[Call]) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp/", listener.local_addr().unwrap());
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let (script, seen) = (Arc::new(script), calls.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (script, seen) = (script.clone(), seen.clone());
+                let service = service_fn(move |request| answer(request, script.clone(), seen.clone()));
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        });
+        Self { url, calls }
+    }
+
+    /// The calls so far.
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// The calls in short: tool, agent and paths.
+    pub(super) fn told(&self) -> Vec<String> {
+        let calls = self.calls();
+        let told = calls.iter().map(|(tool, arguments)| {
+            let paths: Vec<_> = arguments["paths"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            let agent = arguments["agent_name"].as_str().unwrap_or_default();
+            let exclusive = match arguments["exclusive"].as_bool() {
+                Some(true) => " exclusive",
+                Some(false) => " shared",
+                None => "",
+            };
+            let verb = tool.split('_').next().unwrap_or_default();
+            format!("{verb} {agent}{exclusive} {}", paths.join(","))
+        });
+        told.collect()
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    script: Arc<impl Fn(&str, &Value, &[Call]) -> Reply>,
+    seen: Arc<Mutex<Vec<Call>>>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    let tool = match message["method"].as_str() {
+        Some("tools/call") => message["params"]["name"].as_str().unwrap().to_owned(),
+        method => method.unwrap().to_owned(),
+    };
+    let arguments = match message["params"].get("arguments") {
+        Some(arguments) => arguments.clone(),
+        None => message["params"].clone(),
+    };
+    let reply = {
+        let mut calls = seen.lock().unwrap();
+        let reply = script(&tool, &arguments, &calls);
+        calls.push((tool, arguments));
+        reply
+    };
+    let result = match reply {
+        Reply::Tool(value) => json!({"content": [], "structuredContent": value}),
+        Reply::Fails(text) => json!({"content": [{"type": "text", "text": text}], "isError": true}),
+        Reply::Late(time, value) => {
+            tokio::time::sleep(time).await;
+            json!({"content": [{"type": "text", "text": value.to_string()}]})
+        }
+        Reply::Hangs => std::future::pending().await,
+        Reply::Raw(status, body) => {
+            let response = Response::builder().status(status).header("mcp-session-id", "s1");
+            return Ok(response.body(Full::new(body.into())).unwrap());
+        }
+    };
+    let message = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    Ok(Response::new(Full::new(message.to_string().into())))
+}

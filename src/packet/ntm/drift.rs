@@ -1,0 +1,141 @@
+//! Whether a file is still true: what the repository says against what the file says.
+
+use super::model::HandoffFile;
+use super::time::Time;
+
+/// Files that the line names.
+const NAMED: usize = 3;
+
+/// What is known of the repository now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repository {
+    /// The branch that is checked out; empty where none is.
+    pub branch: String,
+    /// Commits since the file was written.
+    pub commits: usize,
+    /// Of the files that it names, those that were changed since, in a commit or not.
+    pub changed: Vec<String>,
+    /// Of the files that it names as there, those that are gone.
+    pub gone: Vec<String>,
+}
+
+/// What has moved since a file was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Drift {
+    /// Age in seconds; `None` where it is not known.
+    pub age_seconds: Option<i64>,
+    /// Commits since.
+    pub commits: usize,
+    /// Named files that were changed.
+    pub changed: Vec<String>,
+    /// Named files that are gone.
+    pub gone: Vec<String>,
+    /// The branch then and now, where it is another one.
+    pub branch: Option<(String, String)>,
+}
+
+impl Drift {
+    /// Compares a file with the repository; without one, only its age is told.
+    pub fn of(file: &HandoffFile, repository: Option<&Repository>, now: Time) -> Self {
+        let age_seconds = file.written_at().map(|at| now.since(at).max(0));
+        let Some(repository) = repository else {
+            return Self {
+                age_seconds,
+                ..Self::default()
+            };
+        };
+        let then = file.findings.get("git_branch").map_or("", String::as_str);
+        let is_other = !then.is_empty() && !repository.branch.is_empty() && then != repository.branch;
+        Self {
+            age_seconds,
+            commits: repository.commits,
+            changed: repository.changed.clone(),
+            gone: repository.gone.clone(),
+            branch: is_other.then(|| (then.to_owned(), repository.branch.clone())),
+        }
+    }
+
+    /// Whether something has moved. Age alone is none, and neither are commits that touch nothing the file names.
+    pub fn is_drift(&self) -> bool {
+        !self.changed.is_empty() || !self.gone.is_empty() || self.branch.is_some()
+    }
+
+    /// One line for the person and the model.
+    pub fn line(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(age) = self.age_seconds {
+            parts.push(format!("written {} ago", told_age(age)));
+        }
+        if self.commits > 0 {
+            let s = if self.commits == 1 { "" } else { "s" };
+            parts.push(format!("{} commit{s} since", self.commits));
+        }
+        if let Some((then, now)) = &self.branch {
+            parts.push(format!("branch was {then}, is {now}"));
+        }
+        for (files, what) in [(&self.changed, "changed since"), (&self.gone, "gone")] {
+            if !files.is_empty() {
+                parts.push(format!("{what}: {}", named(files)));
+            }
+        }
+        let word = if self.is_drift() { "Drift" } else { "Still true" };
+        match parts.is_empty() {
+            true => format!("{word}: nothing is known of its age"),
+            false => format!("{word}: {}", parts.join("; ")),
+        }
+    }
+}
+
+fn named(files: &[String]) -> String {
+    let first = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
+    match files.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} +{more} more", first.join(", ")),
+    }
+}
+
+/// `12m`, `3h`, `5d`.
+fn told_age(seconds: i64) -> String {
+    match seconds {
+        ..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::full;
+    use super::*;
+
+    #[test]
+    fn what_moved_is_told_in_one_line() {
+        let file = full();
+        let now = Time::of_seconds(Time::parse(&file.updated_at).unwrap().seconds + 7200);
+        let same = Repository {
+            branch: "main".to_owned(),
+            commits: 1,
+            ..Repository::default()
+        };
+        let none = Drift::of(&file, Some(&same), now);
+        assert!(!none.is_drift());
+        assert_eq!(none.line(), "Still true: written 2h ago; 1 commit since");
+        let moved = Repository {
+            branch: "next".to_owned(),
+            commits: 3,
+            changed: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
+            gone: vec!["e".to_owned()],
+        };
+        let drift = Drift::of(&file, Some(&moved), now);
+        assert!(drift.is_drift());
+        assert_eq!(
+            drift.line(),
+            "Drift: written 2h ago; 3 commits since; branch was main, is next; changed since: a, b, c +1 more; gone: e"
+        );
+        assert_eq!(Drift::of(&file, None, now).line(), "Still true: written 2h ago");
+        assert_eq!(
+            Drift::of(&HandoffFile::default(), None, now).line(),
+            "Still true: nothing is known of its age"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Writes YAML: block style, two blanks a level, every scalar on a line of its own.
+//!
+//! Scalars have quotes wherever a reader of YAML 1.1 or 1.2 could take them for something other than the string that
+//! they are. Texts of several lines stand in double quotes with `\n`, so that readers which look for a line `goal: …`
+//! find all of it there.
+
+use std::fmt::Write as _;
+
+use super::value::{Value, is_plain, is_printable, is_special};
+
+/// A key that is longer is written in the explicit form: YAML looks no further for a key's colon than 1,024 characters.
+const KEY_BYTES: usize = 512;
+
+/// The document of a mapping.
+pub(super) fn document(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
+        Value::Map(entries) => map(&mut out, entries, 0, false),
+        other => {
+            inline(&mut out, other);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The entries of a mapping; the first one goes on in a line that has been begun where `begun` says so.
+fn map(out: &mut String, entries: &[(String, Value)], depth: usize, mut begun: bool) {
+    for (key, value) in entries {
+        if !begun {
+            indent(out, depth);
+        }
+        begun = false;
+        if key.len() > KEY_BYTES {
+            out.push_str("? ");
+            scalar(out, key);
+            out.push('\n');
+            indent(out, depth);
+            out.push(':');
+        } else {
+            scalar(out, key);
+            out.push(':');
+        }
+        match value {
+            Value::Map(inner) if !inner.is_empty() => {
+                out.push('\n');
+                map(out, inner, depth + 1, false);
+            }
+            Value::List(items) if !items.is_empty() => {
+                out.push('\n');
+                list(out, items, depth + 1);
+            }
+            other => {
+                out.push(' ');
+                inline(out, other);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn list(out: &mut String, items: &[Value], depth: usize) {
+    for item in items {
+        indent(out, depth);
+        out.push('-');
+        match item {
+            Value::Map(inner) if !inner.is_empty() => {
+                out.push(' ');
+                map(out, inner, depth + 1, true);
+            }
+            Value::List(inner) if !inner.is_empty() => {
+                out.push('\n');
+                list(out, inner, depth + 1);
+            }
+            other => {
+                out.push(' ');
+                inline(out, other);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+/// What fits into a line: scalars, and lists and mappings that are empty.
+fn inline(out: &mut String, value: &Value) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Plain(text) => out.push_str(text),
+        Value::Text(text) => scalar(out, text),
+        Value::List(_) => out.push_str("[]"),
+        Value::Map(_) => out.push_str("{}"),
+    }
+}
+
+fn indent(out: &mut String, depth: usize) {
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+/// A string, in quotes where it needs them.
+fn scalar(out: &mut String, text: &str) {
+    if is_plain(text) && !is_special(text) {
+        out.push_str(text);
+    } else if text.chars().all(is_printable) && text.contains(['"', '\\']) {
+        out.push('\'');
+        out.push_str(&text.replace('\'', "''"));
+        out.push('\'');
+    } else {
+        double(out, text);
+    }
+}
+
+fn double(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if is_printable(c) => out.push(c),
+            c => {
+                let code = u32::from(c);
+                // Writing to a string cannot fail.
+                let _ = match code {
+                    0..=0xff => write!(out, "\\x{code:02X}"),
+                    0x100..=0xffff => write!(out, "\\u{code:04X}"),
+                    _ => write!(out, "\\U{code:08X}"),
+                };
+            }
+        }
+    }
+    out.push('"');
+}

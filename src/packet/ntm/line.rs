@@ -1,0 +1,97 @@
+//! The two values of a status line, read without the rest of the file.
+//!
+//! Keys of a document's outermost mapping stand at the beginning of a line, and nothing else of a block document does that
+//! belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes, folded ones
+//! and blocks are read like in the whole document.
+
+use memchr::memmem;
+
+use super::parse;
+use super::text::{cut, one_line};
+use super::value::Value;
+
+/// Bytes of either value in a line: 60 tokens of four bytes.
+const VALUE_BYTES: usize = 240;
+
+/// What a status line tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GoalAndNow {
+    /// What the session accomplished.
+    pub goal: String,
+    /// What the next one does first.
+    pub now: String,
+}
+
+impl GoalAndNow {
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.goal.is_empty() && self.now.is_empty()
+    }
+
+    /// `Last: GOAL | Now: NOW`, each cut at 240 bytes and in one line; nothing where both are empty.
+    pub fn line(&self) -> String {
+        let told = |name: &str, text: &str| {
+            let text = one_line(text);
+            (!text.is_empty()).then(|| format!("{name}: {}", cut(&text, VALUE_BYTES).trim_end()))
+        };
+        let parts: Vec<_> = [told("Last", &self.goal), told("Now", &self.now)]
+            .into_iter()
+            .flatten()
+            .collect();
+        parts.join(" | ")
+    }
+}
+
+/// Goal and next step of a file.
+pub fn goal_and_now(text: &str) -> GoalAndNow {
+    GoalAndNow {
+        goal: value_of(text, "goal"),
+        now: value_of(text, "now"),
+    }
+}
+
+/// The text of one key of the outermost mapping; empty where it is not there.
+pub fn value_of(text: &str, key: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let snippet = if text.trim_start().starts_with('{') {
+        // In one line or more, and no key at the beginning of a line.
+        Some(text)
+    } else {
+        lines_of(text, key)
+    };
+    let document = snippet.and_then(|snippet| parse::document(snippet).ok().flatten());
+    match document {
+        Some(Value::Map(entries)) => entries
+            .iter()
+            .find(|(name, _)| name == key)
+            .and_then(|(_, value)| value.scalar())
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The lines of a key: from the one that begins with it to the next that begins with something else than a blank.
+fn lines_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let start = memmem::find_iter(text.as_bytes(), key).find(|at| {
+        let before = &text[..*at];
+        let after = &text[at + key.len()..];
+        let (before, after) = match before.chars().next_back() {
+            Some(quote @ ('"' | '\'')) => (&before[..before.len() - 1], after.strip_prefix(quote)),
+            _ => (before, Some(after)),
+        };
+        let is_key = after.is_some_and(|after| after.trim_start_matches(' ').starts_with(':'));
+        is_key && (before.is_empty() || before.ends_with(['\n', '\r']))
+    })?;
+    let start = text[..start].rfind(['\n', '\r']).map_or(0, |at| at + 1);
+    let mut end = start;
+    for line in text[start..].split_inclusive('\n') {
+        let goes_on = end == start || line.starts_with([' ', '\t']) || line.trim().is_empty();
+        if !goes_on {
+            break;
+        }
+        end += line.len();
+    }
+    Some(&text[start..end])
+}

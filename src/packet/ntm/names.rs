@@ -1,0 +1,218 @@
+//! Names of files and folders, and what they tell.
+
+use super::terms::GENERAL;
+use super::text::cut;
+use super::time::{Civil, Time, clock, date_parts, number};
+
+/// What the name of a file that was written without a person begins with.
+const AUTO: &str = "auto-handoff-";
+
+/// How a file ends.
+pub const SUFFIX: &str = ".yaml";
+
+/// Bytes of a description in a name.
+const DESCRIPTION_BYTES: usize = 50;
+
+/// Bytes and words of a description that is taken from a goal.
+const GOAL_BYTES: usize = 30;
+const GOAL_WORDS: usize = 8;
+
+/// The description of a file that has none.
+const DESCRIPTION: &str = "handoff";
+
+/// The folder of a session: its name, or `general` where it has none.
+pub fn session(name: &str) -> &str {
+    if name.is_empty() { GENERAL } else { name }
+}
+
+/// Whether a session may have this name.
+pub fn is_session(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// A name for a session out of any text: what it may not hold is a dash.
+pub fn session_of(text: &str) -> String {
+    let name: String = text
+        .chars()
+        .map(|c| match c {
+            c if c.is_ascii_alphanumeric() || c == '_' => c,
+            _ => '-',
+        })
+        .collect();
+    let name = collapsed(&name);
+    cut(&name, DESCRIPTION_BYTES).trim_end_matches('-').to_owned()
+}
+
+/// A description as it stands in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is left.
+pub fn description(text: &str) -> String {
+    kebab(text, DESCRIPTION_BYTES)
+}
+
+/// The description that a goal makes: its first eight words, at most 30 bytes.
+pub fn description_of_goal(goal: &str) -> String {
+    let words: Vec<_> = goal.split_whitespace().take(GOAL_WORDS).collect();
+    kebab(&words.join(" "), GOAL_BYTES)
+}
+
+fn kebab(text: &str, most: usize) -> String {
+    let kept = text.to_lowercase();
+    let kept = kept.chars().filter_map(|c| match c {
+        c if c.is_whitespace() => Some('-'),
+        '_' => Some('-'),
+        'a'..='z' | '0'..='9' | '-' => Some(c),
+        _ => None,
+    });
+    let text = collapsed(&kept.collect::<String>());
+    match cut(&text, most).trim_end_matches('-') {
+        "" => DESCRIPTION.to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+/// Runs of dashes become one, and none stands at an end.
+fn collapsed(text: &str) -> String {
+    let parts: Vec<_> = text.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-")
+}
+
+/// `YYYY-MM-DD_HH-MM_DESCRIPTION`, in UTC, without the suffix.
+pub fn manual(now: Time, description: &str) -> String {
+    let at = now.civil();
+    format!(
+        "{:04}-{:02}-{:02}_{:02}-{:02}_{description}",
+        at.year, at.month, at.day, at.hour, at.minute
+    )
+}
+
+/// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the suffix.
+pub fn automatic(now: Time) -> String {
+    let at = now.civil();
+    format!(
+        "{AUTO}{:04}-{:02}-{:02}T{:02}-{:02}-{:02}",
+        at.year, at.month, at.day, at.hour, at.minute, at.second
+    )
+}
+
+/// The name of the `n`-th file that wants the same one.
+pub fn numbered(stem: &str, n: usize) -> String {
+    match n {
+        0 | 1 => format!("{stem}{SUFFIX}"),
+        n => format!("{stem}-{n}{SUFFIX}"),
+    }
+}
+
+/// Whether a file of this name is one of ours: it has the suffix and does not begin with a dot.
+pub fn is_file(name: &str) -> bool {
+    name.ends_with(SUFFIX) && name.len() > SUFFIX.len() && !name.starts_with('.')
+}
+
+/// Whether a file was written without a person, by its name.
+pub fn is_automatic(name: &str) -> bool {
+    name.starts_with(AUTO)
+}
+
+/// What a file's name says of its age. Greater is newer. A manual file's name has minutes alone, so files of one minute
+/// are told apart by something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// The beginning of its minute, in seconds since the Unix epoch.
+    pub minute: i64,
+    /// The second of that minute; `None` where the name has none.
+    pub second: Option<u32>,
+}
+
+/// The time in a file's name, in both shapes.
+pub fn time(name: &str) -> Option<Named> {
+    let (text, middle) = match name.strip_prefix(AUTO) {
+        Some(rest) => (rest, b'T'),
+        None => (name, b'_'),
+    };
+    let bytes = text.as_bytes();
+    let (year, month, day) = date_parts(text.get(..10)?)?;
+    if *bytes.get(10)? != middle || *bytes.get(13)? != b'-' {
+        return None;
+    }
+    let (hour, minute) = (number(bytes.get(11..13)?)?, number(bytes.get(14..16)?)?);
+    let second = match middle {
+        b'T' if *bytes.get(16)? != b'-' => return None,
+        b'T' => Some(number(bytes.get(17..19)?)?),
+        _ => None,
+    };
+    let (hour, minute, _) = clock(hour, minute, second.unwrap_or_default())?;
+    let at = Civil {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second: 0,
+    };
+    Some(Named {
+        minute: at.seconds(),
+        second,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_short_and_harmless() {
+        for (text, name) in [
+            ("Fix the  Login_flow!", "fix-the-login-flow"),
+            ("--a--b--", "a-b"),
+            ("../../etc/passwd", "etcpasswd"),
+            ("Größe ändern", "gre-ndern"),
+            ("", "handoff"),
+            ("!!!", "handoff"),
+        ] {
+            assert_eq!(description(text), name);
+        }
+        let long = description(&"ab ".repeat(40));
+        assert!(long.len() <= 50 && !long.ends_with('-'), "{long}");
+        assert_eq!(
+            description_of_goal("one two three four five six seven eight nine"),
+            "one-two-three-four-five-six-se"
+        );
+        assert_eq!(description_of_goal("a b c d e f g h i j"), "a-b-c-d-e-f-g-h");
+    }
+
+    #[test]
+    fn names_tell_their_time_in_both_shapes() {
+        let at = Time::parse("2026-11-22T18:05:48Z").unwrap();
+        let manual = numbered(&manual(at, "x"), 1);
+        let automatic = numbered(&automatic(at), 2);
+        assert_eq!(manual, "2026-11-22_18-05_x.yaml");
+        assert_eq!(automatic, "auto-handoff-2026-11-22T18-05-48-2.yaml");
+        let minute = at.seconds - 48;
+        assert_eq!(time(&manual), Some(Named { minute, second: None }));
+        assert_eq!(
+            time(&automatic),
+            Some(Named {
+                minute,
+                second: Some(48)
+            })
+        );
+        for name in [
+            "notes.yaml",
+            "2026-13-01_00-00_x.yaml",
+            "auto-handoff-2026-11-22_18-05.yaml",
+            "2026-11-22_25-00_x.yaml",
+            "ü026-11-22",
+        ] {
+            assert_eq!(time(name), None, "{name}");
+        }
+        assert!(is_file("a.yaml") && !is_file(".a.yaml") && !is_file("a.yml") && !is_file(".yaml"));
+    }
+
+    #[test]
+    fn sessions_are_folders_of_their_own_name_alone() {
+        assert!(is_session("my_app-2") && !is_session("") && !is_session("a/b") && !is_session(".."));
+        assert_eq!(session(""), "general");
+        assert_eq!(session_of("claude:3f2a/x y"), "claude-3f2a-x-y");
+    }
+}

@@ -1,0 +1,173 @@
+//! Reads YAML into a tree. The parser is `saphyr-parser`'s, which gives events; this file bounds what they may build.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+
+use super::value::Value;
+
+/// Bytes of a file that is read. The largest real ones have a hundredth of it.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// Values of a document, and every [`TEXT_BYTES`] of text as one more. Those that an alias repeats count again: aliases of
+/// aliases would grow without end.
+const MAX_VALUES: usize = 100_000;
+const TEXT_BYTES: usize = 64;
+
+/// Lists and mappings inside of each other.
+const MAX_DEPTH: usize = 32;
+
+/// Why a text is no document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong, in the parser's words where it is the syntax.
+    pub message: String,
+    /// The line, from 1; 0 where it is not one line's fault.
+    pub line: usize,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.message),
+            line => write!(f, "line {line}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+fn malformed(message: impl Into<String>, line: usize) -> Malformed {
+    Malformed {
+        message: message.into(),
+        line,
+    }
+}
+
+/// The first document of a text; `None` where there is none.
+pub(super) fn document(text: &str) -> Result<Option<Value>, Malformed> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.len() > MAX_BYTES {
+        return Err(malformed(format!("more than {MAX_BYTES} bytes"), 0));
+    }
+    let mut builder = Builder::default();
+    for next in Parser::new_from_str(text) {
+        let (event, span) = next.map_err(|error| malformed(error.info(), error.marker().line()))?;
+        if let Some(root) = builder.event(event, span.start.line())? {
+            return Ok(Some(root));
+        }
+    }
+    Ok(None)
+}
+
+/// A list or a mapping that is not complete.
+enum Open {
+    List(Vec<Value>),
+    Map {
+        entries: Vec<(String, Value)>,
+        seen: HashSet<String>,
+        key: Option<String>,
+    },
+}
+
+#[derive(Default)]
+struct Builder {
+    /// What is open, outermost first, each with its anchor (0 for none).
+    open: Vec<(Open, usize)>,
+    anchors: HashMap<usize, Value>,
+    values: usize,
+}
+
+impl Builder {
+    /// Takes an event; returns the document's root when it is complete.
+    fn event(&mut self, event: Event<'_>, line: usize) -> Result<Option<Value>, Malformed> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_string = tag.is_some_and(|tag| tag.suffix == "str");
+                let value = match style {
+                    ScalarStyle::Plain if !is_string => Value::unquoted(&text),
+                    _ => Value::Text(text.into_owned()),
+                };
+                let values = count(&value);
+                self.complete(value, anchor, values, line)
+            }
+            Event::Alias(anchor) => {
+                let value = self.anchors.get(&anchor).cloned();
+                let value =
+                    value.ok_or_else(|| malformed("an alias of something that is not complete", line))?;
+                let values = count(&value);
+                self.complete(value, 0, values, line)
+            }
+            Event::SequenceStart(anchor, _) => self.begin(Open::List(Vec::new()), anchor, line),
+            Event::MappingStart(anchor, _) => {
+                let map = Open::Map {
+                    entries: Vec::new(),
+                    seen: HashSet::new(),
+                    key: None,
+                };
+                self.begin(map, anchor, line)
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some((Open::List(items), anchor)) => self.complete(Value::List(items), anchor, 1, line),
+                Some((Open::Map { entries, .. }, anchor)) => {
+                    self.complete(Value::Map(entries), anchor, 1, line)
+                }
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    fn begin(&mut self, open: Open, anchor: usize, line: usize) -> Result<Option<Value>, Malformed> {
+        if self.open.len() >= MAX_DEPTH {
+            return Err(malformed(format!("nested deeper than {MAX_DEPTH} levels"), line));
+        }
+        self.open.push((open, anchor));
+        Ok(None)
+    }
+
+    fn complete(
+        &mut self,
+        value: Value,
+        anchor: usize,
+        values: usize,
+        line: usize,
+    ) -> Result<Option<Value>, Malformed> {
+        self.values = self.values.saturating_add(values);
+        if self.values > MAX_VALUES {
+            return Err(malformed(format!("more than {MAX_VALUES} values"), line));
+        }
+        if anchor != 0 {
+            self.anchors.insert(anchor, value.clone());
+        }
+        match self.open.last_mut() {
+            None => return Ok(Some(value)),
+            Some((Open::List(items), _)) => items.push(value),
+            Some((Open::Map { entries, seen, key }, _)) => match key.take() {
+                Some(key) => entries.push((key, value)),
+                None => {
+                    let name = value.scalar();
+                    let name = name.ok_or_else(|| malformed("a key that is no text", line))?;
+                    if !seen.insert(name.to_owned()) {
+                        return Err(malformed(format!("the key {name:?} is there twice"), line));
+                    }
+                    *key = Some(name.to_owned());
+                }
+            },
+        }
+        Ok(None)
+    }
+}
+
+/// What a value counts for in [`MAX_VALUES`].
+fn count(value: &Value) -> usize {
+    match value {
+        Value::List(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Map(entries) => {
+            let entry = |(key, value): &(String, Value)| 1 + key.len() / TEXT_BYTES + count(value);
+            1 + entries.iter().map(entry).sum::<usize>()
+        }
+        scalar => 1 + scalar.scalar().map_or(0, str::len) / TEXT_BYTES,
+    }
+}

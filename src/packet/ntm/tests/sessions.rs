@@ -1,0 +1,242 @@
+use pretty_assertions::assert_eq;
+use serde_json::{Value as Json, json};
+
+use super::super::{HandoffFile, SessionReader};
+use crate::redact::Redactor;
+
+fn read(lines: &[Json]) -> HandoffFile {
+    let redactor = Redactor::new(&[]);
+    let mut reader = SessionReader::new(&redactor);
+    for line in lines {
+        reader.line(line.to_string().as_bytes());
+    }
+    let mut file = HandoffFile::default();
+    reader.finish(&mut file);
+    file
+}
+
+/// A line of Claude Code's.
+fn claude(role: &str, content: Json) -> Json {
+    json!({
+        "type": role, "sessionId": "s", "cwd": "/src/app", "isSidechain": false, "timestamp": "2026-01-01T00:00:00Z",
+        "message": {"role": role, "content": content},
+    })
+}
+
+fn used(id: &str, name: &str, input: Json) -> Json {
+    claude(
+        "assistant",
+        json!([{"type": "tool_use", "id": id, "name": name, "input": input}]),
+    )
+}
+
+fn answered(id: &str, text: &str, failed: bool) -> Json {
+    claude(
+        "user",
+        json!([{"type": "tool_result", "tool_use_id": id, "content": text, "is_error": failed}]),
+    )
+}
+
+#[test]
+fn a_session_of_claude_code_tells_files_checks_and_the_last_words() {
+    let file = read(&[
+        json!({"type": "summary", "summary": "x", "leafUuid": "y"}),
+        claude("user", json!("<system-reminder>x</system-reminder>")),
+        claude("user", json!("Write the login")),
+        claude(
+            "assistant",
+            json!([{"type": "text", "text": "Done: nothing yet"}]),
+        ),
+        used(
+            "1",
+            "Write",
+            json!({"file_path": "/src/app/src/auth.rs", "content": "x"}),
+        ),
+        answered("1", "File created successfully at: /src/app/src/auth.rs", false),
+        used(
+            "2",
+            "Edit",
+            json!({"file_path": "/src/app/src/lib.rs", "old_string": "a", "new_string": "b"}),
+        ),
+        answered("2", "The file has been updated.", false),
+        used(
+            "3",
+            "Edit",
+            json!({"file_path": "/src/app/src/auth.rs", "old_string": "a", "new_string": "b"}),
+        ),
+        answered("3", "String to replace not found", true),
+        used("4", "Bash", json!({"command": "cargo test auth"})),
+        answered(
+            "4",
+            "Exit code 101\nrunning 2 tests\ntest login ... FAILED\n",
+            true,
+        ),
+        used("5", "Bash", json!({"command": "cargo clippy"})),
+        answered("5", "Finished", false),
+        json!({"type": "assistant", "isSidechain": true, "sessionId": "s",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "Done: a sub-agent's"}]}}),
+        claude(
+            "assistant",
+            json!([{"type": "thinking", "thinking": "Done: thought"}, {"type": "text", "text": "Done: the form.\nNext: the cookie"}]),
+        ),
+    ]);
+    assert_eq!(
+        (file.goal.as_str(), file.now.as_str()),
+        ("the form.", "the cookie")
+    );
+    assert_eq!(file.agent_type, "cc");
+    assert_eq!(file.files.created, ["src/auth.rs"]);
+    assert_eq!(file.files.modified, ["src/lib.rs"]);
+    assert_eq!(
+        file.blockers,
+        [
+            "/src/app/src/auth.rs: String to replace not found",
+            "`cargo test auth` failed: test login ... FAILED"
+        ]
+    );
+    assert_eq!(
+        (file.status.as_str(), file.outcome.as_str()),
+        ("blocked", "PARTIAL_MINUS")
+    );
+    assert_eq!(file.test, "cargo clippy");
+}
+
+#[test]
+fn what_failed_and_passed_later_is_no_blocker() {
+    let file = read(&[
+        used("1", "Bash", json!({"command": "cargo test auth"})),
+        answered("1", "Exit code 101\nerror: no", true),
+        used("2", "Bash", json!({"command": "cargo test"})),
+        answered("2", "ok", false),
+        used("3", "Bash", json!({"command": "grep nothing here"})),
+        answered("3", "Exit code 1", true),
+        claude("assistant", json!("I've completed the login. Bye")),
+    ]);
+    assert_eq!(file.blockers, Vec::<String>::new());
+    assert_eq!(
+        (file.status.as_str(), file.test.as_str()),
+        ("complete", "cargo test")
+    );
+    let many: Vec<_> = (0..6)
+        .flat_map(|n| {
+            let id = n.to_string();
+            [
+                used(&id, "Bash", json!({"command": format!("cargo test t{n}")})),
+                answered(&id, &format!("Exit code 101\nerror: {n}"), true),
+            ]
+        })
+        .collect();
+    let blockers = read(&many).blockers;
+    assert_eq!(blockers.len(), 3);
+    assert_eq!(blockers[2], "`cargo test t5` failed: error: 5");
+}
+
+#[test]
+fn a_session_of_codex_is_read() {
+    let item = |payload: Json| json!({"timestamp": "2026-01-01T00:00:00Z", "type": "response_item", "payload": payload});
+    let file = read(&[
+        json!({"type": "session_meta", "payload": {"id": "x", "cwd": "/src/app", "git": {"branch": "main"}}}),
+        item(
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>x"}]}),
+        ),
+        item(
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Mend the parser"}]}),
+        ),
+        item(json!({"type": "function_call", "name": "shell", "call_id": "1",
+            "arguments": "{\"command\":[\"bash\",\"-lc\",\"cargo test\"]}"})),
+        item(json!({"type": "function_call_output", "call_id": "1",
+            "output": "{\"output\":\"test a ... FAILED\",\"metadata\":{\"exit_code\":101}}"})),
+        item(
+            json!({"type": "custom_tool_call", "name": "apply_patch", "call_id": "2",
+            "input": "*** Begin Patch\n*** Add File: src/new.rs\n+x\n*** Delete File: src/old.rs\n*** Update File: a.rs\n*** End Patch"}),
+        ),
+        item(json!({"type": "custom_tool_call_output", "call_id": "2", "output": "Success"})),
+        item(
+            json!({"type": "function_call", "name": "update_plan", "call_id": "3",
+            "arguments": "{\"plan\":[{\"step\":\"read\",\"status\":\"completed\"},{\"step\":\"mend\",\"status\":\"in_progress\"},{\"step\":\"test\",\"status\":\"pending\"}]}"}),
+        ),
+        item(json!({"type": "reasoning", "summary": []})),
+        json!({"type": "event_msg", "payload": {"type": "token_count", "info": {
+            "last_token_usage": {"total_tokens": 50_000}, "model_context_window": 200_000}}}),
+        json!({"type": "event_msg", "payload": {"type": "agent_message", "message": "Done: twice"}}),
+        item(
+            json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I am at it."}]}),
+        ),
+    ]);
+    assert_eq!(file.agent_type, "cod");
+    assert_eq!(
+        (file.tokens_used, file.tokens_max, file.tokens_pct),
+        (50_000, 200_000, 25.0)
+    );
+    assert_eq!(file.files.created, ["src/new.rs"]);
+    assert_eq!(file.files.deleted, ["src/old.rs"]);
+    assert_eq!(file.files.modified, ["a.rs"]);
+    assert_eq!(
+        file.blockers,
+        ["`cargo test` failed: {\"output\":\"test a ... FAILED\",\"metadata\":{\"exit_code\":101}}"]
+    );
+    assert_eq!(file.next, ["mend", "test"]);
+    assert_eq!(file.now, "mend");
+    assert_eq!(file.done_this_session[0].task, "read");
+    // It did not say so itself.
+    assert_eq!(file.goal, "Asked for: Mend the parser");
+}
+
+#[test]
+fn a_session_of_pi_and_the_plain_form_are_read() {
+    let file = read(&[
+        json!({"type": "session", "version": 3, "id": "x", "cwd": "/src/app"}),
+        json!({"type": "message", "id": "1", "message": {"role": "user", "content": [{"type": "text", "text": "go"}]}}),
+        json!({"type": "message", "id": "2", "message": {"role": "assistant", "content": [
+            {"type": "toolCall", "id": "c", "name": "write", "arguments": {"path": "/src/app/a.md", "content": "x"}},
+            {"type": "toolCall", "id": "d", "name": "bash", "arguments": {"command": "npm test"}}]}}),
+        json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "c", "toolName": "write", "isError": false,
+            "content": [{"type": "text", "text": "ok"}]}}),
+        json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "d", "toolName": "bash", "isError": true,
+            "content": [{"type": "text", "text": "2 failed\n\nCommand exited with code 1"}]}}),
+        json!({"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "✓ written"}]}}),
+    ]);
+    assert_eq!(file.goal, "written");
+    assert_eq!(file.files.modified, ["a.md"]);
+    assert_eq!(file.blockers, ["`npm test` failed: 2 failed"]);
+    let plain = read(&[
+        json!({"role": "user", "content": "x"}),
+        json!({"role": "assistant", "content": "Finished: a", "tool_calls": [{"name": "Edit", "arguments": {"file_path": "x.rs"}}]}),
+        json!({"error": "rate limited"}),
+    ]);
+    assert_eq!((plain.goal.as_str(), plain.blockers.len()), ("a", 1));
+    assert_eq!(plain.files.modified, ["x.rs"]);
+}
+
+#[test]
+fn a_session_that_ends_early_is_not_told_as_done() {
+    let file = read(&[claude("user", json!("Add retries"))]);
+    assert_eq!(file.goal, "Asked for: Add retries");
+    assert_eq!(file.now, "Go on with: Add retries");
+    assert_eq!(file.status, "partial");
+    assert_eq!(read(&[]), {
+        let mut empty = HandoffFile::default();
+        empty.infer_status();
+        empty
+    });
+}
+
+#[test]
+fn credentials_stay_out() {
+    let key = format!("sk-ant-{}-{}", "api03", "A1b2C3d4".repeat(12));
+    let file = read(&[
+        claude("user", json!(format!("use {key}"))),
+        used(
+            "1",
+            "Bash",
+            json!({"command": format!("API_KEY={key} cargo test")}),
+        ),
+        answered("1", &format!("Exit code 101\nerror: {key} refused"), true),
+        claude(
+            "assistant",
+            json!(format!("Done: set {key}\nNext: rotate {key}\nError: {key}")),
+        ),
+    ]);
+    assert!(!file.to_yaml().contains(&key), "{}", file.to_yaml());
+    assert!(!file.blockers.is_empty() && file.goal.starts_with("set "));
+}

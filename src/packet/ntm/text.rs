@@ -1,0 +1,57 @@
+//! Cutting texts.
+
+/// What marks a text that was cut.
+const MORE: &str = "...";
+
+/// At most so many bytes of a text, cut between two characters.
+pub fn cut(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let mut end = bytes;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// At most so many characters of a text.
+pub(super) fn cut_chars(text: &str, most: usize) -> &str {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => text[..end].trim_end(),
+        None => text,
+    }
+}
+
+/// A text in one line: every run of white space is one blank.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<_> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// At most so many bytes, with dots where something was cut.
+pub(super) fn shortened(text: &str, bytes: usize) -> String {
+    match text.len() <= bytes {
+        true => text.to_owned(),
+        false => format!("{}{MORE}", cut(text, bytes.saturating_sub(MORE.len())).trim_end()),
+    }
+}
+
+/// The first items of a list in one line, and how many more there are.
+pub(super) fn listed(items: &[String], most: usize, bytes: usize) -> String {
+    let first: Vec<_> = items
+        .iter()
+        .take(most)
+        .map(|item| one_line(item))
+        .filter(|item| !item.is_empty())
+        .collect();
+    let text = first.join(", ");
+    match items.len().saturating_sub(most) {
+        _ if text.is_empty() => text,
+        0 => shortened(&text, bytes),
+        more => {
+            let end = format!(" +{more} more");
+            shortened(&text, bytes.saturating_sub(end.len())) + &end
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What an agent's own words tell of its work, by fixed rules: what was done, what comes next, what stands in the way, what
+//! was decided.
+//!
+//! Each kind has its expressions in an order; the first one that matches anywhere gives the goal or the next step, and all
+//! matches of all of them fill the lists. A heading such as `Next:` with nothing behind it stands for the list under it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::model::{HandoffFile, Task};
+use super::text::{cut_chars, one_line, shortened};
+
+/// What a text tells.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Analysis {
+    /// What was accomplished.
+    pub goal: String,
+    /// What comes first.
+    pub now: String,
+    /// Everything that was done.
+    pub done: Vec<String>,
+    /// Everything that comes next.
+    pub next: Vec<String>,
+    /// What stands in the way.
+    pub blockers: Vec<String>,
+    /// Decisions by what was decided.
+    pub decisions: BTreeMap<String, String>,
+}
+
+/// Blockers of a text.
+const BLOCKERS: usize = 5;
+
+/// Matches of one expression for decisions.
+const DECISIONS: usize = 5;
+
+/// Characters of a decision, and of its reason.
+const DECIDED_CHARS: usize = 30;
+const REASON_CHARS: usize = 50;
+
+/// Items of a list that a text may fill. A real answer has a dozen; a log with a thousand such lines is no answer.
+const ITEMS: usize = 50;
+
+/// Bytes of an item: a status line's worth.
+const ITEM_BYTES: usize = 240;
+
+/// Lines of a list under a heading.
+const UNDER_HEADING: usize = 20;
+
+/// What may stand in front of a word at the beginning of a line: list marks, headings, quotes, bold.
+const FRONT: &str = r"^[ \t>]*(?:[-*+#]+[ \t]+|\d+[.)][ \t]+)?(?:\*\*|__)?";
+
+/// What stands between a word and what it introduces.
+const COLON: &str = r"(?:\*\*|__)?[ \t]*:(?:\*\*|__)?[ \t]*(.*)$";
+
+fn expressions(sources: &[String]) -> Vec<Regex> {
+    // They are constants: a test compiles each.
+    sources
+        .iter()
+        .filter_map(|source| Regex::new(&format!("(?im){source}")).ok())
+        .collect()
+}
+
+fn at_start(word: &str) -> String {
+    format!("{FRONT}{word}{COLON}")
+}
+
+fn sentence(words: &str) -> String {
+    format!(r"\b{words}[ \t]+(.+?)[.!](?:\s|$)")
+}
+
+static DONE: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    expressions(&[
+        sentence(r"I(?:'|’)?(?: ha)?ve (?:now )?completed?"),
+        at_start("Done"),
+        at_start("Finished"),
+        r"^[ \t]*(?:[-*+][ \t]+)?[✓✔✅][\u{fe0f}]?[ \t]*(.+)$".to_owned(),
+        sentence("Successfully"),
+        sentence("Implemented"),
+        r"\[DONE\][ \t]*(.+)$".to_owned(),
+        r"\bCompleted task[ \t]*:[ \t]*(.+)$".to_owned(),
+        r"\bTask complete[ \t]*:[ \t]*(.+)$".to_owned(),
+    ])
+});
+
+static NEXT: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    expressions(&[
+        at_start("Next(?: steps?)?"),
+        at_start("TODO"),
+        r"\bShould do next[ \t]*:?[ \t]*(.+)$".to_owned(),
+        at_start("Remaining"),
+        r"\bNow (?:you|we|I) should[ \t]*:?[ \t]+(.+)$".to_owned(),
+    ])
+});
+
+static BLOCKED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    expressions(&[
+        at_start("Error"),
+        at_start("Failed"),
+        r"\bBlocked by[ \t]*:?[ \t]*(.+)$".to_owned(),
+        r"\b(Cannot proceed\b.*)$".to_owned(),
+        r"\b(Unable to\b.+)$".to_owned(),
+    ])
+});
+
+static DECIDED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    expressions(&[
+        r"\bdecided to[ \t]+(.+?)[ \t]+because[ \t]+(.+?)(?:[.;!](?:\s|$)|$)".to_owned(),
+        r"\bchose[ \t]+(.+?)[ \t]+(over[ \t]+.+?)[ \t]+because\b".to_owned(),
+        r"\busing[ \t]+(.+?)[ \t]+for[ \t]+(.+?)(?:[.;!](?:\s|$)|$)".to_owned(),
+    ])
+});
+
+/// Words in front of a match that turn it into its opposite.
+const NOT: [&str; 6] = ["not", "never", "be", "isn't", "wasn't", "cannot"];
+
+/// What a text tells. Its credentials must be out already.
+pub fn analyze(text: &str) -> Analysis {
+    let done = found(text, &DONE);
+    let next = found(text, &NEXT);
+    Analysis {
+        goal: done.first.unwrap_or_default(),
+        now: next.first.unwrap_or_default(),
+        done: done.all,
+        next: next.all,
+        blockers: blockers(text),
+        decisions: decisions(text),
+    }
+}
+
+/// What expressions found.
+struct Found {
+    /// By the order of the expressions.
+    first: Option<String>,
+    /// By the order of the text.
+    all: Vec<String>,
+}
+
+fn found(text: &str, expressions: &[Regex]) -> Found {
+    let mut first = None;
+    let mut all: Vec<(usize, usize, Vec<String>)> = Vec::new();
+    for expression in expressions {
+        for captures in expression.captures_iter(text).take(ITEMS) {
+            let Some((start, end, items)) = matched(text, &captures) else {
+                continue;
+            };
+            first = first.or_else(|| items.first().cloned());
+            all.push((start, end, items));
+        }
+    }
+    all.sort_by_key(|(start, ..)| *start);
+    let mut seen = HashSet::new();
+    let mut covered = 0;
+    let mut list = Vec::new();
+    for (start, end, items) in all {
+        // Two expressions may match the same words.
+        if start < covered {
+            continue;
+        }
+        covered = end;
+        list.extend(items.into_iter().filter(|item| seen.insert(item.clone())));
+    }
+    list.truncate(ITEMS);
+    Found { first, all: list }
+}
+
+/// Where a match stands, and what it tells: the rest of its line, or the list under it.
+fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<String>)> {
+    let whole = captures.get(0)?;
+    let told = captures.get(1)?;
+    let before = text[..whole.start()]
+        .rsplit(['\n', '.'])
+        .next()
+        .and_then(|line| line.split_whitespace().next_back())
+        .unwrap_or_default();
+    if NOT.iter().any(|not| before.eq_ignore_ascii_case(not)) {
+        return None;
+    }
+    let item = item(told.as_str());
+    if !item.is_empty() {
+        return Some((whole.start(), whole.end(), vec![item]));
+    }
+    let (items, bytes) = under_heading(&text[whole.end()..]);
+    (!items.is_empty()).then(|| (whole.start(), whole.end() + bytes, items))
+}
+
+/// The list that follows a heading, and how many bytes it takes.
+fn under_heading(text: &str) -> (Vec<String>, usize) {
+    let mut items = Vec::new();
+    let mut bytes = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim();
+        let listed = bullet(trimmed);
+        match listed {
+            Some(listed) if items.len() < UNDER_HEADING => {
+                items.extend(Some(item(listed)).filter(|i| !i.is_empty()))
+            }
+            // Blank lines stand between heading and list.
+            None if trimmed.is_empty() && items.is_empty() => {}
+            _ => break,
+        }
+        bytes += line.len();
+    }
+    (items, bytes)
+}
+
+/// What stands behind a list mark.
+fn bullet(line: &str) -> Option<&str> {
+    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = match behind.len() < line.len() {
+        true => behind.strip_prefix(['.', ')'])?,
+        false => line.strip_prefix(['-', '*', '+', '•'])?,
+    };
+    let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
+    let boxes = ["[ ] ", "[x] ", "[X] "];
+    Some(
+        boxes
+            .iter()
+            .find_map(|mark| rest.strip_prefix(mark))
+            .unwrap_or(rest),
+    )
+}
+
+/// A captured text as it is kept: in one line, without Markdown around it.
+fn item(text: &str) -> String {
+    let text = one_line(text);
+    let text = text.trim_matches(|c| matches!(c, '*' | '_' | ' '));
+    let is_telling = text.chars().any(char::is_alphanumeric);
+    if is_telling {
+        shortened(text, ITEM_BYTES)
+    } else {
+        String::new()
+    }
+}
+
+fn blockers(text: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for expression in BLOCKED.iter() {
+        for captures in expression.captures_iter(text).take(BLOCKERS) {
+            let told = matched(text, &captures).map_or(Vec::new(), |(_, _, items)| items);
+            for item in told {
+                if all.len() < BLOCKERS && !all.contains(&item) {
+                    all.push(item);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn decisions(text: &str) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for expression in DECIDED.iter() {
+        for captures in expression.captures_iter(text).take(DECISIONS) {
+            let [decided, reason] = [1, 2].map(|at| {
+                let text = captures.get(at).map_or("", |text| text.as_str());
+                item(text)
+            });
+            let decided = cut_chars(&decided, DECIDED_CHARS).to_owned();
+            if !decided.is_empty() && !reason.is_empty() {
+                let reason = cut_chars(&reason, REASON_CHARS).to_owned();
+                all.entry(decided).or_insert(reason);
+            }
+        }
+    }
+    all
+}
+
+impl HandoffFile {
+    /// Fills what is empty from a text. What the file says already stays.
+    pub fn fill(&mut self, told: Analysis) {
+        let fill = |place: &mut String, text: String| {
+            if place.is_empty() {
+                *place = text;
+            }
+        };
+        fill(&mut self.goal, told.goal);
+        fill(&mut self.now, told.now);
+        if self.done_this_session.is_empty() {
+            self.done_this_session = told.done.into_iter().map(Task::new).collect();
+        }
+        if self.blockers.is_empty() {
+            self.blockers = told.blockers;
+        }
+        if self.next.is_empty() {
+            self.next = told.next;
+        }
+        for (decided, reason) in told.decisions {
+            self.decisions.entry(decided).or_insert(reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_expression_compiles() {
+        assert_eq!(
+            [DONE.len(), NEXT.len(), BLOCKED.len(), DECIDED.len()],
+            [9, 5, 5, 3]
+        );
+    }
+
+    #[test]
+    fn each_rule_for_what_was_done() {
+        for (text, goal) in [
+            ("Well. I've completed the login form. More.", "the login form"),
+            ("I have completed the parser.", "the parser"),
+            ("x\nDone: the parser", "the parser"),
+            ("**Done:** the parser", "the parser"),
+            ("finished: v1.2 of the parser", "v1.2 of the parser"),
+            ("  ✓ all 12 tests pass", "all 12 tests pass"),
+            ("- ✅ migrated", "migrated"),
+            ("Successfully moved a.rs to b.rs. Fine.", "moved a.rs to b.rs"),
+            ("Implemented retries in src/net.rs.\n", "retries in src/net.rs"),
+            ("[DONE] the cache", "the cache"),
+            ("Completed task: wire it up", "wire it up"),
+            ("Task complete: docs", "docs"),
+            ("This is not implemented yet.", ""),
+            ("Donet: x", ""),
+            ("Nothing to see", ""),
+        ] {
+            assert_eq!(analyze(text).goal, goal, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_rule_for_what_comes_next() {
+        for (text, now) in [
+            ("Next: run the tests", "run the tests"),
+            (
+                "## Next steps:\n\n1. **Run** the tests\n2. Ship\n\nBye",
+                "Run** the tests",
+            ),
+            ("TODO: document it", "document it"),
+            ("What we should do next: ship", "ship"),
+            ("Remaining: two files", "two files"),
+            ("Now you should restart the server", "restart the server"),
+            ("Now we should: rest", "rest"),
+            ("What's next for us?", ""),
+        ] {
+            assert_eq!(analyze(text).now, now, "{text}");
+        }
+        let listed = analyze("Next:\n- [ ] one\n- [ ] two\n\nThen.\nTODO: three\nTODO: three");
+        assert_eq!(listed.next, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn the_first_expression_gives_the_goal_and_all_fill_the_list() {
+        let text = "✓ built\nDone: tested\nI've completed the release. Bye";
+        let told = analyze(text);
+        assert_eq!(told.goal, "the release");
+        assert_eq!(told.done, ["built", "tested", "the release"]);
+    }
+
+    #[test]
+    fn blockers_are_five_and_keep_what_they_need() {
+        let text = "Error: no key\nFailed: upload\nBlocked by the review\nCannot proceed without a key\n\
+                    I was unable to reach db\nError: six\nError: no key";
+        assert_eq!(
+            analyze(text).blockers,
+            [
+                "no key",
+                "six",
+                "upload",
+                "the review",
+                "Cannot proceed without a key"
+            ]
+        );
+        assert_eq!(
+            analyze("I was unable to reach db").blockers,
+            ["unable to reach db"]
+        );
+    }
+
+    #[test]
+    fn decisions_have_a_short_key_and_a_short_reason() {
+        let text = "I decided to keep the old format because clients read it. We chose SQLite over Postgres because \
+                    it is one file. Using hyper for HTTP.";
+        let told = analyze(text).decisions;
+        assert_eq!(told["keep the old format"], "clients read it");
+        assert_eq!(told["SQLite"], "over Postgres");
+        assert_eq!(told["hyper"], "HTTP");
+        let long = analyze(&format!(
+            "decided to {} because {}.",
+            "a".repeat(99),
+            "ü".repeat(99)
+        ))
+        .decisions;
+        let (key, value) = long.iter().next().unwrap();
+        assert_eq!((key.chars().count(), value.chars().count()), (30, 50));
+    }
+
+    #[test]
+    fn status_follows_from_blockers_and_goal() {
+        for (text, status, outcome) in [
+            ("Error: x\nDone: y", "blocked", "PARTIAL_MINUS"),
+            ("Done: y", "complete", "SUCCEEDED"),
+            ("nothing", "partial", "PARTIAL_PLUS"),
+        ] {
+            let mut file = HandoffFile::default();
+            file.fill(analyze(text));
+            file.infer_status();
+            assert_eq!((file.status.as_str(), file.outcome.as_str()), (status, outcome));
+        }
+    }
+}

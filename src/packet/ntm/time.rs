@@ -1,0 +1,265 @@
+//! Times as the format has them (RFC 3339), without a clock.
+
+/// A point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Whole seconds since the Unix epoch.
+    pub seconds: i64,
+    /// And so many nanoseconds.
+    pub nanos: u32,
+}
+
+/// Date and time of day, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Civil {
+    /// The year, 1 to 9999 in texts.
+    pub year: i64,
+    /// 1 to 12.
+    pub month: u32,
+    /// 1 to 31.
+    pub day: u32,
+    /// 0 to 23.
+    pub hour: u32,
+    /// 0 to 59.
+    pub minute: u32,
+    /// 0 to 59.
+    pub second: u32,
+}
+
+const DAY: i64 = 24 * 60 * 60;
+
+impl Time {
+    /// A time of whole seconds since the Unix epoch.
+    pub fn of_seconds(seconds: i64) -> Self {
+        Self { seconds, nanos: 0 }
+    }
+
+    /// A time given in milliseconds since the Unix epoch.
+    pub fn of_millis(millis: u64) -> Self {
+        let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);
+        Self::of_seconds(seconds)
+    }
+
+    /// Reads RFC 3339, also with a blank in place of the `T`; without a zone it is UTC.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (date, rest) = text.split_at_checked(10)?;
+        let (year, month, day) = date_parts(date)?;
+        let rest = rest.strip_prefix(['T', 't', ' '])?;
+        let (clock, rest) = rest.split_at_checked(8)?;
+        let (hour, minute, second) = clock_parts(clock)?;
+        let (nanos, zone) = fraction(rest)?;
+        let offset = offset(zone)?;
+        let civil = Civil {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            // A leap second is the last one of its minute.
+            second: second.min(59),
+        };
+        Some(Self {
+            seconds: civil.seconds() - offset,
+            nanos,
+        })
+    }
+
+    /// As RFC 3339 in UTC, without a fraction.
+    pub fn rfc3339(self) -> String {
+        let at = self.civil();
+        format!(
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+            at.year, at.month, at.day, at.hour, at.minute, at.second
+        )
+    }
+
+    /// The date alone, in UTC.
+    pub fn date(self) -> String {
+        let at = self.civil();
+        format!("{:04}-{:02}-{:02}", at.year, at.month, at.day)
+    }
+
+    /// Date and time of day in UTC (Howard Hinnant's `civil_from_days`).
+    pub fn civil(self) -> Civil {
+        let (days, second) = (self.seconds.div_euclid(DAY), self.seconds.rem_euclid(DAY));
+        let shifted = days + 719_468;
+        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let from_march = (5 * day_of_year + 2) / 153;
+        let month = if from_march < 10 {
+            from_march + 3
+        } else {
+            from_march - 9
+        };
+        let small = |n: i64| u32::try_from(n).unwrap_or_default();
+        Civil {
+            year: year_of_era + era * 400 + i64::from(month <= 2),
+            month: small(month),
+            day: small(day_of_year - (153 * from_march + 2) / 5 + 1),
+            hour: small(second / 3600),
+            minute: small(second / 60 % 60),
+            second: small(second % 60),
+        }
+    }
+
+    /// Seconds from an earlier time to this one; negative where the other is later.
+    pub fn since(self, earlier: Self) -> i64 {
+        self.seconds.saturating_sub(earlier.seconds)
+    }
+}
+
+impl Civil {
+    /// Seconds since the Unix epoch (Howard Hinnant's `days_from_civil`).
+    pub fn seconds(self) -> i64 {
+        let year = self.year - i64::from(self.month <= 2);
+        let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let month = i64::from(self.month);
+        let from_march = if month > 2 { month - 3 } else { month + 9 };
+        let day_of_year = (153 * from_march + 2) / 5 + i64::from(self.day) - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let days = era * 146_097 + day_of_era - 719_468;
+        days * DAY + i64::from(self.hour) * 3600 + i64::from(self.minute) * 60 + i64::from(self.second)
+    }
+}
+
+/// Whether a text is a date of the calendar, `YYYY-MM-DD`.
+pub fn is_date(text: &str) -> bool {
+    date_parts(text).is_some()
+}
+
+/// Year, month and day of `YYYY-MM-DD`; `None` where the calendar has no such day.
+pub(super) fn date_parts(text: &str) -> Option<(i64, u32, u32)> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let year = number(&bytes[..4])?;
+    let month = number(&bytes[5..7])?;
+    let day = number(&bytes[8..])?;
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    (1..=days).contains(&day).then_some((i64::from(year), month, day))
+}
+
+/// Hour, minute and second of `HH:MM:SS`.
+fn clock_parts(text: &str) -> Option<(u32, u32, u32)> {
+    let bytes = text.as_bytes();
+    if bytes[2] != b':' || bytes[5] != b':' {
+        return None;
+    }
+    clock(number(&bytes[..2])?, number(&bytes[3..5])?, number(&bytes[6..])?)
+}
+
+/// Checks a time of day; the second 60 is a leap second.
+pub(super) fn clock(hour: u32, minute: u32, second: u32) -> Option<(u32, u32, u32)> {
+    (hour < 24 && minute < 60 && second <= 60).then_some((hour, minute, second))
+}
+
+/// A number of digits alone.
+pub(super) fn number(digits: &[u8]) -> Option<u32> {
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| {
+        digits.iter().fold(0_u32, |sum, digit| {
+            sum.saturating_mul(10).saturating_add(u32::from(digit - b'0'))
+        })
+    })
+}
+
+/// Nanoseconds of a fraction, and what follows it.
+fn fraction(text: &str) -> Option<(u32, &str)> {
+    let Some(rest) = text.strip_prefix('.') else {
+        return Some((0, text));
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = &rest[..end];
+    if digits.is_empty() {
+        return None;
+    }
+    let kept: String = digits.chars().chain("000000000".chars()).take(9).collect();
+    Some((kept.parse().ok()?, &rest[end..]))
+}
+
+/// Seconds that a zone is ahead of UTC.
+fn offset(zone: &str) -> Option<i64> {
+    let zone = zone.trim_start();
+    if matches!(zone, "" | "Z" | "z") {
+        return Some(0);
+    }
+    let sign = match zone.as_bytes()[0] {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let digits: String = zone[1..].chars().filter(|c| *c != ':').collect();
+    let (hours, minutes) = digits.split_at_checked(2)?;
+    let minutes = if minutes.is_empty() { "00" } else { minutes };
+    let (hours, minutes) = (number(hours.as_bytes())?, number(minutes.as_bytes())?);
+    (hours < 24 && minutes < 60).then(|| sign * (i64::from(hours) * 3600 + i64::from(minutes) * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_zone_and_fraction_and_written_in_utc() {
+        for (text, written) in [
+            ("2026-01-06T12:34:56Z", "2026-01-06T12:34:56Z"),
+            ("2026-01-06T12:34:56.789123456-05:00", "2026-01-06T17:34:56Z"),
+            ("2024-02-29 23:59:60+0130", "2024-02-29T22:29:59Z"),
+            ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(
+                Time::parse(text).map(Time::rfc3339).as_deref(),
+                Some(written),
+                "{text}"
+            );
+        }
+        assert_eq!(Time::parse("2026-01-06T12:34:56.5Z").unwrap().nanos, 500_000_000);
+        for text in [
+            "",
+            "2026-01-06",
+            "2026-13-06T00:00:00Z",
+            "2026-01-06T24:00:00Z",
+            "2026-01-06T00:00:00X",
+            "ü026-01-06T00:00:00Z",
+        ] {
+            assert_eq!(Time::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_one_of_the_calendar() {
+        for good in ["2024-02-29", "2000-02-29", "2026-12-31"] {
+            assert!(is_date(good), "{good}");
+        }
+        for bad in [
+            "2026-02-29",
+            "1900-02-29",
+            "2026-00-01",
+            "2026-04-31",
+            "2026-1-01",
+            "26-01-01",
+            "",
+            "2026-01-0x",
+        ] {
+            assert!(!is_date(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_and_dates_are_each_others_inverse() {
+        for seconds in (-60_000_000_000_i64..60_000_000_000).step_by(7_654_321) {
+            assert_eq!(Time::of_seconds(seconds).civil().seconds(), seconds);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a file must hold to, with everything that is wrong at once.
+
+use serde::Serialize;
+
+use super::model::HandoffFile;
+use super::names;
+use super::terms::{AGENT_TYPE, OUTCOME, STATUS, VERSION};
+use super::text::cut;
+use super::time::{Time, is_date};
+
+/// Bytes of a wrong value that an error quotes.
+const QUOTED_BYTES: usize = 200;
+
+/// What is wrong with a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    /// The member, as in `files.created`.
+    pub field: String,
+    /// What is expected.
+    pub message: String,
+    /// What is there.
+    pub value: String,
+}
+
+impl FieldError {
+    pub(super) fn new(field: &str, message: impl Into<String>, value: &str) -> Self {
+        Self {
+            field: field.to_owned(),
+            message: message.into(),
+            value: cut(value, QUOTED_BYTES).to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.value.as_str() {
+            "" => write!(f, "{}: {}", self.field, self.message),
+            value => write!(f, "{}: {} (found {value:?})", self.field, self.message),
+        }
+    }
+}
+
+impl HandoffFile {
+    /// Everything that is wrong; nothing where the file holds.
+    pub fn errors(&self) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let mut wrong = |field: &str, message: String, value: &str| {
+            errors.push(FieldError::new(field, message, value));
+        };
+        for (field, text) in [("goal", &self.goal), ("now", &self.now)] {
+            if text.trim().is_empty() {
+                wrong(field, "required".to_owned(), text);
+            }
+        }
+        if !self.session.is_empty() && !names::is_session(&self.session) {
+            let message = "letters, digits, `_` and `-` alone, or empty";
+            wrong("session", message.to_owned(), &self.session);
+        }
+        if !self.date.is_empty() && !is_date(&self.date) {
+            wrong(
+                "date",
+                "a date of the calendar, YYYY-MM-DD".to_owned(),
+                &self.date,
+            );
+        }
+        for (field, text) in [("created_at", &self.created_at), ("updated_at", &self.updated_at)] {
+            if !text.is_empty() && Time::parse(text).is_none() {
+                wrong(field, "a time as in RFC 3339".to_owned(), text);
+            }
+        }
+        let choices: [(&str, &str, &[&str]); 3] = [
+            ("status", &self.status, &STATUS),
+            ("outcome", &self.outcome, &OUTCOME),
+            ("agent_type", &self.agent_type, &AGENT_TYPE),
+        ];
+        for (field, text, choices) in choices {
+            if !text.is_empty() && !choices.contains(&text) {
+                wrong(field, format!("one of {}, or empty", choices.join(", ")), text);
+            }
+        }
+        self.token_errors(&mut errors);
+        errors
+    }
+
+    fn token_errors(&self, errors: &mut Vec<FieldError>) {
+        for (field, number) in [("tokens_used", self.tokens_used), ("tokens_max", self.tokens_max)] {
+            if number < 0 {
+                errors.push(FieldError::new(field, "at least 0", &number.to_string()));
+            }
+        }
+        if self.tokens_max > 0 && self.tokens_used > self.tokens_max {
+            let message = format!("at most tokens_max, which is {}", self.tokens_max);
+            errors.push(FieldError::new(
+                "tokens_used",
+                message,
+                &self.tokens_used.to_string(),
+            ));
+        }
+        if !(0.0..=100.0).contains(&self.tokens_pct) {
+            errors.push(FieldError::new(
+                "tokens_pct",
+                "0 to 100",
+                &self.tokens_pct.to_string(),
+            ));
+        }
+    }
+
+    /// What is worth telling and no error: a version that this program does not know.
+    pub fn notes(&self) -> Vec<FieldError> {
+        let is_known = self.version.is_empty() || self.version == VERSION;
+        let note = || {
+            FieldError::new(
+                "version",
+                format!("another version than {VERSION}"),
+                &self.version,
+            )
+        };
+        (!is_known).then(note).into_iter().collect()
+    }
+
+    /// Whether the file holds.
+    pub fn is_valid(&self) -> bool {
+        self.errors().is_empty()
+    }
+}

@@ -1,0 +1,655 @@
+//! `baton packets` over handoff files: the real program, and a YAML parser of another language.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use baton_proxy::draft::tokens;
+use baton_proxy::packet::ntm::time::Time;
+use baton_proxy::packet::ntm::{HandoffFile, SessionReader, read, score};
+use baton_proxy::redact::Redactor;
+use baton_proxy::transcript::Transcript;
+use baton_proxy::wire::{Call, WIRES};
+use serde_json::{Value, json};
+
+#[path = "../../benches/support/history.rs"]
+#[allow(dead_code)]
+mod history;
+#[path = "../../benches/support/sessions.rs"]
+#[allow(dead_code)]
+mod sessions;
+
+fn command(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command
+        .env_clear()
+        .env("HOME", dir)
+        .env("XDG_CONFIG_HOME", dir)
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .current_dir(dir)
+        .args(["packets"])
+        .args(args)
+        .stdin(Stdio::null());
+    if let Ok(path) = std::env::var("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}
+
+fn baton(dir: &Path, args: &[&str]) -> Output {
+    command(dir, args).output().unwrap()
+}
+
+fn said(dir: &Path, args: &[&str]) -> String {
+    let done = baton(dir, args);
+    let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{args:?}: {complaint}");
+    String::from_utf8(done.stdout).unwrap()
+}
+
+fn fed(dir: &Path, args: &[&str], input: &str) -> Output {
+    let mut child = command(dir, args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn path_of(text: &str) -> PathBuf {
+    PathBuf::from(text.trim())
+}
+
+#[test]
+fn a_file_is_written_found_listed_and_put_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    assert_eq!(said(dir, &["line"]), "");
+    assert_eq!(said(dir, &["latest", "--files"]), "");
+    let made = said(
+        dir,
+        &[
+            "create",
+            "api",
+            "--goal",
+            "Login works",
+            "--now",
+            "Write: the logout",
+            "--blocker",
+            "no key",
+            "--json",
+        ],
+    );
+    let made = json_of(&made);
+    assert_eq!(
+        [
+            &made["success"],
+            &made["session"],
+            &made["goal"],
+            &made["now"],
+            &made["status"]
+        ],
+        [
+            &json!(true),
+            &json!("api"),
+            &json!("Login works"),
+            &json!("Write: the logout"),
+            &json!("blocked")
+        ]
+    );
+    assert_eq!(
+        (&made["file_count"], &made["blocker_count"]),
+        (&json!(0), &json!(1))
+    );
+    let path = PathBuf::from(made["path"].as_str().unwrap());
+    assert!(
+        path.starts_with(dir.join("state/baton/packets/api")),
+        "{}",
+        path.display()
+    );
+    let second = path_of(&said(
+        dir,
+        &[
+            "create",
+            "web",
+            "--goal",
+            "Page",
+            "--now",
+            "Style",
+            "--decision",
+            "css=plain, since it is small",
+        ],
+    ));
+    assert_eq!(said(dir, &["line"]).trim(), "Last: Page | Now: Style");
+    assert_eq!(
+        said(dir, &["line", "api"]).trim(),
+        "Last: Login works | Now: Write: the logout"
+    );
+    let listed = json_of(&said(dir, &["list", "api", "--json"]));
+    assert_eq!((&listed["session"], &listed["count"]), (&json!("api"), &json!(1)));
+    let one = &listed["handoffs"][0];
+    assert_eq!(one["path"], made["path"]);
+    for (member, value) in [
+        ("session", json!("api")),
+        ("status", json!("blocked")),
+        ("goal", json!("Login works")),
+        ("is_auto", json!(false)),
+    ] {
+        assert_eq!(one[member], value);
+    }
+    assert!(Time::parse(one["date"].as_str().unwrap()).is_some());
+    let all = json_of(&said(dir, &["list", "--files", "--json"]));
+    assert_eq!((&all["session"], &all["count"]), (&Value::Null, &json!(2)));
+    assert_eq!(
+        json_of(&said(dir, &["list", "--sessions", "--json"])),
+        json!({"count": 2, "sessions": ["api", "web"]})
+    );
+    assert_eq!(path_of(&said(dir, &["latest", "api", "--path"])), path);
+    let shown = said(dir, &["show", second.to_str().unwrap()]);
+    assert_eq!(shown, std::fs::read_to_string(&second).unwrap());
+    let short = format!("web/{}", second.file_name().unwrap().to_str().unwrap());
+    assert_eq!(
+        json_of(&said(dir, &["show", &short, "--format", "json"]))["decisions"]["css"],
+        "plain, since it is small"
+    );
+    assert!(said(dir, &["show", &short, "--format", "markdown"]).starts_with("# Page\n"));
+    let recovered = said(dir, &["recover", "api"]);
+    assert!(
+        recovered.starts_with("Now: Write: the logout\nGoal: Login works\n"),
+        "{recovered}"
+    );
+    assert!(recovered.contains("\nStill true: written 0m ago"), "{recovered}");
+    assert_eq!(
+        said(dir, &["recover", "api", "--for", "compact"]).trim(),
+        "Last: Login works | Now: Write: the logout"
+    );
+    assert!(said(dir, &["ledger", "api"]).contains("- blockers: no key\n"));
+    // The status line of the proxy has the same two.
+    let status = Command::new(env!("CARGO_BIN_EXE_baton"))
+        .env("HOME", dir)
+        .env("XDG_CONFIG_HOME", dir)
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .args(["status", "--line"])
+        .output()
+        .unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(
+        status.starts_with("baton: ") && status.ends_with(" | Last: Page | Now: Style\n"),
+        "{status}"
+    );
+    let archived = path_of(&said(dir, &["archive", &short]));
+    assert!(archived.is_file() && !second.exists());
+    assert_eq!(
+        baton(dir, &["archive", archived.to_str().unwrap()]).status.code(),
+        Some(64)
+    );
+    assert_eq!(
+        baton(dir, &["delete", "/etc/hostname.yaml"]).status.code(),
+        Some(64)
+    );
+    said(dir, &["delete", path.to_str().unwrap()]);
+    assert!(!path.exists());
+    assert_eq!(said(dir, &["clean", "--older-than", "1d"]), "0 files deleted\n");
+    assert_eq!(baton(dir, &["show", "nowhere.yaml"]).status.code(), Some(66));
+}
+
+#[test]
+fn every_error_of_a_file_is_told_at_once_and_exits_with_65() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (good, bad, broken) = (
+        dir.join("good.yaml"),
+        dir.join("bad.yaml"),
+        dir.join("broken.yaml"),
+    );
+    std::fs::write(&good, "goal: a\nnow: b\nversion: '2.0'\nnew_key: {a: 1}\n").unwrap();
+    std::fs::write(&bad, "session: a/b\ndate: 2026-02-30\nstatus: done\n").unwrap();
+    std::fs::write(&broken, "goal: \"open\n").unwrap();
+    let [good, bad, broken] = [&good, &bad, &broken].map(|path| path.to_str().unwrap());
+    let told = said(dir, &["validate", good]);
+    assert!(
+        told.contains("note: version: another version than 1.0") && told.contains("good.yaml: ok"),
+        "{told}"
+    );
+    let done = baton(dir, &["validate", good, bad, broken, "--json"]);
+    assert_eq!(done.status.code(), Some(65));
+    let reports = json_of(&String::from_utf8(done.stdout).unwrap());
+    assert_eq!(reports[0]["valid"], true);
+    assert_eq!(reports[0]["notes"][0]["field"], "version");
+    let fields: Vec<_> = reports[1]["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|error| error["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(fields, ["goal", "now", "session", "date", "status"]);
+    assert_eq!(reports[1]["errors"][3]["value"], "2026-02-30");
+    assert!(
+        reports[1]["errors"][3]["message"]
+            .as_str()
+            .unwrap()
+            .contains("YYYY-MM-DD")
+    );
+    assert_eq!(reports[2]["errors"][0]["field"], "");
+    let done = baton(dir, &["validate", bad]);
+    assert_eq!(
+        (
+            done.status.code(),
+            String::from_utf8_lossy(&done.stdout).lines().count()
+        ),
+        (Some(65), 5)
+    );
+    assert_eq!(baton(dir, &["validate", "nowhere.yaml"]).status.code(), Some(66));
+    assert_eq!(
+        baton(dir, &["create", "a/b", "--goal", "a", "--now", "b"])
+            .status
+            .code(),
+        Some(65)
+    );
+    assert_eq!(
+        baton(dir, &["create", "--goal", "a", "--json"]).status.code(),
+        Some(64)
+    );
+    assert_eq!(
+        baton(dir, &["create", "--goal", "a", "--now", "b", "--decision", "x"])
+            .status
+            .code(),
+        Some(64)
+    );
+}
+
+#[test]
+fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(
+        dir.join("answer.txt"),
+        "I've completed the parser. \n\nNext: benchmark it\nUsing regex for speed.\n",
+    )
+    .unwrap();
+    let path = path_of(&said(
+        dir,
+        &["create", "--output", "answer.txt", "--now", "given wins"],
+    ));
+    let file = read(&std::fs::read_to_string(&path).unwrap()).unwrap().file;
+    assert_eq!(
+        (file.goal.as_str(), file.now.as_str()),
+        ("the parser", "given wins")
+    );
+    assert_eq!(
+        (file.status.as_str(), file.decisions["regex"].as_str()),
+        ("complete", "speed")
+    );
+    assert!(path.to_str().unwrap().ends_with("_the-parser.yaml") && file.quality.is_some());
+    assert!(path.starts_with(dir.join("state/baton/packets/general")));
+    // A session file, in a repository that is here.
+    let repository = dir.join("shop");
+    std::fs::create_dir(&repository).unwrap();
+    let git = Command::new("git")
+        .current_dir(&repository)
+        .args(["init", "-q", "-b", "trunk"])
+        .status();
+    std::fs::write(repository.join("new.rs"), "x").unwrap();
+    let line = |role: &str, content: Value| {
+        json!({"type": role, "sessionId": "s", "cwd": repository, "message": {"role": role, "content": content}}).to_string()
+    };
+    let session = [
+        line("user", json!("Write the cart")),
+        "half a line".to_owned(),
+        line(
+            "assistant",
+            json!([{"type": "text", "text": "Done: the cart\nNext: the till"}]),
+        ),
+    ];
+    std::fs::write(dir.join("s.jsonl"), session.join("\n")).unwrap();
+    let hook = json!({"session_id": "s", "transcript_path": dir.join("s.jsonl"), "cwd": repository, "hook_event_name": "PreCompact"});
+    let done = fed(dir, &["create", "--auto", "--hook"], &hook.to_string());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let path = path_of(&String::from_utf8(done.stdout).unwrap());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    assert!(
+        name.starts_with("auto-handoff-") && path.starts_with(dir.join("state/baton/packets/shop")),
+        "{}",
+        path.display()
+    );
+    let file = read(&std::fs::read_to_string(&path).unwrap()).unwrap().file;
+    assert_eq!(
+        (file.goal.as_str(), file.now.as_str(), file.agent_type.as_str()),
+        ("the cart", "the till", "cc")
+    );
+    if git.is_ok_and(|status| status.success()) {
+        assert_eq!(file.findings["git_branch"], "trunk");
+        assert_eq!(file.files.created, ["new.rs"]);
+    }
+    // What Codex gives its notification program.
+    let notified = json!({"type": "agent-turn-complete", "cwd": repository, "input-messages": ["Mend it"], "last-assistant-message": "Hm."});
+    let done = fed(
+        dir,
+        &["create", "codex", "--auto", "--hook", "--alone", "-o", "-"],
+        &notified.to_string(),
+    );
+    let file = read(&String::from_utf8(done.stdout).unwrap()).unwrap().file;
+    assert_eq!(
+        (file.goal.as_str(), file.status.as_str()),
+        ("Asked for: Mend it", "partial")
+    );
+    assert!(
+        command(dir, &["recover", "--here"])
+            .current_dir(&repository)
+            .output()
+            .unwrap()
+            .stdout
+            .starts_with(b"Now: the till\n")
+    );
+    // A hook has nobody to ask, and an empty session leaves nothing.
+    let nothing = fed(dir, &["create", "--auto", "--hook", "--alone"], "{}");
+    assert!(nothing.status.success() && nothing.stdout.is_empty());
+    let done = fed(
+        dir,
+        &["create", "x", "--auto", "--output", "-", "--alone", "-o", "-"],
+        "Done: all of it\n",
+    );
+    assert!(
+        read(&String::from_utf8(done.stdout).unwrap())
+            .unwrap()
+            .file
+            .now
+            .contains("ask the person")
+    );
+    // A file that somebody wrote, as JSON.
+    std::fs::write(
+        dir.join("given.json"),
+        r#"{"session": "x", "goal": "a", "now": "b", "next": ["c"], "mine": 1}"#,
+    )
+    .unwrap();
+    let text = said(
+        dir,
+        &[
+            "create",
+            "--from-file",
+            "given.json",
+            "--goal",
+            "other",
+            "-o",
+            "-",
+        ],
+    );
+    let file = read(&text).unwrap().file;
+    assert_eq!(
+        (file.session.as_str(), file.goal.as_str(), file.next.as_slice()),
+        ("x", "other", &["c".to_owned()][..])
+    );
+    assert_eq!(file.extra.len(), 1);
+    said(
+        dir,
+        &[
+            "create", "--goal", "a", "--now", "b", "-o", "out.md", "--format", "markdown",
+        ],
+    );
+    assert!(
+        std::fs::read_to_string(dir.join("out.md"))
+            .unwrap()
+            .starts_with("# a\n")
+    );
+}
+
+#[test]
+fn without_a_source_the_person_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let done = fed(
+        dir.path(),
+        &["create", "api"],
+        "Login works\nLogout\nno key\n\ncookie=signed\nno pair\n\n",
+    );
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let path = path_of(&String::from_utf8(done.stdout).unwrap());
+    let file = read(&std::fs::read_to_string(path).unwrap()).unwrap().file;
+    assert_eq!((file.goal.as_str(), file.now.as_str()), ("Login works", "Logout"));
+    assert_eq!(
+        (file.blockers.as_slice(), file.decisions["cookie"].as_str()),
+        (&["no key".to_owned()][..], "signed")
+    );
+    assert_eq!(fed(dir.path(), &["create"], "\n\n\n\n").status.code(), Some(65));
+}
+
+#[test]
+fn drift_exits_with_one_and_the_quality_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    assert_eq!(baton(dir, &["check"]).status.code(), Some(66));
+    let git = |args: &[&str]| {
+        let done = Command::new("git")
+            .current_dir(dir)
+            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+            .args(args)
+            .output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    if !git(&["init", "-q", "-b", "main"]) {
+        return; // There is no git here.
+    }
+    std::fs::write(dir.join("a.rs"), "1").unwrap();
+    assert!(git(&["add", "a.rs"]) && git(&["commit", "-q", "-m", "x"]));
+    std::fs::write(dir.join("a.rs"), "2").unwrap();
+    said(
+        dir,
+        &["create", "api", "--goal", "a", "--now", "b", "--git-dir", "."],
+    );
+    assert!(said(dir, &["check", "api"]).starts_with("Still true: "));
+    std::fs::remove_file(dir.join("a.rs")).unwrap();
+    let done = baton(dir, &["check", "api", "--json"]);
+    assert_eq!(done.status.code(), Some(1));
+    let told = json_of(&String::from_utf8(done.stdout).unwrap());
+    assert_eq!(
+        (&told["drifted"], &told["drift"]["gone"]),
+        (&json!(true), &json!(["a.rs"]))
+    );
+    assert_eq!(told["quality"]["dimensions"].as_array().unwrap().len(), 4);
+    assert!(said(dir, &["recover", "api"]).contains("\nDrift: "));
+}
+
+#[test]
+fn a_transfer_without_a_server_says_what_to_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("a.yaml"), "goal: a\nnow: b\n").unwrap();
+    let done = baton(dir, &["transfer", "a.yaml", "--to", "BlueLake"]);
+    assert_eq!(done.status.code(), Some(78));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("packets.agent_mail_url"));
+}
+
+/// A handoff of a session, as `create --conversation` makes it.
+fn of_session(seed: u64, turns: usize, wire: &dyn baton_proxy::wire::Wire) -> HandoffFile {
+    let session = sessions::Session::new(seed, turns);
+    let view = wire
+        .read(&session.body(wire.id()).into(), Call::Generate)
+        .unwrap();
+    let redactor = Redactor::new(&[]);
+    let mut reader = SessionReader::new(&redactor);
+    reader.conversation(&Transcript::of(&view), None);
+    let at = Time::parse("2026-11-22T18:05:48Z").unwrap();
+    let mut file = HandoffFile {
+        session: "bench".to_owned(),
+        ..HandoffFile::default()
+    };
+    reader.finish(&mut file);
+    file.prepare(at);
+    file.quality = Some(score(&file, at).brief());
+    for secret in &session.secrets {
+        assert!(
+            !file.to_yaml().contains(secret.as_str()),
+            "{secret} in {}",
+            file.to_yaml()
+        );
+    }
+    file
+}
+
+#[test]
+fn the_median_of_the_benchs_sessions_is_below_five_hundred_tokens() {
+    let mut sizes = Vec::new();
+    for wire in WIRES {
+        for (seed, turns) in [(1, 30), (2, 60), (3, 120), (4, 200)] {
+            let file = of_session(seed, turns, *wire);
+            assert_eq!(file.errors(), [], "{}", file.to_yaml());
+            sizes.push(tokens(&file.to_yaml()));
+        }
+    }
+    sizes.sort_unstable();
+    let median = sizes[sizes.len() / 2];
+    assert!(median < 500, "{sizes:?}");
+    assert!(median > 100, "{sizes:?}");
+}
+
+/// A Python with PyYAML: the SDKs' one, else the machine's. Without one the test says so and passes, unless `CI=true` or
+/// `BATON_SDK=required`.
+#[allow(clippy::print_stdout)]
+fn python() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let has_yaml = |python: &Path| {
+        let asked = Command::new(python).args(["-c", "import yaml"]).output();
+        asked.is_ok_and(|done| done.status.success())
+    };
+    let found = [root.join("target/sdk-venv/bin/python"), PathBuf::from("python3")]
+        .into_iter()
+        .find(|python| has_yaml(python));
+    let is_required = |name: &str, value: &str| std::env::var(name).is_ok_and(|given| given == value);
+    if found.is_none() {
+        assert!(
+            !is_required("CI", "true") && !is_required("BATON_SDK", "required"),
+            "no Python with PyYAML: run tests/sdk/setup"
+        );
+        println!("skipped: no Python with PyYAML (tests/sdk/setup installs one)");
+    }
+    found
+}
+
+/// Texts that are hard to write and to read.
+const HARD: &[&str] = &[
+    "plain",
+    "yes",
+    "No",
+    "null",
+    "~",
+    "1.0",
+    "0x1F",
+    "1:30",
+    "2026-01-06",
+    "2026-01-06T00:00:00Z",
+    "=",
+    "<<",
+    ".inf",
+    "- a",
+    "a: b",
+    "a #b",
+    "#a",
+    "it's",
+    "say \"hi\"",
+    "both ' and \"",
+    "back\\slash",
+    "two\nlines",
+    "ends\n",
+    "\nbegins",
+    " blank",
+    "blank ",
+    "tab\tbed",
+    "win\r\nend",
+    "<system-reminder>\nx: y\n</system-reminder>",
+    "grün",
+    "漢字",
+    "🦀",
+    "\u{85}",
+    "\u{2028}",
+    "\u{feff}x",
+    "\u{0}\u{7f}\u{9b}",
+    "[a]",
+    "{a: b}",
+    "*a",
+    "&a",
+    "!a",
+    "%a",
+    "@a",
+    "`a",
+    "|",
+    ">",
+    "?",
+    "-",
+    "",
+    "---",
+    "...",
+    "on",
+    "0o7",
+    "1_000",
+];
+
+#[test]
+fn a_parser_of_another_language_reads_what_is_written_and_is_read() {
+    let Some(python) = python() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let at = Time::parse("2026-11-22T18:05:48Z").unwrap();
+    let mut file = HandoffFile::new("api", at);
+    file.goal = "Login works: \"remember me\"".to_owned();
+    file.now = "first\nsecond".to_owned();
+    file.next = HARD.iter().map(|text| (*text).to_owned()).collect();
+    // As keys, the line ends that only YAML 1.1 knows would be folded away there.
+    let keys = HARD.iter().filter(|text| !text.contains(['\u{85}', '\u{2028}']));
+    file.findings = keys
+        .map(|text| ((*text).to_owned(), (*text).to_owned()))
+        .collect();
+    file.findings.insert("long ".repeat(200), "x".to_owned());
+    file.set_tokens(1, 3);
+    let (ours, theirs) = (dir.path().join("ours.yaml"), dir.path().join("theirs.yaml"));
+    std::fs::write(&ours, file.to_yaml()).unwrap();
+    let script = "import json, sys, yaml
+read = yaml.safe_load(open(sys.argv[1], encoding='utf-8'))
+for width, flow, style in ((60, False, None), (4000, None, None), (80, True, None), (80, False, '\"')):
+    yaml.safe_dump(read, open(sys.argv[2] + str(width) + str(flow) + str(style) + '.yaml', 'w', encoding='utf-8'),
+                   width=width, default_flow_style=flow, default_style=style, allow_unicode=True, sort_keys=False)
+print(json.dumps(read, default=lambda time: time.strftime('%Y-%m-%dT%H:%M:%SZ')))";
+    let done = Command::new(python)
+        .args(["-c", script])
+        .args([&ours, &theirs])
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&done.stderr),
+        file.to_yaml()
+    );
+    let read_there = json_of(&String::from_utf8(done.stdout).unwrap());
+    let mut expected = file.to_value().to_json();
+    // A float of the same value.
+    expected["tokens_pct"] = json!(33.33);
+    assert_eq!(read_there, expected, "{}", file.to_yaml());
+    let mut written = 0;
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path == ours {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let back = read(&text).unwrap_or_else(|error| panic!("{}: {error}\n{text}", path.display()));
+        written += 1;
+        // With every scalar as a string, a number is one too.
+        // It leaves the line ends that only YAML 1.1 knows as they are, and folds there.
+        let of_both = |text: &&String| !text.contains(['\u{85}', '\u{2028}']);
+        let next = |file: &HandoffFile| file.next.iter().filter(of_both).cloned().collect::<Vec<_>>();
+        let findings = |file: &HandoffFile| {
+            let all = file.findings.iter().filter(|(name, _)| of_both(name));
+            all.map(|(name, told)| (name.clone(), told.clone()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(next(&back.file), next(&file), "{}", path.display());
+        assert_eq!(findings(&back.file), findings(&file), "{}", path.display());
+        assert_eq!(back.file.goal, file.goal);
+        assert_eq!(back.file.now, file.now);
+    }
+    assert_eq!(written, 4);
+}
