@@ -101,6 +101,7 @@ async fn write(
             origin: Origin::Model,
             archived: false,
             spelled_out: Some(true),
+            recall: false,
         };
         store.put_handoff(&handoff, None, &update).await?;
     }
