@@ -172,7 +172,7 @@ mod tests {
             handoff: Uuid::now_v7(),
             ..two.clone()
         };
-        let found = last_in(&Anthropic, &all, [&later, &two], None);
+        let found = last_in(&Anthropic, &all, [&two, &later], None);
         assert_eq!(
             found.map(|(_, p)| p.handoff),
             Some(later.handoff),

@@ -12,12 +12,7 @@ use baton_proxy::transcript::Transcript;
 use baton_proxy::wire::{Call, WIRES};
 use serde_json::{Value, json};
 
-#[path = "../../benches/support/history.rs"]
-#[allow(dead_code)]
-mod history;
-#[path = "../../benches/support/sessions.rs"]
-#[allow(dead_code)]
-mod sessions;
+use crate::drafts::sessions;
 
 fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));

@@ -6,14 +6,10 @@ use baton_proxy::redact::Redactor;
 use baton_proxy::transcript::Transcript;
 use baton_proxy::wire::WIRES;
 
-#[path = "../../benches/support/history.rs"]
-#[allow(dead_code)]
-mod history;
+use crate::drafts::{history, sessions};
+
 #[path = "../../benches/support/planted.rs"]
 mod planted;
-#[path = "../../benches/support/sessions.rs"]
-#[allow(dead_code)]
-mod sessions;
 
 use planted::{Planted, Score};
 
