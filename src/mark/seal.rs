@@ -84,6 +84,7 @@ impl SealKey {
     }
 
     /// The key itself.
+    #[cfg(feature = "proxy")]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -13,6 +13,7 @@ mod insertion;
 mod packet;
 mod pair;
 
+#[cfg(feature = "proxy")]
 pub(crate) use change::{CUT_OFF_KEPT, INSERTIONS_KEPT};
 pub use change::{Change, Update, Written};
 pub use conversation::{Conversation, Repeat};

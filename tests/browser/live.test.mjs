@@ -101,7 +101,7 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   const asked = await written("an exchange that was asked again", (row) => row.conversation === talks.refuse && row.changes.some(again));
   await visit(asked.id);
   await page.getByRole("tab", { name: `Leg ${asked.changes.find(again).leg + 1}` }).click();
-  assert.match(await page.locator(".diff").innerText(), /told why and asked again/);
+  assert.match(await page.locator(".diff").innerText(), /answered or refused, and the model went on/);
   await shot(page, "running-asked-again");
 });
 

@@ -97,10 +97,12 @@ impl AgentConversation {
         let strings = quirks.strings || kind == 4 && profile.traits.blocks;
         let text_first = quirks.text_first && !profile.traits.text_first && !profile.traits.apart;
         let references = quirks.references && profile.traits.apart;
+        let trim = quirks.trim && (quirks.glue || !profile.traits.trims_joined);
         let quirks = AgentQuirks {
             strings,
             text_first,
             references,
+            trim,
             ..quirks
         };
         Self {

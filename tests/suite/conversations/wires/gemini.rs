@@ -31,6 +31,7 @@ pub const GEMINI: WireProfile = WireProfile {
     traits: Traits {
         ids: false,
         drops_call_ids: true,
+        trims_joined: true,
         ..Traits::DEFAULT
     },
 };

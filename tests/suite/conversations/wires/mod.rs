@@ -70,6 +70,8 @@ pub struct Traits {
     pub drops_ids: bool,
     /// The dropped ids are those of calls: calls that differ only in their ids are then the same.
     pub drops_call_ids: bool,
+    /// Agents that trim texts trim joined ones alone: elsewhere each piece of a stream is a part.
+    pub trims_joined: bool,
     /// Blocks that only this wire has: hidden thinking, server tools.
     pub blocks: bool,
     /// A preamble is in the same string as the first user text.
@@ -89,6 +91,7 @@ impl Traits {
         gap: "\n\n",
         drops_ids: true,
         drops_call_ids: false,
+        trims_joined: false,
         blocks: false,
         one_string: false,
     };
