@@ -558,7 +558,7 @@ fn packet(principal: &str, branch: &str, created_ms: u64) -> PacketRecord {
     PacketRecord {
         handoff: Uuid::now_v7(),
         principal: principal.into(),
-        repository: "/work/app".into(),
+        repository: "/home/ada/app".into(),
         branch: branch.into(),
         topic: "c".into(),
         status: PacketStatus::Active,

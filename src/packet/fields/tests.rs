@@ -105,7 +105,7 @@ fn packet(prompt: &str, seen: &Seen) -> Packet {
     Packet::of(&Source {
         handoff: &handoff(prompt),
         seen,
-        folder: Some("/work/app"),
+        folder: Some("/home/ada/app"),
         checkout: None,
         topic: None,
         exchange: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e00"),
