@@ -26,7 +26,7 @@ use baton_proxy::text::json;
 use baton_proxy::wire::Requests;
 use baton_proxy::wire::anthropic::Anthropic;
 use baton_proxy::wire::framer::Framer;
-use baton_proxy::wire::{Call, Wire};
+use baton_proxy::wire::{Operation, Wire};
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
@@ -59,7 +59,7 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 
 fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     let wire = &Anthropic;
-    let reading = Reading::new(wire, body, Call::Generate).unwrap();
+    let reading = Reading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates(wire);
     assert_eq!(candidates.len(), usize::from(pinned));
     let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
@@ -143,7 +143,7 @@ mod hostile {
     }
 
     fn read_and_rewritten(body: &Bytes) -> usize {
-        let reading = Reading::new(&Anthropic, body, Call::Generate).unwrap();
+        let reading = Reading::new(&Anthropic, body, Operation::Generate).unwrap();
         let found = reading.candidates(&Anthropic);
         let what = Rewrite {
             cut: Cut::None,
@@ -186,7 +186,7 @@ mod parts {
         let body = body(bytes, true);
         bencher
             .counter(BytesCount::new(body.len()))
-            .bench(|| Anthropic.read(black_box(&body), Call::Generate));
+            .bench(|| Anthropic.read(black_box(&body), Operation::Generate));
     }
 
     #[divan::bench(args = SIZES)]
@@ -242,7 +242,7 @@ mod reading {
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
 
     fn read(wire: &dyn Wire, body: &Bytes) -> usize {
-        let view = wire.read(body, Call::Generate).unwrap();
+        let view = wire.read(body, Operation::Generate).unwrap();
         let transcript = Transcript::of(&view);
         let parts = transcript.turns().flat_map(|turn| turn.parts());
         let read = parts.map(|part| {
@@ -269,7 +269,7 @@ mod reading {
         let wire = wires::wire(name);
         let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
         bencher.counter(BytesCount::new(body.len())).bench(|| {
-            let view = wire.read(black_box(&body), Call::Generate).unwrap();
+            let view = wire.read(black_box(&body), Operation::Generate).unwrap();
             let transcript = Transcript::of(&view);
             transcript.tool_uses().len()
         });
@@ -384,7 +384,7 @@ mod drafts {
         let wire = wires::wire(name);
         let session = Session::new(turns as u64, turns);
         let body = Bytes::from(session.body(wire.id()));
-        let view = wire.read(&body, Call::Generate).unwrap();
+        let view = wire.read(&body, Operation::Generate).unwrap();
         (session, view)
     }
 
@@ -536,7 +536,7 @@ mod recall {
             secrets: Vec::new(),
         };
         let wire = wires::wire(name);
-        wire.read(&session.body(wire.id()).into(), Call::Generate)
+        wire.read(&session.body(wire.id()).into(), Operation::Generate)
             .unwrap()
     }
 

@@ -15,7 +15,7 @@ use baton_proxy::mark::{gap, sentinel};
 use baton_proxy::record::LOCAL;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::json;
-use baton_proxy::wire::Call;
+use baton_proxy::wire::Operation;
 use baton_proxy::wire::anthropic::Anthropic;
 use bytes::Bytes;
 use history::Shape;
@@ -99,7 +99,7 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 fn request(bytes: usize, pinned: bool) -> Work {
     let body = body(bytes, pinned);
     Box::new(move || {
-        let reading = Reading::new(&Anthropic, &body, Call::Generate).unwrap();
+        let reading = Reading::new(&Anthropic, &body, Operation::Generate).unwrap();
         let candidates = reading.candidates(&Anthropic);
         let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
             candidate,

@@ -13,7 +13,7 @@ use baton_proxy::record::WireId;
 use baton_proxy::rewrite::preamble;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::splice;
-use baton_proxy::wire::{Call, Wire, wire};
+use baton_proxy::wire::{Operation, Wire, wire};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// # Errors
 /// When the request cannot be parsed, or has no sentinel with a valid seal.
 fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
-    let reading = Reading::new(wire, &body.into(), Call::Generate).map_err(|why| format!("{why:?}"))?;
+    let reading = Reading::new(wire, &body.into(), Operation::Generate).map_err(|why| format!("{why:?}"))?;
     let candidates = reading.candidates(wire);
     let newest = candidates.first().ok_or("no sentinel in it")?;
     let sealed = newest.sentinel.sealed.ok_or("it is not sealed")?;

@@ -8,7 +8,7 @@ use std::error::Error;
 
 use baton_proxy::record::WireId;
 use baton_proxy::transcript::{Agent, Kind, Part, Text, Transcript};
-use baton_proxy::wire::{Call, wire};
+use baton_proxy::wire::{Operation, wire};
 
 /// Bytes of a text that are shown.
 const SHOWN: usize = 60;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wire = wire(WireId::named(&name).ok_or("there is no such wire")?);
     let body = std::fs::read(file)?.into();
     let view = wire
-        .read(&body, Call::Generate)
+        .read(&body, Operation::Generate)
         .map_err(|why| format!("{why:?}"))?;
     let transcript = Transcript::of(&view);
     for (n, turn) in transcript.turns().enumerate() {

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use baton_proxy::config::{Config, Environment, Flags};
-use baton_proxy::record::{Answer, Conversation, Handoff, HiddenPair, Origin, Place, Update, WireId};
+use baton_proxy::record::{Conversation, Handoff, HiddenPair, HiddenResult, Origin, Place, Update, WireId};
 use baton_proxy::store;
 use uuid::Uuid;
 
@@ -120,7 +120,7 @@ fn pair(conversation: &str, n: usize, prompt: &str) -> HiddenPair {
         call: format!(
             r#"{{"type":"tool_use","id":"toolu_{n:024}","name":"session_handoff","input":{{"prompt":"{prompt}"}}}}"#
         ),
-        answer: Answer::QUEUED,
+        answer: HiddenResult::QUEUED,
         place: Place::Beside {
             sibling: format!("toolu_{n:023}s"),
             offset: -1,

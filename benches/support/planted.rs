@@ -5,7 +5,7 @@
 //! about the same few parts, and what is said of those in passing is everywhere.
 
 use baton_proxy::record::WireId;
-use baton_proxy::wire::{Call, View};
+use baton_proxy::wire::{Operation, View};
 
 use super::history::Seeded;
 use super::sessions::{Event, Session, Tool};
@@ -411,7 +411,7 @@ impl Planted {
     pub(crate) fn request(&self, wire: WireId) -> (View, usize) {
         let body = self.session.body(wire);
         let view = baton_proxy::wire::wire(wire)
-            .read(&body.into(), Call::Generate)
+            .read(&body.into(), Operation::Generate)
             .unwrap();
         let marks = baton_proxy::transcript::Transcript::of(&view).marks();
         let last = marks

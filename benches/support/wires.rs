@@ -2,7 +2,7 @@
 
 use baton_proxy::course::StreamMerge;
 use baton_proxy::record::WireId;
-use baton_proxy::wire::{self, Call, Watch, Wire};
+use baton_proxy::wire::{self, Operation, Watch, Wire};
 use bytes::Bytes;
 
 use crate::history::{self, Seeded};
@@ -85,7 +85,7 @@ pub(crate) fn machine(wire: &dyn Wire, legs: usize) -> StreamMerge {
         WireId::OpenaiResponses => r#"{"model":"m","input":[{"role":"user","content":"Go on."}]}"#,
         _ => r#"{"model":"m","messages":[{"role":"user","content":"Go on."}]}"#,
     };
-    let view = wire.read(&body.into(), Call::Generate).unwrap();
+    let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let mut merge = StreamMerge::new(wire.dialect(&view, WATCH), 1 << 20, true);
     let opening = Bytes::from(opening(wire.id()));
     let mut out = Vec::new();

@@ -4,14 +4,14 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
 
-use super::answers::{Answer, TEXT, error, respond};
 use super::peers::Scope;
 use super::question::{Asked, Told, Unanswered, read, shown};
+use super::responses::{FullResponse, TEXT, error, respond};
 use super::{Inspector, api_drafts, api_handoffs, everywhere};
 use crate::journal::{Filter, Query, Side};
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
-pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> Answer {
+pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
     let asked = Asked::of(query.unwrap_or_default());
     let peers = &inspector.peers;
     match peers.scope(asked.text("replica").as_deref()) {
@@ -30,7 +30,7 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
 }
 
 /// This replica's own answer.
-async fn here(inspector: &Inspector, path: &str, asked: &Asked) -> Answer {
+async fn here(inspector: &Inspector, path: &str, asked: &Asked) -> FullResponse {
     let told = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, asked).await,

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Inspector;
-use super::answers::{Answer, JSON, error, respond};
 use super::question::{Told, Unanswered, shown};
+use super::responses::{FullResponse, JSON, error, respond};
 use crate::draft::{self, DraftAsk, Preset};
 use crate::drafting::{Draft, NotOpen, Wanted};
 use crate::limits;
@@ -102,7 +102,7 @@ pub(super) async fn change(
     (method, path): (&Method, &str),
     headers: &HeaderMap,
     body: &[u8],
-) -> Option<Answer> {
+) -> Option<FullResponse> {
     let told = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
         (&Method::POST, ["conversations", key, "handoff"]) => ask(inspector, key, headers, body).await,
         (&Method::DELETE, ["drafts", id]) => cancel(inspector, id),

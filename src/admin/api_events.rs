@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
-use super::answers::{AnyAnswer, boxed, error};
 use super::question::Asked;
+use super::responses::{AnyResponse, boxed, error};
 use super::{Inspector, peer_events};
 use crate::journal::{LiveEvent, Query};
 
@@ -30,7 +30,7 @@ pub(super) fn answer(
     inspector: &Inspector,
     query: Option<&str>,
     closing: watch::Receiver<bool>,
-) -> AnyAnswer {
+) -> AnyResponse {
     let Some(live) = inspector.journal.watch() else {
         return boxed(error(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -6,16 +6,16 @@ use http::header::{CONTENT_DISPOSITION, HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::answers::{Answer, JSON, TEXT, error, respond};
 use super::merge::{self, Part};
 use super::peers::{Away, Peer, Peers, Told};
 use super::question::{Asked, Unanswered, shown};
+use super::responses::{FullResponse, JSON, TEXT, error, respond};
 
 /// The replica whose answer this is.
 const REPLICA: HeaderName = HeaderName::from_static("x-baton-replica");
 
 /// The answer of all replicas to `/api/{path}?{query}`; `own` is this one's.
-pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: Answer) -> Answer {
+pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: FullResponse) -> FullResponse {
     let segments: Vec<_> = path.split('/').collect();
     let list = match segments.as_slice() {
         ["status"] => List::Status,
@@ -56,7 +56,7 @@ pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: Answer
 }
 
 /// One other replica's own answer.
-pub(super) async fn of_one(peer: &Peer, path: &str, asked: &Asked) -> Answer {
+pub(super) async fn of_one(peer: &Peer, path: &str, asked: &Asked) -> FullResponse {
     match peer.ask(path, &asked.without_replica()).await {
         Ok(told) => passed_on(told, path),
         Err(why) => error(
@@ -79,7 +79,7 @@ enum List {
 }
 
 impl List {
-    fn of(self, parts: &[Part], asked: &Asked, away: &[Away], own: &str) -> Answer {
+    fn of(self, parts: &[Part], asked: &Asked, away: &[Away], own: &str) -> FullResponse {
         let limit = match asked.limit() {
             Ok(limit) => limit,
             Err(_) => {
@@ -136,7 +136,7 @@ fn status(parts: &[Part], away: &[Away], own: &str) -> Value {
 }
 
 /// Asks the other replicas for what this one has not.
-async fn whoever_has_it(peers: &Peers, path: &str, asked: &Asked, own: Answer) -> Answer {
+async fn whoever_has_it(peers: &Peers, path: &str, asked: &Asked, own: FullResponse) -> FullResponse {
     let (told, away) = peers.ask(path, &asked.without_replica()).await;
     match told.into_iter().find(|told| told.status.is_success()) {
         Some(told) => passed_on(told, path),
@@ -145,7 +145,7 @@ async fn whoever_has_it(peers: &Peers, path: &str, asked: &Asked, own: Answer) -
     }
 }
 
-fn nowhere(message: &str, away: &[Away]) -> Answer {
+fn nowhere(message: &str, away: &[Away]) -> FullResponse {
     let names: Vec<_> = away
         .iter()
         .map(|away| format!("{} ({})", away.replica, away.why))
@@ -158,7 +158,7 @@ fn nowhere(message: &str, away: &[Away]) -> Answer {
 }
 
 /// A replica's answer as it is, signed with its name. Its headers are this listener's own.
-fn passed_on(told: Told, path: &str) -> Answer {
+fn passed_on(told: Told, path: &str) -> FullResponse {
     let last = path.rsplit('/').next().unwrap_or_default();
     let kind = match last {
         "received" | "sent" | "response" | "shown" if told.status.is_success() => TEXT,
@@ -185,7 +185,7 @@ fn with_replica(told: &Told) -> Option<Bytes> {
     serde_json::to_vec(&said).ok().map(Bytes::from)
 }
 
-fn signed(mut answer: Answer, replica: &str) -> Answer {
+fn signed(mut answer: FullResponse, replica: &str) -> FullResponse {
     if let Ok(name) = HeaderValue::try_from(replica) {
         answer.headers_mut().insert(REPLICA, name);
     }
@@ -193,7 +193,7 @@ fn signed(mut answer: Answer, replica: &str) -> Answer {
 }
 
 /// This replica's own answer, like another's.
-async fn whole(answer: Answer, name: &str) -> Told {
+async fn whole(answer: FullResponse, name: &str) -> Told {
     let status = answer.status();
     // It is complete already, and cannot fail.
     let body = answer.into_body().collect().await;

@@ -4,7 +4,6 @@
 //! reads them; of the drafts it asks for some, and cancels some. Everything it shows was written by models and agents: it is
 //! treated as text, never as markup.
 
-mod answers;
 mod api;
 mod api_drafts;
 mod api_events;
@@ -17,6 +16,7 @@ mod peer_events;
 mod peers;
 mod question;
 pub mod readiness;
+mod responses;
 mod routes;
 mod server;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::Inspector;
-use super::answers::{Answer, JSON, error, respond};
+use super::responses::{FullResponse, JSON, error, respond};
 use crate::journal::{JournalError, Query};
 use crate::store::StoreError;
 
@@ -24,7 +24,7 @@ pub(super) enum Unanswered {
 
 impl Unanswered {
     /// What is told.
-    pub(super) fn answer(self) -> Answer {
+    pub(super) fn answer(self) -> FullResponse {
         match self {
             Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
             Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
@@ -37,7 +37,7 @@ impl Unanswered {
 }
 
 /// The result of a request.
-pub(super) type Told = Result<Answer, Unanswered>;
+pub(super) type Told = Result<FullResponse, Unanswered>;
 
 impl From<JournalError> for Unanswered {
     fn from(error: JournalError) -> Self {

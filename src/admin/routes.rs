@@ -11,10 +11,10 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::answers::{Answer, AnyAnswer, JSON, TEXT, boxed, error, respond};
 use super::api_drafts;
 use super::guard::{Denied, admit};
 use super::readiness::Report;
+use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, respond};
 use super::{AdminState, api, api_events, page};
 
 /// A page that is not part of the inspector.
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     bound: SocketAddr,
     closing: watch::Receiver<bool>,
     request: Request<Incoming>,
-) -> AnyAnswer {
+) -> AnyResponse {
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts, ());
     let mut answer = found(state, bound, closing, &request, body).await;
@@ -70,7 +70,7 @@ async fn found(
     closing: watch::Receiver<bool>,
     request: &Request<()>,
     body: Incoming,
-) -> AnyAnswer {
+) -> AnyResponse {
     let path = request.uri().path();
     let route = ROUTES.iter().find(|(known, ..)| *known == path);
     let open = route.is_some_and(|(_, _, open)| *open);
@@ -101,7 +101,7 @@ async fn found(
 }
 
 /// Answers a request that is not only to read.
-async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Answer {
+async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
     let path = request.uri().path().strip_prefix("/api/");
     let wanted = path
         .filter(|path| api_drafts::is_for(path))
@@ -121,7 +121,7 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> An
     changed.unwrap_or_else(only_read)
 }
 
-fn only_read() -> Answer {
+fn only_read() -> FullResponse {
     let mut answer = error(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
@@ -162,7 +162,7 @@ fn ranges(accept: &[&str]) -> impl Iterator<Item = (String, f32)> {
     })
 }
 
-fn readiness(report: &Report, json: bool) -> Answer {
+fn readiness(report: &Report, json: bool) -> FullResponse {
     let failure = report.failure();
     let status = match failure {
         None => StatusCode::OK,
@@ -180,7 +180,7 @@ fn readiness(report: &Report, json: bool) -> Answer {
     respond(status, TEXT, said)
 }
 
-async fn show(state: &AdminState, page: Page, accept: &[&str]) -> Answer {
+async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {
     match page {
         Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
         Page::Ready => readiness(&(state.ready)().await, asks_for_json(accept)),
@@ -200,7 +200,7 @@ async fn show(state: &AdminState, page: Page, accept: &[&str]) -> Answer {
     }
 }
 
-fn denial(denied: Denied) -> Answer {
+fn denial(denied: Denied) -> FullResponse {
     match denied {
         Denied::Token => {
             let mut answer = error(

@@ -1,7 +1,7 @@
 //! A call that is to be answered, and what answers it.
 
 use crate::recall::CutPart;
-use crate::record::Answer;
+use crate::record::HiddenResult;
 
 /// A call that is to be answered with a text.
 #[derive(Clone, Copy)]
@@ -49,5 +49,5 @@ impl Outcome {
 /// What answers calls. It may take some time over a long history, and is asked where that blocks nobody.
 pub trait Answers: Send + Sync {
     /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
-    fn answer(&self, call: &Asked<'_>) -> (Answer, Outcome);
+    fn answer(&self, call: &Asked<'_>) -> (HiddenResult, Outcome);
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Answers, Asked, Outcome};
 use crate::recall::{Index, NotAsked, Question, Settings};
-use crate::record::Answer;
+use crate::record::HiddenResult;
 
 /// The indexes, within a bound of memory. One that is in use is not in here: who asks at the same time makes another.
 pub struct Recaller {
@@ -64,9 +64,9 @@ impl Recaller {
 }
 
 impl Answers for Recaller {
-    fn answer(&self, call: &Asked<'_>) -> (Answer, Outcome) {
+    fn answer(&self, call: &Asked<'_>) -> (HiddenResult, Outcome) {
         let Ok(question) = Question::read(call.arguments) else {
-            return (Answer::error(NotAsked::TOLD), Outcome::BadArguments);
+            return (HiddenResult::error(NotAsked::TOLD), Outcome::BadArguments);
         };
         let mut index = self.take(call.conversation);
         index.extend(&call.cut, &self.settings);
@@ -76,7 +76,7 @@ impl Answers for Recaller {
             0 => Outcome::Nothing,
             _ => Outcome::Found,
         };
-        (Answer::of(found.text), outcome)
+        (HiddenResult::of(found.text), outcome)
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use crate::recall::CutPart;
     use crate::transcript::Transcript;
     use crate::wire::anthropic::Anthropic;
-    use crate::wire::{Call, Requests};
+    use crate::wire::{Operation, Requests};
 
     fn bytes(recaller: &Recaller) -> usize {
         recaller.kept().iter().map(|one| one.bytes).sum()
@@ -96,7 +96,7 @@ mod tests {
     fn the_indexes_that_were_asked_last_are_kept_within_a_bound() {
         let text = "The port is 8080. ".repeat(200);
         let body = serde_json::json!({"messages": [{"role": "user", "content": text}]}).to_string();
-        let view = Anthropic.read(&body.into(), Call::Generate).unwrap();
+        let view = Anthropic.read(&body.into(), Operation::Generate).unwrap();
         let ask = |recaller: &Recaller, conversation: &str| {
             let (answer, outcome) = recaller.answer(&Asked {
                 tool: "session_recall",

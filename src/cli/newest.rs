@@ -4,7 +4,7 @@ use super::exit::Failure;
 use super::log::unread;
 use crate::journal::{Query, Row, Side};
 use crate::record::WireId;
-use crate::wire::{self, Call, Role, View};
+use crate::wire::{self, Operation, Role, View};
 
 /// A request in the journal.
 pub(super) struct Newest {
@@ -44,7 +44,8 @@ fn read(query: &Query, row: Row) -> Result<Option<Newest>, Failure> {
         Some(body) => (Some(body), Some(last)),
         None => (query.body(&row.id, Side::Received).map_err(unread)?, None),
     };
-    let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Call::Generate).ok()) else {
+    let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Operation::Generate).ok())
+    else {
         return Ok(None);
     };
     let answer = query.body(&row.id, Side::Response(last)).map_err(unread)?;

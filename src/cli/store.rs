@@ -87,10 +87,10 @@ async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
     })
 }
 
-type Open = fn(&crate::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
+type OpenStore = fn(&crate::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
 
 /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
-fn opened(config: &Config, url: Option<&str>, open: Open) -> Result<SharedStore, Failure> {
+fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, Failure> {
     let mut settings = config.store.clone();
     let mut dir = config.state_dir.clone();
     match url {

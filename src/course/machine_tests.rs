@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{Action, Behind, Circumstances, Close, Course, Effect, Event, NOTHING_SAID, Opening, Terms};
 use crate::limits;
-use crate::record::Answer;
+use crate::record::HiddenResult;
 use crate::wire::{HiddenCall, LegReport, Stop};
 
 const STOPS: [Stop; 7] = [
@@ -368,7 +368,7 @@ fn what_is_not_written_is_not_shown() {
     let [Action::Perform(Effect::WritePairs(all))] = &pairs[..] else {
         panic!("{pairs:?}")
     };
-    assert!(all[0].0.answer == Some(Answer::QUEUED) && all[0].1.is_some());
+    assert!(all[0].0.answer == Some(HiddenResult::QUEUED) && all[0].1.is_some());
     assert_eq!(after(&mut course, Event::NotWritten), [Action::End(Close::Own)]);
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::StreamMerge;
 use crate::record::WireId;
 use crate::tools::Names;
-use crate::wire::{Call, Dialect, Ending, Framing, LegReport, Pass, WIRES, Watch, Wire};
+use crate::wire::{Dialect, Ending, Framing, LegReport, Operation, Pass, WIRES, Watch, Wire};
 
 /// A dialect that reads every frame.
 struct Reads(Box<dyn Dialect>);
@@ -73,7 +73,7 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
         r#""a""#
     };
     let body = format!(r#"{{"model":"m","{list}":[{{"role":"user","{says}":{text}}}]}}"#);
-    let view = wire.read(&body.into(), Call::Generate).unwrap();
+    let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let watch = Watch {
         hide: match hide {
             true => Names::HANDOFF,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::draft;
 use crate::limits;
 use crate::mark::sentinel;
-use crate::record::{Answer, Place};
+use crate::record::{HiddenResult, Place};
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, Stop};
@@ -55,7 +55,7 @@ pub struct Answered {
     /// The call.
     pub call: HiddenCall,
     /// The answer; `None`: its tool is yet to be asked.
-    pub answer: Option<Answer>,
+    pub answer: Option<HiddenResult>,
     /// Prompt and reason, where the handoff waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
 }
@@ -93,15 +93,15 @@ enum Fate {
     /// Its tool answers it.
     Ask,
     /// It is told this, and nothing else comes of it.
-    Told(Answer),
+    Told(HiddenResult),
 }
 
 /// `before`: how many calls of the tool were answered in this agent request.
 fn fate(call: &HiddenCall, now: &Circumstances, before: usize) -> Fate {
     let tool = now.tools.get(call.name());
     match tool.map(|tool| (tool.on_call, tool.per_turn)) {
-        Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(Answer::NOT_WHOLE),
-        Some((OnCall::Answer, most)) if before >= most as usize => Fate::Told(Answer::TOO_OFTEN),
+        Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(HiddenResult::NOT_WHOLE),
+        Some((OnCall::Answer, most)) if before >= most as usize => Fate::Told(HiddenResult::TOO_OFTEN),
         Some((OnCall::Answer, _)) => Fate::Ask,
         Some((OnCall::Fire, _)) | None => match accept(call, now) {
             Ok((prompt, reason)) => Fate::Fire(prompt, reason),
@@ -164,8 +164,8 @@ fn cut_off(report: &LegReport) -> Vec<Answered> {
         .map(|call| Answered {
             call: call.clone(),
             answer: Some(match call.name() {
-                TOOL_NAME => Answer::CUT_OFF,
-                _ => Answer::NOT_WHOLE,
+                TOOL_NAME => HiddenResult::CUT_OFF,
+                _ => HiddenResult::NOT_WHOLE,
             }),
             pending: None,
         })
@@ -182,7 +182,7 @@ fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
             let fate = fate(call, now, calls_of(call.name(), &names));
             names.push(call.name());
             let (answer, pending) = match fate {
-                Fate::Fire(prompt, reason) => (Some(Answer::QUEUED), Some((prompt, reason))),
+                Fate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
                 Fate::Ask => (None, None),
                 Fate::Told(answer) => (Some(answer), None),
             };
@@ -203,25 +203,25 @@ fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
 }
 
 /// Prompt and reason of a call that may fire, or what the model is told instead.
-fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), Answer> {
+fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), HiddenResult> {
     if call.oversize {
-        return Err(Answer::TOO_LONG);
+        return Err(HiddenResult::TOO_LONG);
     }
     let text = call.arguments.as_bytes();
     let whole = json::whole(text)
         .ok()
         .filter(|_| call.complete)
-        .ok_or(Answer::BAD_ARGUMENTS)?;
-    let prompt = json::get_string(text, whole, "prompt").ok_or(Answer::BAD_ARGUMENTS)?;
+        .ok_or(HiddenResult::BAD_ARGUMENTS)?;
+    let prompt = json::get_string(text, whole, "prompt").ok_or(HiddenResult::BAD_ARGUMENTS)?;
     let prompt = sentinel::normalised(&prompt);
     if prompt.is_empty() {
-        return Err(Answer::EMPTY_PROMPT);
+        return Err(HiddenResult::EMPTY_PROMPT);
     }
     if prompt.len() > limits::PROMPT {
-        return Err(Answer::TOO_LONG);
+        return Err(HiddenResult::TOO_LONG);
     }
     if now.legs == 1 && !draft::enough(now.messages) {
-        return Err(Answer::NOTHING_TO_HAND_OFF);
+        return Err(HiddenResult::NOTHING_TO_HAND_OFF);
     }
     let reason = json::get_string(text, whole, "reason")
         .map(|r| sentinel::normalised(&r))
@@ -308,7 +308,7 @@ mod tests {
         let Verdict::AskAgain(refused) = judge(&both_are, &now()) else {
             panic!()
         };
-        assert_eq!(refused.answer, Some(Answer::EMPTY_PROMPT));
+        assert_eq!(refused.answer, Some(HiddenResult::EMPTY_PROMPT));
     }
 
     #[test]
@@ -318,16 +318,16 @@ mod tests {
                 Verdict::AskAgain(refused) => refused.answer.unwrap(),
                 other => panic!("{other:?}"),
             };
-        assert_eq!(told(r#"{"prompt":"  "}"#, &now()), Answer::EMPTY_PROMPT);
-        assert_eq!(told(r#"{"prompt":"#, &now()), Answer::BAD_ARGUMENTS);
-        assert_eq!(told(r#"{"prompt":7}"#, &now()), Answer::BAD_ARGUMENTS);
-        assert_eq!(told("", &now()), Answer::BAD_ARGUMENTS);
+        assert_eq!(told(r#"{"prompt":"  "}"#, &now()), HiddenResult::EMPTY_PROMPT);
+        assert_eq!(told(r#"{"prompt":"#, &now()), HiddenResult::BAD_ARGUMENTS);
+        assert_eq!(told(r#"{"prompt":7}"#, &now()), HiddenResult::BAD_ARGUMENTS);
+        assert_eq!(told("", &now()), HiddenResult::BAD_ARGUMENTS);
         assert_eq!(
             told(r#"{"prompt":"p"}"#, &Circumstances { messages: 1, ..now() }),
-            Answer::NOTHING_TO_HAND_OFF
+            HiddenResult::NOTHING_TO_HAND_OFF
         );
         let long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(limits::PROMPT + 1));
-        assert_eq!(told(&long, &now()), Answer::TOO_LONG);
+        assert_eq!(told(&long, &now()), HiddenResult::TOO_LONG);
     }
 
     #[test]
@@ -393,7 +393,11 @@ mod tests {
         };
         assert_eq!(
             all.iter().map(|r| r.answer.clone().unwrap()).collect::<Vec<_>>(),
-            [Answer::QUEUED, Answer::BAD_ARGUMENTS, Answer::QUEUED]
+            [
+                HiddenResult::QUEUED,
+                HiddenResult::BAD_ARGUMENTS,
+                HiddenResult::QUEUED
+            ]
         );
         assert_eq!(all.iter().filter(|r| r.pending.is_some()).count(), 1);
         let pending = Circumstances {

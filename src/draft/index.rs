@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::message::{Item, Message, Place};
+use super::message::{Item, ItemPosition, Message};
 use super::pairs::Pairs;
 use super::reader::{PartsRead, Reader, Settings};
 use crate::agents::wordings::UserText;
@@ -127,7 +127,7 @@ impl Index {
     }
 
     /// The last text of the person's, where it stands right before.
-    fn last_of_person(&self) -> Option<Place> {
+    fn last_of_person(&self) -> Option<ItemPosition> {
         /// Messages that are looked at: what tells of a summary follows it closely.
         const NEAR: usize = 4;
         let users = self.messages.iter().enumerate().rev().take(NEAR);
@@ -139,7 +139,7 @@ impl Index {
     }
 
     /// Says what the text at this place is.
-    fn mark(&mut self, place: Option<Place>, kind: UserText) {
+    fn mark(&mut self, place: Option<ItemPosition>, kind: UserText) {
         let Some((message, item)) = place else { return };
         let found = self
             .messages

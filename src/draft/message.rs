@@ -10,7 +10,7 @@ use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
 /// Where a call stands: message and item.
-pub(super) type Place = (usize, usize);
+pub(super) type ItemPosition = (usize, usize);
 
 /// What is kept of a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub(super) struct Message {
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
     /// That text, where it was taken for the person's until then.
-    pub(super) summary: Option<Place>,
+    pub(super) summary: Option<ItemPosition>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ pub(super) struct Call {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     /// Where its call stands.
-    pub(super) call: Option<Place>,
+    pub(super) call: Option<ItemPosition>,
     /// The tool by whose name alone the call was found.
     pub(super) by_name: Option<String>,
     /// Whether the tool failed, where that is known.

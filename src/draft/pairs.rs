@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::message::{Item, Message, Place};
+use super::message::{Item, ItemPosition, Message};
 
 /// Calls by what results name them by.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
-    by_id: HashMap<String, Place>,
+    by_id: HashMap<String, ItemPosition>,
     /// All of a tool's, with or without an id: some results name the tool alone.
-    by_name: HashMap<String, Vec<Place>>,
+    by_name: HashMap<String, Vec<ItemPosition>>,
     /// Calls that have an answer.
-    answered: HashSet<Place>,
+    answered: HashSet<ItemPosition>,
     /// How many of a tool's first calls need not be looked at again.
     passed: HashMap<String, usize>,
 }
@@ -44,14 +44,14 @@ impl Pairs {
     }
 
     /// The call with this id; it has an answer now.
-    pub(super) fn with_id(&mut self, id: &str) -> Option<Place> {
+    pub(super) fn with_id(&mut self, id: &str) -> Option<ItemPosition> {
         let place = self.by_id.get(id).copied()?;
         self.answered.insert(place);
         Some(place)
     }
 
     /// The first call of this tool that has no answer; it has one now.
-    pub(super) fn next_of(&mut self, name: &str) -> Option<Place> {
+    pub(super) fn next_of(&mut self, name: &str) -> Option<ItemPosition> {
         let passed = self.passed.entry(name.to_owned()).or_default();
         let calls = self.by_name.get(name)?;
         while let Some(place) = calls.get(*passed) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::excerpt::{self, one_line};
 use super::markers;
-use super::message::{Call, Item, Message, Outcome, Place, Said};
+use super::message::{Call, Item, ItemPosition, Message, Outcome, Said};
 use super::pairs::Pairs;
 use super::terms::Terms;
 use super::tokens::floor;
@@ -331,7 +331,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// Where the call of a result stands, and the tool's name where only that told.
-    fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<Place>, Option<String>) {
+    fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<ItemPosition>, Option<String>) {
         if let Some(place) = result.call.and_then(|id| self.pairs.with_id(&id.get())) {
             return (Some(place), None);
         }
@@ -344,7 +344,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn call_at(&self, (message, item): Place) -> Option<&Call> {
+    fn call_at(&self, (message, item): ItemPosition) -> Option<&Call> {
         match self.before.get(message)?.items.get(item)? {
             Item::Call(call) => Some(call),
             _ => None,
@@ -352,7 +352,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The call in the transcript, with this part as its answer.
-    fn tool_use(&self, place: Place, answer: &Part<'a>) -> Option<ToolUse<'a>> {
+    fn tool_use(&self, place: ItemPosition, answer: &Part<'a>) -> Option<ToolUse<'a>> {
         let (message, _) = place;
         let at = self.call_at(place)?.part;
         let mut read = self.parts.borrow_mut();

@@ -83,7 +83,7 @@ pub(super) async fn find_active(
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
-        if let Some(ids) = candidate.cut_off {
+        if let Some(ids) = candidate.id_range {
             match meant(app, ctx, ids).await?[..] {
                 [only] => candidate.sentinel.id = only,
                 _ => continue,
@@ -138,7 +138,7 @@ pub(super) async fn why_unresolved(
     ctx: &RequestContext,
     candidate: &Candidate,
 ) -> Result<Unresolved, StoreError> {
-    let found = match candidate.cut_off {
+    let found = match candidate.id_range {
         Some(ids) => meant(app, ctx, ids).await?.len(),
         None => 0,
     };

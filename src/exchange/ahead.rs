@@ -65,7 +65,7 @@ pub(super) async fn read(
     let now = app.clock.now_ms();
     let (known, version) = sessions.peek(key, &ctx.principal);
     // An id of which only the beginning is left may mean another handoff.
-    let whole = newest.filter(|candidate| candidate.cut_off.is_none());
+    let whole = newest.filter(|candidate| candidate.id_range.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);
     let unknown = heavy::work(weight, || unknown_calls(wire, reading, &known, cut, from, now));
@@ -93,7 +93,7 @@ pub(super) async fn read(
         let pairs = sessions.pairs_of(live);
         let (_, _, _) = join3(
             pairs,
-            sessions.cut_off(live, now),
+            sessions.left_out(live, now),
             sessions.insertions_of(live, now),
         )
         .await;

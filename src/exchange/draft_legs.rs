@@ -15,7 +15,7 @@ use crate::rewrite::{Change, Rewritten, Why};
 use crate::text::splice;
 use crate::tools::Names;
 use crate::transcript::{Answered, Said, Transcript};
-use crate::wire::{self, Call, LegReport, LoneText, Stop, TextOnly, View, Watch};
+use crate::wire::{self, LegReport, LoneText, Operation, Stop, TextOnly, View, Watch};
 
 /// Statuses by which a server tells that it takes no such request.
 const REFUSES: [u16; 2] = [400, 422];
@@ -193,7 +193,7 @@ impl Exchange {
     pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<Index> {
         let prepared = &self.prepared;
         let body = splice::flat(rope);
-        let view: View = prepared.wire.read(&body, Call::Generate).ok()?;
+        let view: View = prepared.wire.read(&body, Operation::Generate).ok()?;
         let carry_over = prepared.active.as_ref().map(|active| active.prompt.clone());
         let settings = self
             .app

@@ -15,7 +15,7 @@ use crate::proxy::App;
 use crate::record::{Handoff, Origin};
 use crate::text::splice;
 use crate::transcript::Transcript;
-use crate::wire::Call;
+use crate::wire::Operation;
 
 /// Tokens of what stands behind a carry-over prompt.
 pub(crate) const FACTS_TOKENS: usize = 200;
@@ -40,7 +40,7 @@ impl Exchange {
 
     fn facts(&self) -> Option<String> {
         let body = model_view(&self.prepared, &self.app, self.tooled);
-        let view = self.prepared.wire.read(&body, Call::Generate).ok()?;
+        let view = self.prepared.wire.read(&body, Operation::Generate).ok()?;
         let transcript = Transcript::of(&view);
         let settings = self
             .app

@@ -29,7 +29,7 @@ pub(super) async fn find(
         let missing = heavy::work(weight, || left_out::missing_answers(wire, view, behind));
         copied_from(app, ctx, live, missing).await?;
     }
-    let points = app.sessions.cut_off(live, app.clock.now_ms()).await?;
+    let points = app.sessions.left_out(live, app.clock.now_ms()).await?;
     let known = points
         .iter()
         .map(|p| &**p)
@@ -65,7 +65,7 @@ async fn copied_from(
     if missing.is_empty() {
         return Ok(());
     }
-    let known = live.record().cut_off;
+    let known = live.record().left_out;
     let store = app.sessions.store();
     for point in store.cut_points_at(&ctx.principal, &missing).await? {
         if !known.contains(&point.handoff) {

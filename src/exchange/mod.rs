@@ -7,7 +7,6 @@
 
 mod active;
 mod ahead;
-mod answer;
 mod automatic;
 mod coalesce;
 mod commands;
@@ -15,6 +14,7 @@ mod draft_legs;
 mod drafts;
 mod effects;
 mod facts;
+mod first_leg;
 mod flattened;
 mod heavy;
 mod insertions;

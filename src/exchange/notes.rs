@@ -51,7 +51,7 @@ impl Exchange {
             principal: ctx.principal.clone(),
             conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
             wire: self.prepared.wire.id(),
-            call: super::prepare::wire_call(ctx.endpoint),
+            operation: super::prepare::operation_of(ctx.endpoint),
             upstream: ctx.upstream.name.clone(),
             route: format!("{} {path}", ctx.method),
             model: view.facts.model.clone(),

@@ -25,7 +25,7 @@ use crate::store::StoreError;
 use crate::text::json;
 use crate::text::prescan::Prescan;
 use crate::tools::{RECALL_NAME, TOOL_NAME};
-use crate::wire::{Call, PartKind, Role, Unread, Wire, wire};
+use crate::wire::{Operation, PartKind, Role, Unread, Wire, wire};
 
 /// Reads a request and everything that is known of it. `None`: it is relayed as it is.
 pub(super) async fn prepare(
@@ -300,7 +300,7 @@ fn read(
         unread(Untooled::UnreadCoding);
         return None;
     };
-    match Reading::prescanned(wire, text, wire_call(ctx.endpoint), prescan) {
+    match Reading::prescanned(wire, text, operation_of(ctx.endpoint), prescan) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if is_taken(app, &reading) => {
             unread(Untooled::NameTaken);
@@ -360,11 +360,11 @@ fn may_recall(app: &App, reading: &mut Reading, active: Option<&Active>) -> bool
 }
 
 /// What a route asks for, in the wires' word.
-pub(super) fn wire_call(endpoint: Endpoint) -> Call {
+pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
     match endpoint {
-        Endpoint::Count => Call::Count,
-        Endpoint::Compact => Call::Compact,
-        Endpoint::Generate | Endpoint::Other => Call::Generate,
+        Endpoint::Count => Operation::Count,
+        Endpoint::Compact => Operation::Compact,
+        Endpoint::Generate | Endpoint::Other => Operation::Generate,
     }
 }
 
@@ -394,7 +394,7 @@ fn opening(wire: &dyn Wire, reading: &Reading) -> String {
         .iter()
         .position(|t| t.role == Role::User)
         .unwrap_or_default();
-    let parts = (0..=first_user).flat_map(|turn| wire.anatomy(view, turn).parts);
+    let parts = (0..=first_user).flat_map(|turn| wire.content(view, turn).parts);
     let texts = parts
         .filter(|p| p.kind == PartKind::Text)
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));

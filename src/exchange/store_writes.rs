@@ -8,7 +8,7 @@ use crate::config;
 use crate::course::{Answered, Behind};
 use crate::packet::fields::Size;
 use crate::recall::CutPart;
-use crate::record::{Answer, CutPoint, Handoff, HandoffId, HiddenPair, Origin, Place, Repeat};
+use crate::record::{CutPoint, Handoff, HandoffId, HiddenPair, HiddenResult, Origin, Place, Repeat};
 use crate::rewrite::{flattened, positions};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
@@ -173,7 +173,7 @@ impl Exchange {
         let conversation = self.live()?.key().to_owned();
         let call = &answered.call;
         let (answer, outcome) = match answered.answer {
-            Some(answer) if answer == Answer::TOO_OFTEN => (answer, Outcome::TooOften),
+            Some(answer) if answer == HiddenResult::TOO_OFTEN => (answer, Outcome::TooOften),
             Some(answer) => (answer, Outcome::BadArguments),
             None => self.ask_tool(call, &conversation),
         };
@@ -198,7 +198,7 @@ impl Exchange {
     }
 
     /// The answer of the tool that is called.
-    fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (Answer, Outcome) {
+    fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (HiddenResult, Outcome) {
         let view = self.prepared.request.view();
         let asked = Asked {
             tool: call.name(),

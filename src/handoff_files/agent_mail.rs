@@ -67,7 +67,7 @@ pub struct AgentMail {
 }
 
 /// An answer of the server's.
-struct Answer {
+struct HttpReply {
     status: StatusCode,
     session: Option<HeaderValue>,
     body: Bytes,
@@ -167,7 +167,7 @@ impl AgentMail {
         self.session.lock().ok()?.clone()
     }
 
-    async fn post(&self, body: &Value) -> Result<Answer, MailError> {
+    async fn post(&self, body: &Value) -> Result<HttpReply, MailError> {
         let failed = |what: &str| MailError::new(format!("Agent Mail: {what}"));
         let mut request = Request::post(self.url.clone())
             .header(CONTENT_TYPE, "application/json")
@@ -189,7 +189,7 @@ impl AgentMail {
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES).collect().await;
         let body = body.map_err(|_| failed("its answer broke off or is too long"))?;
-        Ok(Answer {
+        Ok(HttpReply {
             status: parts.status,
             session: parts.headers.get(SESSION).cloned(),
             body: body.to_bytes(),
@@ -242,7 +242,7 @@ fn list(answer: &Value) -> Vec<Value> {
 }
 
 /// The result of a JSON-RPC answer, which may be the one event of a stream.
-fn result_of(id: u64, answer: &Answer) -> Result<Value, MailError> {
+fn result_of(id: u64, answer: &HttpReply) -> Result<Value, MailError> {
     if !answer.status.is_success() {
         return Err(MailError::new(format!(
             "Agent Mail answered with status {}",

@@ -18,7 +18,7 @@ use super::pending_row::{PendingLeg, PendingRow};
 use super::queue::MOST_LOST_ENDS;
 use super::titles::Titles;
 use crate::redact::Redactor;
-use crate::wire::{Call, Wire};
+use crate::wire::{Operation, Wire};
 
 /// Open exchanges that are kept in memory. The proxy never has so many at once: more of them mean that ends were lost.
 pub(super) const MOST_OPEN: usize = 8192;
@@ -47,7 +47,7 @@ pub(super) struct PendingExchange {
     pub(super) row: PendingRow,
     pub(super) legs: Vec<PendingLeg>,
     pub(super) wire: &'static dyn Wire,
-    pub(super) call: Call,
+    pub(super) operation: Operation,
     /// The agent's body, kept until the first leg goes out or the transaction ends: that leg's body consists mostly of slices
     /// of it.
     pub(super) received: Option<WrittenBody>,

@@ -12,12 +12,12 @@ use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
 use super::note::{Begun, CapturedBody, Note, SentLeg};
 use super::packed::PackedHeaders;
-use super::pending_row::{PendingLeg, PendingRow, began_ms, call_name, stop_name};
+use super::pending_row::{PendingLeg, PendingRow, began_ms, operation_name, stop_name};
 use super::row::unsent_tokens;
 use crate::record::WireId;
 use crate::telemetry::ExchangeEvent;
 use crate::text::splice;
-use crate::wire::{self, Call, Stop, Usage, Wire};
+use crate::wire::{self, Operation, Stop, Usage, Wire};
 
 impl Archive {
     /// Applies one note. Call it inside a transaction.
@@ -65,7 +65,7 @@ impl Archive {
                 self.chunk_store
                     .body(&self.conn, &begun.received, Some(listed), known, seen)?
             }
-            None => self.unread(wire, begun.call, &begun.received, seen)?,
+            None => self.unread(wire, begun.operation, &begun.received, seen)?,
         };
         let row = PendingRow {
             seq: seen.exchange,
@@ -76,7 +76,7 @@ impl Archive {
             model: self.clean(begun.model.as_deref()),
             upstream: begun.upstream,
             route: Some(self.chunk_store.redactor.path(&begun.route).into_owned()),
-            call: Some(call_name(begun.call)),
+            operation: Some(operation_name(begun.operation)),
             received: received.body,
             headers: self.headers(&begun.headers, seen)?,
             received_bytes: begun.received.len() as u64,
@@ -92,7 +92,7 @@ impl Archive {
             row,
             legs: Vec::new(),
             wire,
-            call: begun.call,
+            operation: begun.operation,
             received: Some(received),
             changed: true,
         };
@@ -109,11 +109,11 @@ impl Archive {
     fn unread(
         &mut self,
         wire: &dyn Wire,
-        call: Call,
+        operation: Operation,
         text: &Bytes,
         seen: Origin,
     ) -> rusqlite::Result<WrittenBody> {
-        let view = wire.read(text, call).ok();
+        let view = wire.read(text, operation).ok();
         let listed = view.as_ref().map(|view| MessageSpans {
             list: view.list,
             turns: &view.turns,
@@ -139,7 +139,7 @@ impl Archive {
         let Some(open) = self.open.get(id) else {
             return Ok(());
         };
-        let (wire, call) = (open.wire, open.call);
+        let (wire, operation) = (open.wire, open.operation);
         let bytes = splice::len(&rope);
         let slices = match &open.received {
             Some(received) => self.chunk_store.spliced(&self.conn, received, &rope, seen)?,
@@ -147,7 +147,7 @@ impl Archive {
         };
         let sent = match slices {
             Some(body) => body,
-            None => self.unread(wire, call, &splice::flat(rope), seen)?.body,
+            None => self.unread(wire, operation, &splice::flat(rope), seen)?.body,
         };
         let changes = json(&changes);
         let url = self.chunk_store.redactor.address(&url);
@@ -263,10 +263,13 @@ impl Archive {
         self.last.1 += 1;
         let partial = partial || self.odd.remove(event.id.as_str());
         let ended = Some(self.last.1);
-        if let Some(PendingExchange { row, legs, call, .. }) = self.change(&event.id) {
+        if let Some(PendingExchange {
+            row, legs, operation, ..
+        }) = self.change(&event.id)
+        {
             row.end(event, ended, partial);
             let sent = legs.iter().map(|leg| (leg.bytes as u64, leg.status));
-            row.saved_tokens = unsent_tokens(*call, event.received_bytes, sent);
+            row.saved_tokens = unsent_tokens(*operation, event.received_bytes, sent);
             return Ok(());
         }
         let mut row = PendingRow {

@@ -126,7 +126,7 @@ fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Call, Requests, View, anthropic::Anthropic};
+    use crate::wire::{Operation, Requests, View, anthropic::Anthropic};
     use bytes::Bytes;
 
     /// A body as three rows of chunks.
@@ -175,7 +175,7 @@ mod tests {
         ];
         for body in bodies {
             let bytes = Bytes::from(body.clone());
-            let view = Anthropic.read(&bytes, Call::Generate).unwrap();
+            let view = Anthropic.read(&bytes, Operation::Generate).unwrap();
             let cuts = Cuts::of(&view);
             assert_eq!(joined(&bytes, &cuts), body.as_bytes());
             assert_eq!(cuts.list.len(), view.turns.len());
@@ -194,7 +194,7 @@ mod tests {
             let body = Bytes::from(format!(
                 r#"{{"messages":[{{"role":"user","content":"a"}}{end}]{gap},{gap}"a":1,"tools":[{{"d":"{long}"}},{{"d":"{long}"}}],"b":"{long}"}}"#
             ));
-            let view = Anthropic.read(&body, Call::Generate).unwrap();
+            let view = Anthropic.read(&body, Operation::Generate).unwrap();
             let cuts = Cuts::of(&view);
             assert_eq!(joined(&body, &cuts), body);
             let large = cuts.tail.iter().filter(|span| span.len() > 600);
@@ -208,7 +208,7 @@ mod tests {
         let body = Bytes::from(format!(
             r#"{{"a":1,"system":"{long}","b":2,"messages":[{{"role":"user","content":"a"}}]}}"#
         ));
-        let view = Anthropic.read(&body, Call::Generate).unwrap();
+        let view = Anthropic.read(&body, Operation::Generate).unwrap();
         let cuts = Cuts::of(&view);
         assert_eq!(cuts.head.len(), 3);
         assert_eq!(cuts.head[1].len(), 602);

@@ -10,7 +10,7 @@ use crate::record::WireId;
 use crate::rewrite::Change;
 use crate::telemetry::ExchangeEvent;
 use crate::text::Span;
-use crate::wire::{Call, Stop, Turn, Usage};
+use crate::wire::{Operation, Stop, Turn, Usage};
 
 /// One event of an exchange.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub struct Begun {
     /// Its wire.
     pub wire: WireId,
     /// What it asks for.
-    pub call: Call,
+    pub operation: Operation,
     /// Name of the upstream.
     pub upstream: String,
     /// Method and path.

@@ -6,7 +6,7 @@ use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::Event;
 use crate::telemetry::ExchangeEvent;
-use crate::wire::{Call, Stop};
+use crate::wire::{Operation, Stop};
 
 /// An exchange's row.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct PendingRow {
     pub(super) model: Option<String>,
     pub(super) upstream: String,
     pub(super) route: Option<String>,
-    pub(super) call: Option<&'static str>,
+    pub(super) operation: Option<&'static str>,
     pub(super) received: BodyNodes,
     pub(super) headers: StoredHeaders,
     pub(super) shown: i64,
@@ -84,7 +84,7 @@ impl PendingRow {
             self.model,
             self.upstream,
             self.route,
-            self.call,
+            self.operation,
             self.received_bytes,
             self.received.head,
             self.received.list,
@@ -174,11 +174,11 @@ impl PendingLeg {
 }
 
 /// The kind of request, as stored.
-pub(super) fn call_name(call: Call) -> &'static str {
-    match call {
-        Call::Generate => "generate",
-        Call::Count => "count",
-        Call::Compact => "compact",
+pub(super) fn operation_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Generate => "generate",
+        Operation::Count => "count",
+        Operation::Compact => "compact",
     }
 }
 

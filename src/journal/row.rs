@@ -8,7 +8,7 @@ use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffId;
 use crate::rewrite::{Change, Why};
 use crate::telemetry::{ExchangeEvent, Tokens};
-use crate::wire::Call;
+use crate::wire::Operation;
 
 /// What an exchange came to.
 #[derive(Debug, Clone, Serialize)]
@@ -208,11 +208,11 @@ impl LegTokens {
 /// Tokens that a cut kept from the legs that upstream answered, told by their bytes and statuses. Without the cut each of
 /// them would have carried the agent's whole request. A leg that was refused cost nothing, and a count of tokens has no input.
 pub(super) fn unsent_tokens(
-    call: Call,
+    operation: Operation,
     received: u64,
     legs: impl Iterator<Item = (u64, Option<u16>)>,
 ) -> u64 {
-    if call != Call::Generate {
+    if operation != Operation::Generate {
         return 0;
     }
     let answered = legs.filter(|(_, status)| status.is_some_and(|status| (200..300).contains(&status)));

@@ -266,7 +266,7 @@ fn behind_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Call, Requests, anthropic::Anthropic};
+    use crate::wire::{Operation, Requests, anthropic::Anthropic};
     use bytes::Bytes;
 
     fn of(role: Role, json: &str) -> (&'static str, String) {
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_title_is_the_persons_own_first_line() {
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"<system-reminder>y</system-reminder>\nMend the build\nplease"}]}]}"#);
-        let view = Anthropic.read(&body, Call::Generate).unwrap();
+        let view = Anthropic.read(&body, Operation::Generate).unwrap();
         assert_eq!(title(&view, &["<system-reminder>".to_owned()]), "Mend the build");
     }
 

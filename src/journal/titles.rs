@@ -48,7 +48,7 @@ impl Titles {
             .prepare_cached("SELECT 1 FROM titles WHERE conversation = ?1")?
             .exists([conversation])?;
         if !known {
-            let Ok(view) = wire::wire(begun.wire).read(&begun.received, begun.call) else {
+            let Ok(view) = wire::wire(begun.wire).read(&begun.received, begun.operation) else {
                 return Ok(());
             };
             let title = summary::title(&view, &self.tags);

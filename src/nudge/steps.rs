@@ -78,11 +78,11 @@ mod tests {
 
     use super::*;
     use crate::record::WireId;
-    use crate::wire::{Call, wire};
+    use crate::wire::{Operation, wire};
 
     fn seen(id: WireId, body: Value, from: usize) -> bool {
         let view = wire(id)
-            .read(&Bytes::from(body.to_string()), Call::Generate)
+            .read(&Bytes::from(body.to_string()), Operation::Generate)
             .unwrap();
         step_done(&view, from)
     }

@@ -5,7 +5,7 @@ use crate::draft::{Index, Seen, Settings, Whereabouts};
 use crate::packet::fields::{Packet, Source};
 use crate::repository;
 use crate::transcript::Transcript;
-use crate::wire::{self, Call};
+use crate::wire::{self, Operation};
 
 /// The packet of a handoff. Without a transcript that can be read it tells what the carry-over prompt says.
 pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
@@ -15,7 +15,7 @@ pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
         ..settings.reading.clone()
     });
     let body = (stored.transcript)();
-    let view = body.and_then(|body| wire::wire(handoff.wire).read(&body, Call::Generate).ok());
+    let view = body.and_then(|body| wire::wire(handoff.wire).read(&body, Operation::Generate).ok());
     let (seen, whereabouts) = match &view {
         Some(view) => {
             let transcript = Transcript::of(view);

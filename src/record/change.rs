@@ -9,7 +9,7 @@ use super::conversation::{Conversation, Repeat};
 use super::ids::HandoffId;
 
 /// Cut points listed for one key; the oldest goes first. Each takes a person who stops an answer behind its handoff.
-pub(crate) const CUT_OFF_KEPT: usize = 32;
+pub(crate) const LEFT_OUT_KEPT: usize = 32;
 
 /// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.
 pub(crate) const INSERTIONS_KEPT: usize = 256;
@@ -46,7 +46,7 @@ pub enum Change {
         repeat: Option<Repeat>,
     },
     /// A handoff of another conversation, of which this one is a copy, is found by its cut point.
-    CutOff(HandoffId),
+    LeftOut(HandoffId),
     /// A request was cut by the cut point of this handoff: it stays, whatever becomes of the answer that showed it.
     ReliedOn(HandoffId),
     /// The answer that showed these handoffs went out whole: they are found by their sentinels, and its request is
@@ -87,16 +87,16 @@ impl Change {
                     note(record, repeat);
                 }
             }
-            Self::CutOff(handoff) => list(record, *handoff),
+            Self::LeftOut(handoff) => list(record, *handoff),
             Self::ReliedOn(handoff) => {
-                if record.cut_off.contains(handoff) && !record.relied_on.contains(handoff) {
+                if record.left_out.contains(handoff) && !record.relied_on.contains(handoff) {
                     record.relied_on.push(*handoff);
                 }
             }
             Self::Shown(handoffs) => {
                 let relied_on = &record.relied_on;
                 record
-                    .cut_off
+                    .left_out
                     .retain(|id| !handoffs.contains(id) || relied_on.contains(id));
                 record.repeats.retain(|note| !handoffs.contains(&note.handoff));
             }
@@ -124,12 +124,12 @@ impl Change {
 
 /// Lists a handoff as one whose answer may be left out.
 fn list(record: &mut Conversation, handoff: HandoffId) {
-    record.cut_off.retain(|id| *id != handoff);
-    if record.cut_off.len() == CUT_OFF_KEPT {
-        let gone = record.cut_off.remove(0);
+    record.left_out.retain(|id| *id != handoff);
+    if record.left_out.len() == LEFT_OUT_KEPT {
+        let gone = record.left_out.remove(0);
         record.relied_on.retain(|id| *id != gone);
     }
-    record.cut_off.push(handoff);
+    record.left_out.push(handoff);
 }
 
 /// Notes a broken answer in place of the one that its own answer left before.
@@ -228,7 +228,7 @@ mod tests {
             Change::Tooled { from: None, to: true },
             fired(101, vec![id(1)]),
             Change::Paired(vec![id(2)]),
-            Change::CutOff(id(102)),
+            Change::LeftOut(id(102)),
             Change::Inserted(vec![id(3)]),
             Change::Commanded {
                 pinned: Some("p".into()),
@@ -241,10 +241,10 @@ mod tests {
                 assert_eq!(changed(&both, &[one.clone(), two.clone()]), both, "twice is once");
                 let other = changed(&known, &[two.clone(), one.clone()]);
                 let lists = |c: &Conversation| {
-                    let (mut pairs, mut cut_off) = (c.pairs.clone(), c.cut_off.clone());
+                    let (mut pairs, mut left_out) = (c.pairs.clone(), c.left_out.clone());
                     pairs.sort_unstable();
-                    cut_off.sort_unstable();
-                    (c.tooled, c.active, pairs, cut_off, c.insertions.clone())
+                    left_out.sort_unstable();
+                    (c.tooled, c.active, pairs, left_out, c.insertions.clone())
                 };
                 assert_eq!(lists(&both), lists(&other), "{one:?} {two:?}");
             }
@@ -284,18 +284,18 @@ mod tests {
             &Conversation::default(),
             &[fired(1, Vec::new()), fired(2, Vec::new())],
         );
-        assert_eq!((listed.cut_off.len(), listed.repeats.len()), (2, 2));
+        assert_eq!((listed.left_out.len(), listed.repeats.len()), (2, 2));
         let relied = changed(&listed, &[Change::ReliedOn(id(1)), Change::ReliedOn(id(7))]);
         assert_eq!(relied.relied_on, [id(1)]);
         let shown = changed(&relied, &[Change::Shown(vec![id(1), id(2)])]);
-        assert_eq!((&*shown.cut_off, shown.repeats.len()), (&[id(1)][..], 0));
+        assert_eq!((&*shown.left_out, shown.repeats.len()), (&[id(1)][..], 0));
         let mut many = shown;
-        for n in 0..2 * CUT_OFF_KEPT as u128 {
+        for n in 0..2 * LEFT_OUT_KEPT as u128 {
             many = changed(&many, &[fired(1000 + n, Vec::new())]);
         }
         assert_eq!(
-            (many.cut_off.len(), many.repeats.len()),
-            (CUT_OFF_KEPT, REPEATS_KEPT)
+            (many.left_out.len(), many.repeats.len()),
+            (LEFT_OUT_KEPT, REPEATS_KEPT)
         );
         assert!(many.relied_on.is_empty(), "gone with its place");
     }

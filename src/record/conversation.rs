@@ -19,8 +19,8 @@ pub struct Conversation {
     /// Hidden pairs made since the last cut: looked for in each request.
     pub pairs: Vec<Uuid>,
     /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cut_off: Vec<HandoffId>,
+    #[serde(default, rename = "cut_off", skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<HandoffId>,
     /// Texts that were put behind turns, oldest first. No handoff takes them out: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,

@@ -13,9 +13,9 @@ mod insertion;
 mod packet;
 mod pair;
 
-#[cfg(feature = "proxy")]
-pub(crate) use change::{CUT_OFF_KEPT, INSERTIONS_KEPT};
 pub use change::{Change, Update, Written};
+#[cfg(feature = "proxy")]
+pub(crate) use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
 pub use conversation::{Conversation, Repeat};
 pub use cut_point::CutPoint;
 pub use handoff::{Handoff, Origin, telling_line};
@@ -23,4 +23,4 @@ pub use ids::{HandoffId, LOCAL, Principal, WireId};
 pub use insertion::{Content, Insertion, Place, Position};
 pub(crate) use insertion::{FINGERPRINT, sibling_key};
 pub use packet::{PacketRecord, PacketStatus};
-pub use pair::{Answer, HiddenPair};
+pub use pair::{HiddenPair, HiddenResult};

@@ -11,13 +11,13 @@ use super::insertion::Place;
 /// What the model is told in the result of a hidden call. It becomes part of a prefix that must never change, and is
 /// stored whole: what a later version says instead is another answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "StoredAnswer")]
-pub struct Answer {
+#[serde(from = "StoredResult")]
+pub struct HiddenResult {
     text: Cow<'static, str>,
     error: bool,
 }
 
-impl Answer {
+impl HiddenResult {
     /// Accepted beside other calls: it fires when the turn ends.
     pub const QUEUED: Self = Self::told("Handoff queued; it runs when this turn ends.");
     /// The prompt was empty.
@@ -91,8 +91,8 @@ impl Answer {
 /// An answer as records hold it: older ones by a name.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum StoredAnswer {
-    Named(AnswerName),
+enum StoredResult {
+    Named(ResultName),
     Whole {
         text: String,
         #[serde(default)]
@@ -103,7 +103,7 @@ enum StoredAnswer {
 /// The names of older records. What they stand for never changes.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum AnswerName {
+enum ResultName {
     Queued,
     EmptyPrompt,
     BadArguments,
@@ -112,16 +112,16 @@ enum AnswerName {
     CutOff,
 }
 
-impl From<StoredAnswer> for Answer {
-    fn from(stored: StoredAnswer) -> Self {
+impl From<StoredResult> for HiddenResult {
+    fn from(stored: StoredResult) -> Self {
         match stored {
-            StoredAnswer::Named(AnswerName::Queued) => Self::QUEUED,
-            StoredAnswer::Named(AnswerName::EmptyPrompt) => Self::EMPTY_PROMPT,
-            StoredAnswer::Named(AnswerName::BadArguments) => Self::BAD_ARGUMENTS,
-            StoredAnswer::Named(AnswerName::NothingToHandOff) => Self::NOTHING_TO_HAND_OFF,
-            StoredAnswer::Named(AnswerName::TooLong) => Self::TOO_LONG,
-            StoredAnswer::Named(AnswerName::CutOff) => Self::CUT_OFF,
-            StoredAnswer::Whole { text, error } => Self {
+            StoredResult::Named(ResultName::Queued) => Self::QUEUED,
+            StoredResult::Named(ResultName::EmptyPrompt) => Self::EMPTY_PROMPT,
+            StoredResult::Named(ResultName::BadArguments) => Self::BAD_ARGUMENTS,
+            StoredResult::Named(ResultName::NothingToHandOff) => Self::NOTHING_TO_HAND_OFF,
+            StoredResult::Named(ResultName::TooLong) => Self::TOO_LONG,
+            StoredResult::Named(ResultName::CutOff) => Self::CUT_OFF,
+            StoredResult::Whole { text, error } => Self {
                 text: Cow::Owned(text),
                 error,
             },
@@ -149,7 +149,7 @@ pub struct HiddenPair {
     /// `tool_calls`, an item or a part, byte for byte as first put back.
     pub call: String,
     /// What the model is told.
-    pub answer: Answer,
+    pub answer: HiddenResult,
     /// Where it goes back.
     pub place: Place,
     /// Carry-over prompt and reason of an accepted call: it is pending until the turn ends.
@@ -214,6 +214,9 @@ mod tests {
             let again = serde_json::to_string(&pair).unwrap();
             assert_eq!(serde_json::from_str::<HiddenPair>(&again).unwrap(), pair);
         }
-        assert_eq!(record(r#"{"text":"So it is."}"#).answer, Answer::of("So it is."));
+        assert_eq!(
+            record(r#"{"text":"So it is."}"#).answer,
+            HiddenResult::of("So it is.")
+        );
     }
 }

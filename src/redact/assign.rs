@@ -129,7 +129,7 @@ impl Names {
                 value.len() >= 6
                     && !values::is_template(value)
                     && !line.contains(&b'(')
-                    && (super::places::is_basic(value)
+                    && (super::context::is_basic(value)
                         || value.iter().any(u8::is_ascii_digit)
                         || value.len() >= 20)
                     && value.iter().take_while(|b| !b.is_ascii_whitespace()).count() >= 6

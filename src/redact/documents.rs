@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::names::{self, Telling};
-use super::{Match, Redactor, mark, places, replaced, scan, values};
+use super::{Match, Redactor, context, mark, replaced, scan, values};
 use crate::text::{Span, json};
 
 /// Prefix of escaped ASCII letters: only these can hide a keyword from a search over the raw bytes.
@@ -79,7 +79,7 @@ impl Hint {
 fn judged(value: &[u8], hint: Hint) -> bool {
     match hint {
         Hint::Header => value.len() >= 4 && !values::is_template(value),
-        Hint::Name(telling) => values::is_secret_member(value, telling) || places::is_basic(value),
+        Hint::Name(telling) => values::is_secret_member(value, telling) || context::is_basic(value),
     }
 }
 

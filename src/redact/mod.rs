@@ -15,9 +15,9 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod assign;
+mod context;
 mod documents;
 mod names;
-mod places;
 mod rules;
 mod scan;
 pub mod unnamed;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
 use super::rules::{self, Rule};
-use super::{Match, assign, places};
+use super::{Match, assign, context};
 
 /// Parts of names whose values may be secrets.
 const NAMES: [&str; 13] = [
@@ -26,24 +26,24 @@ const NAMES: [&str; 13] = [
 ];
 
 /// Keywords of places, with the place that each belongs to.
-const PLACES: [(&str, Place); 12] = [
+const CONTEXTS: [(&str, Context); 12] = [
     // "-----BEGIN " in base64: keys in Kubernetes and CI.
-    ("LS0tLS1CRUdJTi", Place::Encoded),
-    ("PRIVATE KEY", Place::Pem),
-    ("eyJ", Place::Jwt),
-    ("://", Place::Url),
-    (r":\/\/", Place::Url),
-    (r":\\/\\/", Place::Url),
-    ("bearer ", Place::Bearer),
-    ("basic ", Place::Basic),
-    ("token ", Place::Bearer),
-    (" -u", Place::User),
-    ("--user", Place::User),
-    ("--proxy-user", Place::User),
+    ("LS0tLS1CRUdJTi", Context::Encoded),
+    ("PRIVATE KEY", Context::Pem),
+    ("eyJ", Context::Jwt),
+    ("://", Context::Url),
+    (r":\/\/", Context::Url),
+    (r":\\/\\/", Context::Url),
+    ("bearer ", Context::Bearer),
+    ("basic ", Context::Basic),
+    ("token ", Context::Bearer),
+    (" -u", Context::User),
+    ("--user", Context::User),
+    ("--proxy-user", Context::User),
 ];
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Context {
     Pem,
     Encoded,
     Jwt,
@@ -57,7 +57,7 @@ enum Place {
 enum Act {
     Rule(u16),
     Name,
-    Place(Place),
+    Context(Context),
 }
 
 struct Keywords {
@@ -78,7 +78,7 @@ impl Keywords {
             words.extend(rule.keywords.iter().map(|word| (*word, act)));
         }
         words.extend(NAMES.map(|word| (word, Act::Name)));
-        words.extend(PLACES.map(|(word, place)| (word, Act::Place(place))));
+        words.extend(CONTEXTS.map(|(word, place)| (word, Act::Context(place))));
         let automaton = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::Standard)
@@ -120,8 +120,8 @@ pub(super) fn find(text: &str, found: &mut Vec<Match>) {
         found,
         behind: HashMap::new(),
         names: assign::Names::default(),
-        pem: places::Pem::default(),
-        jwt: places::Jwt::default(),
+        pem: context::Pem::default(),
+        jwt: context::Jwt::default(),
         encoded: 0,
     };
     for hit in automaton.find_overlapping_iter(text) {
@@ -139,8 +139,8 @@ struct Scan<'a> {
     /// End of each rule's last match; hits inside it are skipped.
     behind: HashMap<u16, usize>,
     names: assign::Names,
-    pem: places::Pem,
-    jwt: places::Jwt,
+    pem: context::Pem,
+    jwt: context::Jwt,
     /// End of the last base64-encoded key.
     encoded: usize,
 }
@@ -151,15 +151,15 @@ impl Scan<'_> {
         match act {
             Act::Rule(n) => self.rule(n, start),
             Act::Name => self.names.at(self.text, start, self.found),
-            Act::Place(Place::Pem) => self.pem.at(self.text, start, end, self.found),
-            Act::Place(Place::Encoded) => {
-                self.encoded = places::encoded(self.text, start, self.encoded, self.found)
+            Act::Context(Context::Pem) => self.pem.at(self.text, start, end, self.found),
+            Act::Context(Context::Encoded) => {
+                self.encoded = context::encoded(self.text, start, self.encoded, self.found)
             }
-            Act::Place(Place::Jwt) => self.jwt.at(self.text, start, self.found),
-            Act::Place(Place::Url) => places::url(self.text, end, self.found),
-            Act::Place(Place::Bearer) => places::bearer(self.text, start, end, self.found),
-            Act::Place(Place::Basic) => places::basic(self.text, start, end, self.found),
-            Act::Place(Place::User) => places::user(self.text, start, end, self.found),
+            Act::Context(Context::Jwt) => self.jwt.at(self.text, start, self.found),
+            Act::Context(Context::Url) => context::url(self.text, end, self.found),
+            Act::Context(Context::Bearer) => context::bearer(self.text, start, end, self.found),
+            Act::Context(Context::Basic) => context::basic(self.text, start, end, self.found),
+            Act::Context(Context::User) => context::user(self.text, start, end, self.found),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{Anatomy, View};
+use crate::wire::view::{TurnContent, View};
 
 /// Offset from which the agent's own bytes are kept.
 pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
@@ -83,8 +83,8 @@ fn cut_at(
     let whole = view.turns[candidate.turn].span;
     let start = view.turns[from].span.start;
     let mut with = opening(wire, view, from, candidate.turn, head);
-    let anatomy = wire.anatomy(view, candidate.turn);
-    let tail = tail(wire, view, candidate, prompt, &anatomy);
+    let content = wire.content(view, candidate.turn);
+    let tail = tail(wire, view, candidate, prompt, &content);
     let mut edits = Vec::new();
     match &tail {
         Some(tail) => {
@@ -94,9 +94,9 @@ fn cut_at(
         }
         None => edits.push(Edit::replace(Span::new(start, whole.end), with)),
     }
-    let kept = tail.map_or(anatomy.parts.len(), |t| t.part);
+    let kept = tail.map_or(content.parts.len(), |t| t.part);
     let mended = wire.repair(view, candidate.turn);
-    let left = anatomy.parts.get(kept..).unwrap_or_default();
+    let left = content.parts.get(kept..).unwrap_or_default();
     edits.extend(mended.unwrap_or_else(|| orphans::dropped(wire, view, candidate.turn, left)));
     edits
 }
@@ -120,9 +120,9 @@ fn tail(
     view: &View,
     candidate: &Candidate,
     prompt: Option<&str>,
-    anatomy: &Anatomy,
+    content: &TurnContent,
 ) -> Option<Tail> {
-    let here = anatomy.parts.get(candidate.part)?;
+    let here = content.parts.get(candidate.part)?;
     let inside = here.text?;
     let text: &[u8] = &view.body;
     let unclosed = candidate.sentinel.sealed.is_none();
@@ -136,14 +136,14 @@ fn tail(
     };
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);
-    let next = anatomy.parts.get(candidate.part + 1);
+    let next = content.parts.get(candidate.part + 1);
     // A message of nothing but blanks says nothing, also where such a text is allowed beside calls.
     let empty = if wire.drops_blank_text() || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {
         left.is_empty()
     };
-    match (anatomy.list, empty) {
+    match (content.list, empty) {
         (Some(list), false) => {
             let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
             let block = view.str(Span::new(here.span.start, inside.start));

@@ -344,7 +344,7 @@ pub fn texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     for turn in (from.min(view.turns.len())..view.turns.len()).rev() {
-        for part in wire.anatomy(view, turn).parts {
+        for part in wire.content(view, turn).parts {
             for text in texts_of(&view.body, &part) {
                 out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
             }
@@ -405,7 +405,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::wire::{Call, WIRES};
+    use crate::wire::{Operation, WIRES};
 
     /// A long task of calls: their ids and arguments are no texts, and take no text's place.
     #[test]
@@ -424,7 +424,7 @@ mod tests {
             messages.push(json!({"role": "user", "content": [result]}));
         }
         let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
-        let view = wire.read(&Bytes::from(body), Call::Generate).unwrap();
+        let view = wire.read(&Bytes::from(body), Operation::Generate).unwrap();
         let known = texts(*wire, &view, 0);
         for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
             assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");

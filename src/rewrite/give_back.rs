@@ -46,7 +46,7 @@ fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
         next = message.end.max(next + 1);
         let mut escaper = Escaper::default();
         let texts = message
-            .flat_map(|t| wire.anatomy(view, t).parts)
+            .flat_map(|t| wire.content(view, t).parts)
             .filter_map(|p| p.text);
         for text in texts {
             let slashes = escaper.given_back(text.of(&view.body)).into_iter();

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::record::WireId;
     use crate::rewrite::{Reading, positions, rewrite};
-    use crate::wire::{Call, wire};
+    use crate::wire::{Operation, wire};
 
     fn body(wire: WireId, turns: &[Value]) -> Bytes {
         let key = match wire {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn reading(id: WireId, turns: &[Value]) -> Reading {
-        Reading::new(wire(id), &body(id, turns), Call::Generate).unwrap()
+        Reading::new(wire(id), &body(id, turns), Operation::Generate).unwrap()
     }
 
     fn insertion(view: &View, text: &str) -> Insertion {
@@ -269,7 +269,7 @@ mod tests {
     fn a_lone_string_becomes_a_list() {
         let wire = wire(WireId::OpenaiResponses);
         let body = Bytes::from_static(br#"{"input":"Hi"}"#);
-        let reading = Reading::new(wire, &body, Call::Generate).unwrap();
+        let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
         let (placed, _) = find(&reading.view, [&insertion(&reading.view, "N")]);
         let what = Rewrite {
             cut: Cut::None,

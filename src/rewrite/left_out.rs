@@ -59,7 +59,7 @@ fn new_text(wire: &dyn Wire, view: &View, at: usize) -> bool {
     let is_users = view.turns.get(at).is_some_and(|t| t.role == Role::User);
     is_users
         && wire
-            .anatomy(view, at)
+            .content(view, at)
             .parts
             .iter()
             .any(|p| p.kind == PartKind::Text)
@@ -69,7 +69,7 @@ fn new_text(wire: &dyn Wire, view: &View, at: usize) -> bool {
 mod tests {
     use super::super::positions;
     use super::*;
-    use crate::wire::Call;
+    use crate::wire::Operation;
     use crate::wire::Requests;
     use crate::wire::anthropic::Anthropic;
     use bytes::Bytes;
@@ -78,7 +78,7 @@ mod tests {
 
     fn view(messages: &[Value]) -> View {
         let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
-        Anthropic.read(&Bytes::from(body), Call::Generate).unwrap()
+        Anthropic.read(&Bytes::from(body), Operation::Generate).unwrap()
     }
 
     fn point(view: &View) -> CutPoint {

@@ -8,10 +8,10 @@ use super::*;
 use crate::mark::seal::SealKey;
 use crate::mark::{aside, gap, note, sentinel};
 use crate::record::WireId;
-use crate::record::{Answer, HiddenPair, LOCAL, Place};
+use crate::record::{HiddenPair, HiddenResult, LOCAL, Place};
 use crate::rewrite::preamble;
 use crate::text::cost;
-use crate::wire::{Call, WIRES, Wire, wire};
+use crate::wire::{Operation, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
@@ -93,7 +93,7 @@ fn pair(wire: &dyn Wire, id: u128, place: Place) -> HiddenPair {
         tool: "session_handoff".into(),
         call_id: "h".into(),
         call: wire.hidden_call(&call),
-        answer: Answer::EMPTY_PROMPT,
+        answer: HiddenResult::EMPTY_PROMPT,
         place,
         pending: None,
         created_ms: 0,
@@ -204,7 +204,7 @@ const CASES: [(&str, Case); 13] = [
 
 /// All that is done to a request before it goes on.
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
-    let reading = Reading::new(wire, body, Call::Generate).unwrap();
+    let reading = Reading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates(wire);
     let key = SealKey::new(*b"key").into();
     let opened = |c: &Candidate| {
@@ -330,7 +330,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
         for (name, case) in cases {
             let per_byte = |size: usize| {
                 let body = body(wire.id(), case(wire.id(), size));
-                let reading = Reading::new(*wire, &body, Call::Generate).unwrap();
+                let reading = Reading::new(*wire, &body, Operation::Generate).unwrap();
                 let (steps, cleaned) = cost::of(|| notes::take_out(*wire, &reading, look));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
@@ -398,7 +398,7 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
 fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64 {
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));
-    let reading = Reading::new(wire, &body, Call::Generate).unwrap();
+    let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
     let siblings = match here {
         true => reading.call_names(wire),
         false => (0..count).map(|n| format!("call_x{n:08x}")).collect(),

@@ -171,7 +171,7 @@ const QUOTED: &str = "(a command)";
 pub fn without_quoted(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
-    let texts = wire.anatomy(view, turn).parts.into_iter().filter_map(|p| p.text);
+    let texts = wire.content(view, turn).parts.into_iter().filter_map(|p| p.text);
     let mut quoted: Vec<Span> = texts
         .filter(|inside| commands::is_command(&json::unescape(view.text(*inside)), look.prefix))
         .collect();
@@ -191,8 +191,8 @@ pub fn without_quoted(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Opt
 
 /// The first text of a user's turn that is the user's own: its part, where it begins, and what it says.
 fn own_text(wire: &dyn Wire, view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
-    let anatomy = wire.anatomy(view, turn);
-    let texts = anatomy.parts.iter().enumerate();
+    let content = wire.content(view, turn);
+    let texts = content.parts.iter().enumerate();
     texts
         .filter(|(_, p)| p.kind == PartKind::Text)
         .find_map(|(n, p)| {
@@ -271,7 +271,7 @@ impl Found {
             let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
                 continue;
             };
-            let Some(inside) = texts.anatomy().parts[part].text else {
+            let Some(inside) = texts.content().parts[part].text else {
                 continue;
             };
             let at = |span| At {
@@ -432,7 +432,7 @@ impl Gone {
 
     /// What the agent says beside a command that it expanded: that it was called, and how.
     fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
-        let parts = wire.anatomy(view, turn).parts.into_iter().enumerate();
+        let parts = wire.content(view, turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
             let said = view.text(inside);
             if INVOCATIONS.iter().any(|tag| said.starts_with(tag.as_bytes())) {
@@ -474,11 +474,11 @@ impl Gone {
 
     /// The edits in one turn; `None` where nothing is left of it.
     fn in_turn(&self, wire: &dyn Wire, view: &View, turn: usize, history: &History) -> Option<Vec<Edit>> {
-        let anatomy = wire.anatomy(view, turn);
+        let content = wire.content(view, turn);
         let mut edits = Vec::new();
-        let mut lost = vec![false; anatomy.parts.len()];
+        let mut lost = vec![false; content.parts.len()];
         let is_models = view.turns[turn].role == Role::Assistant;
-        for (n, part) in anatomy.parts.iter().enumerate() {
+        for (n, part) in content.parts.iter().enumerate() {
             if is_models && history.is_stale(part.span.start) {
                 lost[n] |= part.kind == PartKind::Thinking;
                 edits.extend(wire.unbind(view, turn, part));
@@ -494,18 +494,18 @@ impl Gone {
         if !lost.contains(&true) {
             return Some(edits);
         }
-        if !anatomy.parts.iter().enumerate().any(says) {
+        if !content.parts.iter().enumerate().any(says) {
             return None;
         }
-        match anatomy.list {
+        match content.list {
             Some(list) => {
-                let spans: Vec<Span> = anatomy.parts.iter().map(|p| p.span).collect();
+                let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
                 let (inside, beside): (Vec<usize>, Vec<usize>) =
                     (0..spans.len()).partition(|&n| list.holds(spans[n].start));
                 debug_assert!(
                     beside
                         .iter()
-                        .all(|&n| !lost[n] || anatomy.parts[n].text.is_none())
+                        .all(|&n| !lost[n] || content.parts[n].text.is_none())
                 );
                 let in_list: Vec<Span> = inside.iter().map(|&n| spans[n]).collect();
                 let lost: Vec<bool> = inside.iter().map(|&n| lost[n]).collect();
@@ -515,7 +515,7 @@ impl Gone {
             }
             // A string beside calls.
             None => {
-                let first = anatomy.parts.first().filter(|p| p.text.is_some())?;
+                let first = content.parts.first().filter(|p| p.text.is_some())?;
                 let absent = wire.absent_content()?;
                 edits.push(Edit::replace(first.span, absent));
             }
@@ -569,7 +569,7 @@ fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
         .filter(|&n| lost[n] && view.turns[n].role == Role::Assistant)
         .collect();
     let blank = |turn: usize| {
-        let parts = wire.anatomy(view, turn).parts;
+        let parts = wire.content(view, turn).parts;
         let says_nothing = |p: &Part| p.kind == PartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
         parts.iter().all(says_nothing)
     };

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
 use crate::wire::{Wire, view};
 
 /// Edits that take them out, wherever behind turn `cut` they stand. `left` is what is left of that turn.
@@ -17,26 +17,26 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -
         if !matches!(role, Role::Assistant | Role::User | Role::Tool) {
             continue;
         }
-        let anatomy = wire.anatomy(view, turn);
+        let content = wire.content(view, turn);
         if role == Role::Assistant {
             // One message may have come back as several elements (Gemini: one for each streamed chunk).
             if view.turns[turn - 1].role != Role::Assistant {
                 calls.next_message();
             }
-            calls.made(&anatomy.parts);
+            calls.made(&content.parts);
             continue;
         }
-        let lost: Vec<bool> = anatomy.parts.iter().map(|p| !calls.answers(p)).collect();
+        let lost: Vec<bool> = content.parts.iter().map(|p| !calls.answers(p)).collect();
         if lost.contains(&true) {
-            edits.extend(without(view, turn, &anatomy, &lost));
+            edits.extend(without(view, turn, &content, &lost));
         }
     }
     edits
 }
 
 /// The turn without these parts; nothing of it where nothing would be left.
-fn without(view: &View, turn: usize, anatomy: &Anatomy, lost: &[bool]) -> Vec<Edit> {
-    let spans: Vec<Span> = anatomy.parts.iter().map(|p| p.span).collect();
+fn without(view: &View, turn: usize, content: &TurnContent, lost: &[bool]) -> Vec<Edit> {
+    let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
     view::kept(&spans, lost).unwrap_or_else(|| {
         let before = view.turns[turn - 1].span.end;
         vec![Edit::delete(Span::new(before, view.turns[turn].span.end))]

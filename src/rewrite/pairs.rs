@@ -8,7 +8,7 @@ use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
-use crate::wire::view::{Anatomy, Role, View};
+use crate::wire::view::{Role, TurnContent, View};
 use crate::wire::{Beside, Wire};
 
 /// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
@@ -93,7 +93,7 @@ fn aside_round(
         if touched.contains(&turn) {
             continue;
         }
-        let edits = wire.put_aside(&now.view, turn, texts.anatomy(), part, mark.span, pair);
+        let edits = wire.put_aside(&now.view, turn, texts.content(), part, mark.span, pair);
         take(edits, id, turn, (known, &mut touched, placed, &mut all));
     }
     for item in now.items.iter().filter(|i| i.aside) {
@@ -101,7 +101,7 @@ fn aside_round(
             continue;
         };
         let whole = now.view.turns[item.turn].span;
-        let edits = wire.put_aside(&now.view, item.turn, &Anatomy::default(), 0, whole, pair);
+        let edits = wire.put_aside(&now.view, item.turn, &TurnContent::default(), 0, whole, pair);
         take(edits, item.id, item.turn, (known, &mut touched, placed, &mut all));
     }
     all

@@ -3,7 +3,7 @@
 use crate::text::cost;
 use crate::text::{Span, json};
 use crate::wire::view::{PartKind, Role, View};
-use crate::wire::{Anatomy, Part, Wire};
+use crate::wire::{Part, TurnContent, Wire};
 
 /// The preamble of a transcript, as JSON of its wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,24 +47,24 @@ fn take_turn(
     tags: &[String],
     found: &mut Preamble,
 ) -> bool {
-    let anatomy = wire.anatomy(view, turn);
-    let Some(list) = anatomy.list else {
+    let content = wire.content(view, turn);
+    let Some(list) = content.list else {
         return take_string(
             wire,
             view,
-            anatomy.parts.first().filter(|_| last.is_none()),
+            content.parts.first().filter(|_| last.is_none()),
             tags,
             found,
         );
     };
-    let all = anatomy.parts.len();
-    let harness = anatomy
+    let all = content.parts.len();
+    let harness = content
         .parts
         .iter()
         .take(last.unwrap_or(all))
         .take_while(|p| is_tagged(view, p, tags))
         .count();
-    let blocks = anatomy.parts[..harness].iter().map(|p| clean(&view.str(p.span)));
+    let blocks = content.parts[..harness].iter().map(|p| clean(&view.str(p.span)));
     if harness == all && all > 0 {
         let span = view.turns[turn].span;
         let open = view.str(Span::new(span.start, list.start + 1));
@@ -174,8 +174,8 @@ pub fn whole_turns(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
             Role::System | Role::Tools => continue,
             _ => break,
         }
-        let anatomy = wire.anatomy(view, turn);
-        let only = !anatomy.parts.is_empty() && anatomy.parts.iter().all(|p| is_tagged(view, p, tags));
+        let content = wire.content(view, turn);
+        let only = !content.parts.is_empty() && content.parts.iter().all(|p| is_tagged(view, p, tags));
         if !only {
             break;
         }
@@ -195,10 +195,10 @@ pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
     let Some(last) = turns.pop() else {
         return Preamble::default();
     };
-    let anatomy = lone(wire, view, &last);
-    let keep = anatomy.parts.len().saturating_sub(1);
-    let blocks = anatomy.list.map_or(Vec::new(), |_| {
-        anatomy.parts[..keep]
+    let content = lone(wire, view, &last);
+    let keep = content.parts.len().saturating_sub(1);
+    let blocks = content.list.map_or(Vec::new(), |_| {
+        content.parts[..keep]
             .iter()
             .map(|p| String::from_utf8_lossy(p.span.of(last.as_bytes())).into_owned())
             .collect()
@@ -206,8 +206,8 @@ pub fn of_head(wire: &dyn Wire, view: &View, head: &str) -> Preamble {
     Preamble { turns, blocks }
 }
 
-/// The anatomy of one element standing alone.
-fn lone(wire: &dyn Wire, view: &View, element: &str) -> Anatomy {
+/// The content of one element standing alone.
+fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     let span = Span::new(0, element.len());
     let alone = View {
         body: bytes::Bytes::copy_from_slice(element.as_bytes()),
@@ -219,7 +219,7 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> Anatomy {
         tools: None,
         facts: view.facts.clone(),
     };
-    wire.anatomy(&alone, 0)
+    wire.content(&alone, 0)
 }
 
 /// Turns of a dropped part that are sent all the same, in order: system messages from before the model first
@@ -242,10 +242,10 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
 
 /// A system message with nothing but its changes of tools.
 fn tool_changes(wire: &dyn Wire, view: &View, turn: usize) -> Option<String> {
-    let anatomy = wire.anatomy(view, turn);
-    let list = anatomy.list?;
+    let content = wire.content(view, turn);
+    let list = content.list?;
     let whole = view.turns[turn].span;
-    let kept: Vec<_> = anatomy
+    let kept: Vec<_> = content
         .parts
         .iter()
         .filter(|p| p.kind == PartKind::ToolChange)

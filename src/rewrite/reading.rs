@@ -12,7 +12,7 @@ use crate::mark::{self, Mark, MarkKind};
 use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
 use crate::wire::view::{OwnItem, PartKind, Role, View};
-use crate::wire::{Call, CallMemo, Unread, Wire};
+use crate::wire::{CallMemo, Operation, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
@@ -37,18 +37,23 @@ pub struct Candidate {
     /// A person resumes here: it stands at the start of a user text.
     pub by_user: bool,
     /// The first and the last id that it may mean, where a person's line has lost the end of its id.
-    pub cut_off: Option<(uuid::Uuid, uuid::Uuid)>,
+    pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
 }
 
 impl Reading {
     /// Reads a request body.
-    pub fn new(wire: &dyn Wire, body: &Bytes, call: Call) -> Result<Self, Unread> {
-        Self::prescanned(wire, body, call, &Prescan::default())
+    pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, Unread> {
+        Self::prescanned(wire, body, operation, &Prescan::default())
     }
 
     /// Reads a request body that was prescanned while it arrived.
-    pub fn prescanned(wire: &dyn Wire, body: &Bytes, call: Call, prescan: &Prescan) -> Result<Self, Unread> {
-        let view = wire.read_prescanned(body, call, prescan)?;
+    pub fn prescanned(
+        wire: &dyn Wire,
+        body: &Bytes,
+        operation: Operation,
+        prescan: &Prescan,
+    ) -> Result<Self, Unread> {
+        let view = wire.read_prescanned(body, operation, prescan)?;
         let list = view.list.of(body);
         let (marks, others) = match prescan.words(view.list) {
             Some(stems) => mark::marks_and_others(list, stems),
@@ -77,7 +82,7 @@ impl Reading {
     /// The same request, to which a model answers, read from its text once more; or with some of its bytes
     /// changed. What its path says stays.
     pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
-        let mut again = Self::new(wire, body, Call::Generate).ok()?;
+        let mut again = Self::new(wire, body, Operation::Generate).ok()?;
         let (facts, said) = (&mut again.view.facts, &self.view.facts);
         facts.model.clone_from(&said.model);
         facts.stream = said.stream;
@@ -110,7 +115,7 @@ impl Reading {
             let Some((turn, part)) = texts.at(at, &[Role::User]) else {
                 continue;
             };
-            let Some(inside) = texts.anatomy().parts[part].text else {
+            let Some(inside) = texts.content().parts[part].text else {
                 continue;
             };
             // The first word of a text tells.
@@ -134,7 +139,7 @@ impl Reading {
                 turn,
                 part,
                 by_user: true,
-                cut_off: (line.ids.0 != line.ids.1).then_some(line.ids),
+                id_range: (line.ids.0 != line.ids.1).then_some(line.ids),
             });
         }
         all
@@ -153,14 +158,14 @@ impl Reading {
             turn: item.turn,
             part: usize::MAX,
             by_user: false,
-            cut_off: None,
+            id_range: None,
         }
     }
 
     fn candidate(&self, texts: &mut Texts<'_>, i: usize) -> Option<Candidate> {
         let at = self.marks[i].span.start;
         let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
-        let inside = texts.anatomy().parts[part].text?;
+        let inside = texts.content().parts[part].text?;
         let by_user = self.view.turns[turn].role == Role::User;
         // Only the first mark of a text can stand at its start.
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
@@ -179,7 +184,7 @@ impl Reading {
             turn,
             part,
             by_user,
-            cut_off: None,
+            id_range: None,
         })
     }
 
@@ -236,7 +241,7 @@ impl Reading {
 
     /// Ids of the calls that a turn's results answer.
     fn answered(&self, wire: &dyn Wire, turn: usize) -> Vec<String> {
-        let parts = wire.anatomy(&self.view, turn).parts.into_iter();
+        let parts = wire.content(&self.view, turn).parts.into_iter();
         parts
             .filter(|p| p.kind == PartKind::Result)
             .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
@@ -272,7 +277,7 @@ mod tests {
             {"role": "user", "content": page},
         ]});
         let body = Bytes::from(body.to_string());
-        let reading = Reading::new(&Anthropic, &body, Call::Generate).unwrap();
+        let reading = Reading::new(&Anthropic, &body, Operation::Generate).unwrap();
         assert!(reading.candidates(&Anthropic).len() <= 1);
         assert!(reading.asides().is_empty());
     }

@@ -3,7 +3,7 @@
 use crate::text::Span;
 use crate::text::cost;
 use crate::wire::Wire;
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::view::{PartKind, Role, TurnContent, View};
 
 /// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however many
 /// there are.
@@ -11,7 +11,7 @@ pub(super) struct Texts<'a> {
     wire: &'a dyn Wire,
     view: &'a View,
     turn: Option<usize>,
-    anatomy: Anatomy,
+    content: TurnContent,
     /// The texts of the turn with their parts' numbers, by place: a turn's parts need not be in the body's order.
     spans: Vec<(Span, usize)>,
 }
@@ -22,7 +22,7 @@ impl<'a> Texts<'a> {
             wire,
             view,
             turn: None,
-            anatomy: Anatomy::default(),
+            content: TurnContent::default(),
             spans: Vec::new(),
         }
     }
@@ -42,14 +42,14 @@ impl<'a> Texts<'a> {
         Some((turn, *part))
     }
 
-    /// The anatomy of the turn that was asked for last.
-    pub(super) fn anatomy(&self) -> &Anatomy {
-        &self.anatomy
+    /// The content of the turn that was asked for last.
+    pub(super) fn content(&self) -> &TurnContent {
+        &self.content
     }
 
     fn take_apart(&mut self, turn: usize) {
-        self.anatomy = self.wire.anatomy(self.view, turn);
-        let parts = self.anatomy.parts.iter().enumerate();
+        self.content = self.wire.content(self.view, turn);
+        let parts = self.content.parts.iter().enumerate();
         let texts = parts.filter(|(_, p)| p.kind == PartKind::Text);
         self.spans = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
         self.spans.sort_unstable();

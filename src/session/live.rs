@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::checkpoints::{Checkpoints, Transcript, Unknown};
 use super::context_uses::{ContextUses, Thread, ThreadId};
-use super::cut_off::CutOff;
 use super::insertions::Insertions;
+use super::left_out::LeftOut;
 use super::repeats::{AnswerId, Repeats, in_time};
 use crate::nudge::ContextUse;
 use crate::record::{
@@ -36,7 +36,7 @@ pub(super) struct State {
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs that the record lists as cut off.
-    pub(super) cut_off: CutOff,
+    pub(super) left_out: LeftOut,
     /// The texts of ours behind its turns.
     pub(super) insertions: Insertions,
     /// A background write is on its way and will take the changes that there then are.
@@ -51,7 +51,7 @@ pub(super) enum Cached {
     /// A handoff fired, with its place, where that is known.
     Fired(Option<Arc<CutPoint>>),
     /// A handoff of another conversation, of which this one is a copy.
-    CutOff(Arc<CutPoint>),
+    LeftOut(Arc<CutPoint>),
     Paired(Vec<Arc<HiddenPair>>),
     /// Made here, or in a conversation of which this one is a copy.
     Inserted(Vec<Arc<Insertion>>),
@@ -76,7 +76,7 @@ impl State {
     /// Takes a newer record than the one known; what was read for that one is read again.
     fn take_over(&mut self, record: Conversation) {
         self.pairs = record.pairs.is_empty().then(Vec::new);
-        self.cut_off = CutOff::of(&record);
+        self.left_out = LeftOut::of(&record);
         self.insertions.follow(&record);
         self.checkpoints.clear();
         self.set(record);
@@ -94,7 +94,7 @@ impl State {
 impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
-        let cut_off = CutOff::of(&record);
+        let left_out = LeftOut::of(&record);
         let insertions = Insertions::of(&record);
         let unwritten = Vec::new();
         Self {
@@ -104,7 +104,7 @@ impl LiveConversation {
                 record,
                 unwritten,
                 pairs,
-                cut_off,
+                left_out,
                 insertions,
                 saving: false,
                 repeats: Repeats::default(),
@@ -280,11 +280,11 @@ impl LiveConversation {
         state.set(written.record);
         match cached {
             Cached::Nothing => {}
-            Cached::CutOff(point) => state.cut_off.add(Some(&point), now_ms),
+            Cached::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
             Cached::Inserted(new) => state.insertions.add(&new, now_ms),
             Cached::Fired(point) => {
                 state.pairs = state.record.pairs.is_empty().then(Vec::new);
-                state.cut_off.add(point.as_ref(), now_ms);
+                state.left_out.add(point.as_ref(), now_ms);
             }
             Cached::Paired(new) => {
                 if new.iter().any(|pair| pair.place != Place::Aside) {

@@ -5,9 +5,9 @@
 
 mod checkpoints;
 mod context_uses;
-mod cut_off;
 mod insertions;
 pub mod key;
+mod left_out;
 mod live;
 mod repeats;
 
@@ -355,23 +355,23 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn cut_off(
+    pub async fn left_out(
         &self,
         live: &LiveConversation,
         now_ms: u64,
     ) -> Result<Vec<Arc<CutPoint>>, StoreError> {
         let ids = {
             let state = live.state();
-            if let Some(points) = state.cut_off.points(now_ms) {
+            if let Some(points) = state.left_out.points(now_ms) {
                 return Ok(points.to_vec());
             }
-            state.record.cut_off.clone()
+            state.record.left_out.clone()
         };
         let found = self.store.cut_points(live.principal(), &ids).await?;
         let found: Vec<_> = found.into_iter().map(Arc::new).collect();
         let mut state = live.state();
-        if state.record.cut_off == ids {
-            state.cut_off.read(found.clone(), now_ms);
+        if state.record.left_out == ids {
+            state.left_out.read(found.clone(), now_ms);
         }
         Ok(found)
     }
@@ -387,11 +387,11 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<bool, StoreError> {
         let origin = self.store.conversation(&point.conversation).await?;
-        if !origin.is_some_and(|c| c.cut_off.contains(&point.handoff)) {
+        if !origin.is_some_and(|c| c.left_out.contains(&point.handoff)) {
             return Ok(false);
         }
-        let change = Change::CutOff(point.handoff);
-        let cached = Cached::CutOff(Arc::new(point.clone()));
+        let change = Change::LeftOut(point.handoff);
+        let cached = Cached::LeftOut(Arc::new(point.clone()));
         self.write(live, change, cached, now_ms, put_record).await?;
         Ok(true)
     }
@@ -490,10 +490,10 @@ impl Sessions {
         let mut state = live.state();
         let listed = |id: &HandoffId| handoffs.contains(id);
         let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
-        if noted || state.record.cut_off.iter().any(listed) {
+        if noted || state.record.left_out.iter().any(listed) {
             state.change_behind(Change::Shown(handoffs.to_vec()));
-            let State { cut_off, record, .. } = &mut *state;
-            cut_off.keep_listed(record);
+            let State { left_out, record, .. } = &mut *state;
+            left_out.keep_listed(record);
         }
         self.save_behind(live, &mut state);
     }

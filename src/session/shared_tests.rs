@@ -107,7 +107,7 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff() {
         ] {
             assert_eq!(live.active(), Some(fired.id));
             assert_eq!(ids(&sessions.pairs_of(&live).await.unwrap()), [late.id]);
-            let points = sessions.cut_off(&live, 5).await.unwrap();
+            let points = sessions.left_out(&live, 5).await.unwrap();
             assert_eq!(
                 points.iter().map(|p| (**p).clone()).collect::<Vec<_>>(),
                 std::slice::from_ref(&point)
@@ -213,7 +213,7 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over() {
         }
         one.shown(&at_one, &[fired.id]);
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        assert_eq!(opened(&two).await.record().cut_off, [fired.id]);
+        assert_eq!(opened(&two).await.record().left_out, [fired.id]);
     }
 }
 

@@ -443,7 +443,7 @@ async fn cut_points_are_read_anew_once_a_day() {
         .await
         .unwrap();
     let copy = sessions.open("copy", "local", 1).await.unwrap();
-    assert!(sessions.cut_off(&copy, 1).await.unwrap().is_empty());
+    assert!(sessions.left_out(&copy, 1).await.unwrap().is_empty());
     // Nobody took anything over before: what was known is empty, and is not from long ago.
     let taken = 5 * TOUCH_AFTER_MS;
     assert!(sessions.take_over(&copy, &point, taken).await.unwrap());
@@ -451,7 +451,7 @@ async fn cut_points_are_read_anew_once_a_day() {
     let again = cut_point(&fired, "d2");
     sessions.store().put_cut_point(&again).await.unwrap();
     let known = async |now_ms| {
-        let points = sessions.cut_off(&copy, now_ms).await.unwrap();
+        let points = sessions.left_out(&copy, now_ms).await.unwrap();
         points
             .iter()
             .map(|p| p.position.digest.clone())

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::records::{Page, RecordKind, ResponseId, Retention, StoredRecord};
-use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, foreign, now_ms};
+use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, foreign, now_ms};
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
     Written,
@@ -53,7 +53,7 @@ impl MemoryStore {
     }
 }
 
-fn done<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Answer<'a, T> {
+fn done<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
     Box::pin(ready(result))
 }
 
@@ -66,7 +66,7 @@ impl Store for MemoryStore {
         self.shared
     }
 
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
         let inner = self.inner();
         let found = inner.handoffs.get(&id).filter(|h| h.principal == principal);
         done(Ok(found.cloned()))
@@ -77,57 +77,73 @@ impl Store for MemoryStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> Answer<'a, Written> {
+    ) -> StoreFuture<'a, Written> {
         done(self.inner().put_handoff(handoff, point, update))
     }
 
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
         done(self.inner().insert(handoff))
     }
 
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
         done(Ok(self.inner().handoffs(filter)))
     }
 
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         let mut inner = self.inner();
         let found = inner.handoffs.get_mut(&id).filter(|h| h.principal == principal);
         done(Ok(found.map(|h| h.archived = archived).is_some()))
     }
 
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
         done(Ok(self.inner().take_pairs(principal, ids)))
     }
 
-    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>> {
         done(Ok(self.inner().pairs_beside(principal, siblings)))
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
         done(self.inner().put_pairs(pairs, update))
     }
 
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
         done(self.inner().put_cut_point(point))
     }
 
-    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         done(Ok(self.inner().take_cut_points(principal, handoffs)))
     }
 
-    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         done(Ok(self.inner().cut_points_at(principal, digests)))
     }
 
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
         done(self.inner().put_insertion(insertion, update))
     }
 
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
         done(Ok(self.inner().take_insertions(principal, ids)))
     }
 
-    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>> {
         done(Ok(self.inner().insertions_at(principal, places)))
     }
 
@@ -135,17 +151,17 @@ impl Store for MemoryStore {
         !self.inner().insertions.is_empty()
     }
 
-    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
         done(Ok(self.inner().conversations.get(key).cloned()))
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
         let mut inner = self.inner();
         let changed = inner.changed(update);
         done(changed.inspect(|written| inner.put_conversation(written)))
     }
 
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         let inner = self.inner();
         let found = inner.response_ids.get(&(principal.to_owned(), shown.to_owned()));
         done(Ok(found.map(|id| id.value.clone())))
@@ -156,7 +172,7 @@ impl Store for MemoryStore {
         principal: &'a str,
         shown: &'a str,
         upstream: &'a str,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         let id = Touched {
             value: upstream.to_owned(),
             at_ms: now_ms(),
@@ -166,11 +182,11 @@ impl Store for MemoryStore {
         done(Ok(()))
     }
 
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
         done(self.inner().put_packet(packet))
     }
 
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
         done(Ok(self.inner().packets(filter)))
     }
 
@@ -179,7 +195,7 @@ impl Store for MemoryStore {
         principal: &'a str,
         id: HandoffId,
         status: PacketStatus,
-    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         let mut inner = self.inner();
         let found = inner
             .packets
@@ -192,11 +208,11 @@ impl Store for MemoryStore {
         done(inner.put_packet(&PacketRecord { status, ..packet }).map(Some))
     }
 
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         done(Ok(self.inner().sweep(retention)))
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, _: &'a str) -> Answer<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, _: &'a str) -> StoreFuture<'a, Page> {
         let records = self.inner().records(kind);
         done(Ok(Page {
             records,
@@ -204,7 +220,7 @@ impl Store for MemoryStore {
         }))
     }
 
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let mut inner = self.inner();
         let mut changed = 0;
         for record in records {
@@ -216,14 +232,14 @@ impl Store for MemoryStore {
         done(Ok(changed))
     }
 
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let inner = self.inner();
         done(Ok(
             records.iter().filter(|record| inner.has(record)).count() as u64
         ))
     }
 
-    fn ping(&self) -> Answer<'_, ()> {
+    fn ping(&self) -> StoreFuture<'_, ()> {
         done(Ok(()))
     }
 }
@@ -521,7 +537,7 @@ impl Inner {
             let conversations = &self.conversations;
             let at = conversations
                 .values()
-                .flat_map(|c| c.active.iter().chain(&c.cut_off));
+                .flat_map(|c| c.active.iter().chain(&c.left_out));
             let used: HashSet<HandoffId> = at.copied().collect();
             self.handoffs.retain(|id, handoff| {
                 handoff.created_ms >= before_ms

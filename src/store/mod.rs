@@ -35,7 +35,7 @@ use crate::record::{
 };
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// The store in use.
 pub type SharedStore = Arc<dyn Store>;
@@ -111,7 +111,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// A handoff by id.
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>>;
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>>;
 
     /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
     fn put_handoff<'a>(
@@ -119,43 +119,59 @@ pub trait Store: Send + Sync + 'static {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> Answer<'a, Written>;
+    ) -> StoreFuture<'a, Written>;
 
     /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()>;
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()>;
 
     /// Lists handoffs, newest first, without what only a cut needs: the text of `head`, and `recall`.
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>>;
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>>;
 
     /// Archives or unarchives a handoff; `false` for an unknown id.
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool>;
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool>;
 
     /// Hidden pairs by id (asides, and the pairs listed by a conversation), without unknown ids.
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>>;
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>>;
 
     /// Hidden pairs beside any of these call ids.
-    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>>;
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>>;
 
     /// Writes pairs and the change to their conversation atomically.
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written>;
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written>;
 
     /// Writes the position of a handoff in the agent's transcript.
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()>;
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()>;
 
     /// Cut points by handoff id, without unknown ids.
-    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>>;
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>>;
 
     /// Cut points with any of these digests, oldest first.
-    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>>;
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>>;
 
     /// Writes an insertion and the change to its conversation atomically.
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written>;
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written>;
 
     /// Insertions by id, without unknown ids.
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>>;
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>>;
 
     /// Insertions that are looked up by any of these ([`Place::key`](crate::record::Place::key)), oldest first.
-    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>>;
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>>;
 
     /// Whether there may be any insertion at all; `false` saves its caller the work of a look-up.
     fn may_have_insertions(&self) -> bool {
@@ -163,24 +179,28 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// A conversation by key.
-    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>>;
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
     /// Changes a conversation's record.
-    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written>;
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written>;
 
     /// The upstream response id behind one that the agent was shown (Responses API).
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>>;
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;
 
     /// Stores the upstream id behind a response id.
-    fn put_response_id<'a>(&'a self, principal: &'a str, shown: &'a str, upstream: &'a str)
-    -> Answer<'a, ()>;
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> StoreFuture<'a, ()>;
 
     /// Writes a packet. One that is active supersedes, in the same transaction, the active one of the same principal,
     /// repository, branch and topic; returns the handoffs of those that it superseded.
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>>;
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>>;
 
     /// Lists packets, newest first.
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>>;
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>>;
 
     /// Gives a packet another status, and supersedes as [`Store::put_packet`] does; `None` for an unknown id.
     fn set_packet_status<'a>(
@@ -188,42 +208,42 @@ pub trait Store: Send + Sync + 'static {
         principal: &'a str,
         id: HandoffId,
         status: PacketStatus,
-    ) -> Answer<'a, Option<Vec<HandoffId>>>;
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
 
     /// Deletes what was not used for long and nothing in use refers to; packets stay. Returns the number of deleted records.
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64>;
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
 
     /// Some records of a kind, in an order of the store's own: those behind `after`, which is empty for the first page. A
     /// store in use may tell a record twice.
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> Answer<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
         let _ = (kind, after);
         Box::pin(std::future::ready(Err(not_whole())))
     }
 
     /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
     /// like this.
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
         Box::pin(std::future::ready(Err(not_whole())))
     }
 
     /// How many of these records, all of one kind, are there, whatever they say.
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
         Box::pin(std::future::ready(Err(not_whole())))
     }
 
     /// Checks that the store can be read.
-    fn ping(&self) -> Answer<'_, ()>;
+    fn ping(&self) -> StoreFuture<'_, ()>;
 
     /// Checks that a record could be written durably, by a real write. It may rewrite a page unchanged, so callers ask
     /// every few seconds at most.
-    fn probe(&self) -> Answer<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         self.ping()
     }
 
     /// What of the settings of the store's server cannot hold what the config promises.
-    fn unfit(&self) -> Answer<'_, Option<String>> {
+    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -
         tool: "session_handoff".into(),
         call_id: "toolu_1".into(),
         call: r#"{"type": "tool_use"}"#.into(),
-        answer: record::Answer::QUEUED,
+        answer: record::HiddenResult::QUEUED,
         place: match sibling {
             Some(sibling) => Place::Beside {
                 sibling: sibling.into(),
@@ -294,7 +294,7 @@ async fn cut_points_are_kept(store: &dyn Store) {
     assert_eq!(store.cut_points("a", &[one.handoff]).await.unwrap(), [again]);
 
     let mut listed = conversation("a", "cut", 9);
-    listed.cut_off = vec![one.handoff];
+    listed.left_out = vec![one.handoff];
     store.change(&update(&listed)).await.unwrap();
     assert_eq!(stored(store, "cut").await, Some(listed));
 }
@@ -353,7 +353,7 @@ async fn conversations_are_changed(store: &dyn Store) {
     let now = store.conversation("s").await.unwrap().unwrap();
     assert_eq!(now, by_two.record);
     assert_eq!((now.active, &*now.pairs), (Some(fired.id), &[one.id][..]));
-    assert_eq!(now.cut_off, [fired.id]);
+    assert_eq!(now.left_out, [fired.id]);
     assert_eq!(store.cut_points("a", &[fired.id]).await.unwrap(), [point]);
 
     // Of another principal's update nothing is done.

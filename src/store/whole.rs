@@ -185,10 +185,10 @@ impl Checked {
                 asked.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
                 asked.extend(ids(
                     RecordKind::Handoff,
-                    &record.cut_off,
+                    &record.left_out,
                     "a handoff that may be left out",
                 ));
-                asked.extend(ids(RecordKind::CutPoint, &record.cut_off, "a cut point"));
+                asked.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
                 asked.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
                 format!("conversation {}", record.key)
             }

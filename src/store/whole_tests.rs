@@ -189,7 +189,7 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
         assert_eq!(check(&*store).await.unwrap().count, 0);
         let lost: HiddenPair = pair("a", "c1", None);
         let listed = Update {
-            changes: vec![Change::Paired(vec![lost.id]), Change::CutOff(Uuid::nil())],
+            changes: vec![Change::Paired(vec![lost.id]), Change::LeftOut(Uuid::nil())],
             ..update(&conversation("a", "c1", 20))
         };
         store.change(&listed).await.unwrap();
@@ -239,7 +239,7 @@ async fn handoffs_expire_where_nothing_goes_on_from_them() {
                     from: None,
                     to: Some(resumed),
                 },
-                Change::CutOff(left_out),
+                Change::LeftOut(left_out),
             ],
             ..update(&conversation("x", "user", 9000))
         };

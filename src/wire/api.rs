@@ -11,7 +11,7 @@ use super::framing::Framing;
 use super::leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Watch};
 use super::local_answer::{LocalAnswer, Shape};
 use super::sibling_calls::{self, Beside, CallAt};
-use super::view::{Anatomy, Call, OwnItem, Part, PartKind, Role, Unread, View};
+use super::view::{Operation, OwnItem, Part, PartKind, Role, TurnContent, Unread, View};
 use crate::mark::gap;
 use crate::record::{HiddenPair, WireId};
 use crate::text::Span;
@@ -45,11 +45,11 @@ pub trait Wire:
 /// A request as a whole: read, and the edits of a rewrite that are not about one turn.
 pub trait Requests {
     /// Indexes a request body of which `prescan` is known.
-    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread>;
+    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread>;
 
     /// Indexes a request body.
-    fn read(&self, body: &Bytes, call: Call) -> Result<View, Unread> {
-        self.read_prescanned(body, call, &Prescan::default())
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, Unread> {
+        self.read_prescanned(body, operation, &Prescan::default())
     }
 
     /// The edit that adds our tools; `None` where there is no list to add them to.
@@ -105,7 +105,7 @@ pub trait Requests {
 /// The turns of a transcript.
 pub trait Turns {
     /// What a turn is made of.
-    fn anatomy(&self, view: &View, turn: usize) -> Anatomy;
+    fn content(&self, view: &View, turn: usize) -> TurnContent;
 
     /// Whether a turn is the model's own, or stands for one that is.
     fn is_models(&self, view: &View, turn: usize) -> bool {
@@ -145,7 +145,7 @@ pub trait Pairs: Turns {
     /// the same view, and makes the way over many turns a short one.
     fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
         let calls = self
-            .anatomy(view, turn)
+            .content(view, turn)
             .parts
             .into_iter()
             .filter(|p| p.kind == PartKind::Call);
@@ -154,7 +154,7 @@ pub trait Pairs: Turns {
 
     /// Where the calls stand that hidden pairs name as their siblings, at or behind offset `from`.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        sibling_calls::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
+        sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
     }
 
     /// The siblings by names that hold while what stands before the calls is edited, where their own do not.
@@ -200,12 +200,12 @@ pub trait Pairs: Turns {
         vec![None; pairs.len()]
     }
 
-    /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `anatomy.parts[part]`.
+    /// Puts a hidden pair back at its aside: the line is `mark`, inside the text `content.parts[part]`.
     fn put_aside(
         &self,
         view: &View,
         turn: usize,
-        anatomy: &Anatomy,
+        content: &TurnContent,
         part: usize,
         mark: Span,
         pair: &HiddenPair,

@@ -17,7 +17,7 @@ const FROM_END: &str = "~@";
 /// How a wire's transcript is read.
 pub(super) trait Source: Copy + 'static {
     /// The calls of one of the model's turns, in order.
-    fn calls(self, view: &View, turn: usize) -> Vec<Call>;
+    fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn>;
 
     /// The insides of the texts of one of the user's turns, in order.
     fn said(self, view: &View, turn: usize) -> Vec<Span>;
@@ -25,7 +25,7 @@ pub(super) trait Source: Copy + 'static {
 
 /// A call in a turn.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
+pub(super) struct CallInTurn {
     /// What it is known by.
     pub(super) traits: Traits,
     /// Which part of its turn it is.
@@ -38,7 +38,7 @@ pub(super) struct Call {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     turn: usize,
-    call: Call,
+    call: CallInTurn,
     /// Its name and arguments.
     same: u64,
 }
@@ -309,9 +309,9 @@ mod tests {
     struct Counted;
 
     impl Source for Counted {
-        fn calls(self, _: &View, turn: usize) -> Vec<Call> {
+        fn calls(self, _: &View, turn: usize) -> Vec<CallInTurn> {
             LOOKS.set(LOOKS.get() + 1);
-            vec![Call {
+            vec![CallInTurn {
                 traits: Traits::default(),
                 part: 0,
                 start: turn,

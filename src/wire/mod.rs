@@ -47,7 +47,7 @@ pub use leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Stop, Usage, 
 pub use local_answer::{LocalAnswer, Shape};
 pub use sibling_calls::{Beside, CallAt};
 pub use view::{
-    Anatomy, Call, Choice, Facts, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, Unread, View,
+    Choice, Facts, Operation, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, TurnContent, Unread, View,
 };
 
 /// The wire of that id.

@@ -1,6 +1,6 @@
 //! How a text of ours goes into a message: the shapes that wires share.
 
-use super::view::{Anatomy, Turn};
+use super::view::{Turn, TurnContent};
 use crate::text::json;
 use crate::text::splice::Edit;
 
@@ -10,15 +10,15 @@ pub(super) fn block(text: &str) -> String {
 }
 
 /// The block as the last one of a list; `None` where there is no list.
-pub(super) fn among_blocks(anatomy: &Anatomy, block: &str) -> Option<Vec<Edit>> {
-    let list = anatomy.list?;
-    let comma = if anatomy.parts.is_empty() { "" } else { "," };
+pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
+    let list = content.list?;
+    let comma = if content.parts.is_empty() { "" } else { "," };
     Some(vec![Edit::insert(list.end - 1, format!("{comma}{block}"))])
 }
 
 /// A string made a block, which opens with `open`, with the other block behind it.
-pub(super) fn as_blocks(anatomy: &Anatomy, open: &str, block: &str) -> Option<Vec<Edit>> {
-    let literal = anatomy.parts.first().filter(|part| part.text.is_some())?.span;
+pub(super) fn as_blocks(content: &TurnContent, open: &str, block: &str) -> Option<Vec<Edit>> {
+    let literal = content.parts.first().filter(|part| part.text.is_some())?.span;
     Some(vec![
         Edit::insert(literal.start, format!("[{open}")),
         Edit::insert(literal.end, format!("}},{block}]")),
@@ -26,8 +26,8 @@ pub(super) fn as_blocks(anatomy: &Anatomy, open: &str, block: &str) -> Option<Ve
 }
 
 /// The block behind one that stands in the place of a list.
-pub(super) fn behind_lone_block(anatomy: &Anatomy, block: &str) -> Option<Vec<Edit>> {
-    let only = anatomy.parts.first()?.span;
+pub(super) fn behind_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
+    let only = content.parts.first()?.span;
     Some(vec![
         Edit::insert(only.start, "["),
         Edit::insert(only.end, format!(",{block}]")),
@@ -35,8 +35,8 @@ pub(super) fn behind_lone_block(anatomy: &Anatomy, block: &str) -> Option<Vec<Ed
 }
 
 /// The text at the end of a string, as a paragraph of its own.
-pub(super) fn in_string(anatomy: &Anatomy, text: &str) -> Option<Vec<Edit>> {
-    let inside = anatomy.parts.first()?.text?;
+pub(super) fn in_string(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+    let inside = content.parts.first()?.text?;
     let quoted = json::quote(&format!("\n\n{text}"));
     Some(vec![Edit::insert(
         inside.end,

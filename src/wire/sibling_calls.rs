@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::view::{self, Anatomy, Part, PartKind, Role, View};
+use super::view::{self, Part, PartKind, Role, TurnContent, View};
 use crate::record::{HiddenPair, Place};
 use crate::text::cost;
 use crate::text::splice::Edit;
@@ -33,7 +33,7 @@ pub struct Beside<'a> {
 
 /// The calls of these ids at or behind offset `from`, where `parts_of` tells what a turn is made of, as [`Pairs::find_calls`](super::Pairs::find_calls) tells them.
 pub(super) fn find_by_ids(
-    parts_of: impl Fn(usize) -> Anatomy,
+    parts_of: impl Fn(usize) -> TurnContent,
     view: &View,
     ids: &[&str],
     from: usize,
@@ -67,7 +67,7 @@ pub(super) fn find_by_ids(
     found.collect()
 }
 
-fn find_by_id(parts_of: impl Fn(usize) -> Anatomy, view: &View, id: &str, from: usize) -> Option<CallAt> {
+fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, from: usize) -> Option<CallAt> {
     if id.is_empty() {
         return None;
     }
@@ -88,7 +88,7 @@ fn find_by_id(parts_of: impl Fn(usize) -> Anatomy, view: &View, id: &str, from: 
 /// The edits that put pairs back where content and calls are two lists of a message: the call among the calls, which
 /// alone are counted, and the `result` right behind the message.
 pub(super) fn among_calls(
-    parts_of: impl Fn(usize) -> Anatomy,
+    parts_of: impl Fn(usize) -> TurnContent,
     view: &View,
     besides: &[Beside<'_>],
     result: fn(&HiddenPair) -> String,

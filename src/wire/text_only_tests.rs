@@ -4,14 +4,14 @@ use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{Call, LoneText, TextOnly, View, WIRES, Wire, wire};
+use super::{LoneText, Operation, TextOnly, View, WIRES, Wire, wire};
 use crate::record::WireId;
 use crate::text::splice::{self, Edit};
 
 const MOST: u64 = 16_384;
 
 fn view(wire: &dyn Wire, body: &str) -> View {
-    wire.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)
+    wire.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
         .unwrap()
 }
 

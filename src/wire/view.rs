@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 
 /// What a request asks for, as far as a rewrite cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Call {
+pub enum Operation {
     /// A model's answer.
     Generate,
     /// The size of a request: rewritten like the real one, so that the number is honest.
@@ -216,14 +216,14 @@ pub struct OwnItem {
 
 /// What a turn is made of.
 #[derive(Debug, Clone, Default)]
-pub struct Anatomy {
+pub struct TurnContent {
     /// Its parts, in order.
     pub parts: Vec<Part>,
     /// The content array, brackets included; `None` where the content is a string or nothing.
     pub list: Option<Span>,
 }
 
-impl Anatomy {
+impl TurnContent {
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
         self.with_id(PartKind::Call, text, id)

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::view::{Facts, Role, Tools, Turn, View};
-use super::{Call, Unread};
+use super::{Operation, Unread};
 use crate::text::Span;
 use crate::text::json::{self, Malformed, Walk};
 use crate::text::prescan::Prescan;
@@ -12,7 +12,7 @@ use crate::tools::TOOL_NAME;
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
 pub(super) fn view(
     (bytes, prescan): (&Bytes, &Prescan),
-    call: Call,
+    operation: Operation,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
     member: impl Fn(&[u8], &[u8], Span, &mut Facts, &mut Option<Tools>),
@@ -24,7 +24,7 @@ pub(super) fn view(
         turns: Vec::new(),
         tools: None,
         facts: Facts {
-            summary: call == Call::Compact,
+            summary: operation == Operation::Compact,
             ..Facts::default()
         },
     };

@@ -5,7 +5,7 @@ use baton_proxy::draft::{Index, Preset, Request, Settings, tokens};
 use baton_proxy::record::WireId;
 use baton_proxy::redact::Redactor;
 use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{Call, View, WIRES};
+use baton_proxy::wire::{Operation, View, WIRES};
 
 #[path = "../../benches/support/history.rs"]
 #[allow(dead_code)]
@@ -35,7 +35,7 @@ fn request(tokens: usize) -> Request<'static> {
 
 fn view(wire: WireId, body: Vec<u8>) -> View {
     let wire = baton_proxy::wire::wire(wire);
-    wire.read(&body.into(), Call::Generate).unwrap()
+    wire.read(&body.into(), Operation::Generate).unwrap()
 }
 
 /// The share of words that a text has, of a hundred.

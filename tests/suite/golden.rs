@@ -7,11 +7,11 @@ use baton_proxy::course::{Circumstances, StreamMerge, Verdict, place_beside};
 use baton_proxy::mark::seal::{SealKey, SealKeys};
 use baton_proxy::mark::sentinel;
 use baton_proxy::record::WireId;
-use baton_proxy::record::{Answer, HiddenPair, LOCAL};
+use baton_proxy::record::{HiddenPair, HiddenResult, LOCAL};
 use baton_proxy::rewrite::preamble;
 use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
 use baton_proxy::text::splice;
-use baton_proxy::wire::{Call, Ending, Framing, Leg, Watch, Wire};
+use baton_proxy::wire::{Ending, Framing, Leg, Operation, Watch, Wire};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -48,7 +48,7 @@ impl Folder {
     }
 
     fn reading(&self, name: &str) -> Reading {
-        Reading::new(self.0, &self.bytes(name), Call::Generate).unwrap()
+        Reading::new(self.0, &self.bytes(name), Operation::Generate).unwrap()
     }
 }
 
@@ -259,7 +259,7 @@ fn mixed_batch(f: &Folder) {
                 tool: "session_handoff".into(),
                 call_id: refused.call.id.clone(),
                 call: f.0.hidden_call(&refused.call),
-                answer: Answer::QUEUED,
+                answer: HiddenResult::QUEUED,
                 place: place_beside(&report, &refused.call).unwrap(),
                 pending: refused.pending.clone(),
                 created_ms: 0,
@@ -287,7 +287,7 @@ fn bytes_outside_edits_stay(f: &Folder) {
         1,
     );
     let body = Bytes::from(odd.clone());
-    let reading = Reading::new(f.0, &body, Call::Generate).unwrap();
+    let reading = Reading::new(f.0, &body, Operation::Generate).unwrap();
     let untouched = rewrite(
         f.0,
         &reading,
@@ -373,7 +373,7 @@ fn damage_never_panics(f: &Folder) {
                 let mut damaged = request.to_vec();
                 let at = at % damaged.len();
                 damaged[at] = byte;
-                if let Ok(reading) = Reading::new(f.0, &damaged.into(), Call::Generate) {
+                if let Ok(reading) = Reading::new(f.0, &damaged.into(), Operation::Generate) {
                     let _ = (
                         f.0.bound(&reading.view),
                         reading.call_names(f.0),

@@ -9,7 +9,7 @@ use baton_proxy::packet::ntm::time::Time;
 use baton_proxy::packet::ntm::{HandoffFile, SessionReader, read, score};
 use baton_proxy::redact::Redactor;
 use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{Call, WIRES};
+use baton_proxy::wire::{Operation, WIRES};
 use serde_json::{Value, json};
 
 use crate::drafts::sessions;
@@ -463,7 +463,7 @@ fn a_transfer_without_a_server_says_what_to_set() {
 fn of_session(seed: u64, turns: usize, wire: &dyn baton_proxy::wire::Wire) -> HandoffFile {
     let session = sessions::Session::new(seed, turns);
     let view = wire
-        .read(&session.body(wire.id()).into(), Call::Generate)
+        .read(&session.body(wire.id()).into(), Operation::Generate)
         .unwrap();
     let redactor = Redactor::new(&[]);
     let mut reader = SessionReader::new(&redactor);

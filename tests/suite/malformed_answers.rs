@@ -7,7 +7,7 @@ use baton_proxy::course::StreamMerge;
 use baton_proxy::record::WireId;
 use baton_proxy::rewrite::Reading;
 use baton_proxy::wire::Replies;
-use baton_proxy::wire::{self, Call, Ending, Leg, Spoken, Watch, Wire};
+use baton_proxy::wire::{self, Ending, Leg, Operation, Spoken, Watch, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn judge(wrong: &[String]) {
 }
 
 fn replies_remain_valid_json(wire: &dyn Wire) {
-    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Call::Generate);
+    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate);
     let view = request.unwrap().view;
     let good = golden(wire, "04_leg2.json");
     let base = with_mark(&golden(wire, "02_response_handoff.json"));
@@ -168,7 +168,7 @@ fn parts(frame: &str) -> Option<(&str, Value, &str)> {
 }
 
 fn streams_remain_valid_json(wire: &dyn Wire) {
-    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Call::Generate).unwrap();
+    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate).unwrap();
     let (first, second) = (frames(wire, "03_leg1"), frames(wire, "04_leg2").concat());
     let mut wrong = Vec::new();
     for i in 0..first.len() {

@@ -8,14 +8,14 @@ use baton_proxy::draft::{Index, Seen, Settings, Whereabouts};
 use baton_proxy::record::WireId;
 use baton_proxy::redact::Redactor;
 use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{Call, WIRES};
+use baton_proxy::wire::{Operation, WIRES};
 
 use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool};
 
 fn seen(wire: WireId, body: Vec<u8>) -> Seen {
     let wire = baton_proxy::wire::wire(wire);
-    let view = wire.read(&body.into(), Call::Generate).unwrap();
+    let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let transcript = Transcript::of(&view);
     let mut index = Index::new(Settings {
         redactor: Redactor::new(&[]),

@@ -8,7 +8,7 @@ use baton_proxy::config::{Config, Transcript};
 use baton_proxy::rewrite::flattened;
 use baton_proxy::strict::Reply;
 use baton_proxy::text::splice::{self, Edit};
-use baton_proxy::wire::{Call, WIRES};
+use baton_proxy::wire::{Operation, WIRES};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn recorded_requests_are_cut() {
         let of = |key: &str| about[key].as_str().unwrap();
         let wire = WIRES.iter().find(|w| w.id().name() == of("wire")).unwrap();
         let body = Bytes::from(text("agent.json"));
-        let view = wire.read(&body, Call::Generate).unwrap();
+        let view = wire.read(&body, Operation::Generate).unwrap();
         let flat = flattened::find(&view).unwrap_or_else(|| panic!("{} is not recognised", folder.display()));
         let last = flat.sentinels().pop().unwrap();
         assert_eq!(last.id.to_string(), of("handoff"), "{}", folder.display());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use baton_proxy::answers::{Answers, Asked, Outcome};
-use baton_proxy::record::Answer;
+use baton_proxy::record::HiddenResult;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
 use baton_proxy::tools::{OnCall, Tool};
@@ -20,10 +20,10 @@ use crate::matrix::variants::{self, Variant};
 struct Notes(AtomicU32);
 
 impl Answers for Notes {
-    fn answer(&self, call: &Asked<'_>) -> (Answer, Outcome) {
+    fn answer(&self, call: &Asked<'_>) -> (HiddenResult, Outcome) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         (
-            Answer::of(format!("Note {n} for {}.", call.arguments.len())),
+            HiddenResult::of(format!("Note {n} for {}.", call.arguments.len())),
             Outcome::Found,
         )
     }

@@ -13,13 +13,13 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{handoff, history, said};
 use crate::harness::{AgentWire, Baton, RawResponse, memory};
 
-struct Place {
+struct Setup {
     script: Queue,
     provider: Strict,
     baton: Baton,
 }
 
-impl Place {
+impl Setup {
     /// Starts the proxy with this config, in which `{url}` is the provider's URL.
     async fn new(config: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         let script = Queue::new(replies);
@@ -62,7 +62,7 @@ fn chat(stream: bool) -> Value {
 async fn a_named_upstream_has_its_path_prefix_its_headers_and_its_key_from_the_environment() {
     let config = "[upstreams.router]\nbase_url = '{url}/api/'\nwire = 'openai_chat'\napi_key = { env = 'THEIR_KEY' }\n\
                   headers = { 'x-team' = { env = 'TEAM' }, 'HTTP-Referer' = 'https://example.com' }";
-    let place = Place::new(config, [handoff(), Reply::text("Fresh.")]).await;
+    let place = Setup::new(config, [handoff(), Reply::text("Fresh.")]).await;
     let response = place
         .post("/u/router/v1/chat/completions?a=%2F", &chat(true))
         .await;
@@ -84,7 +84,7 @@ async fn a_named_upstream_has_its_path_prefix_its_headers_and_its_key_from_the_e
 async fn the_key_is_in_the_header_that_the_vendor_expects() {
     let config = "[upstreams.azure]\nbase_url = '{url}'\napi_key = { env = 'THEIR_KEY' }\n\
                   [upstreams.vertex]\nbase_url = '{url}/v1'\napi_key = { env = 'THEIR_KEY' }";
-    let place = Place::new(config, [Reply::text("a"), Reply::text("b")]).await;
+    let place = Setup::new(config, [Reply::text("a"), Reply::text("b")]).await;
     let response = place
         .post("/openai/deployments/d/chat/completions", &chat(false))
         .await;
@@ -105,7 +105,7 @@ async fn the_key_is_in_the_header_that_the_vendor_expects() {
 #[tokio::test]
 async fn the_configured_wire_applies_where_the_path_does_not_identify_one() {
     let config = "[upstreams.bricks]\nbase_url = '{url}'\nwire = 'openai_chat'";
-    let place = Place::new(config, []).await;
+    let place = Setup::new(config, []).await;
     // The provider has no such path; only the request that it received matters.
     place
         .post("/u/bricks/serving-endpoints/m/invocations", &chat(false))
@@ -121,7 +121,7 @@ async fn the_configured_wire_applies_where_the_path_does_not_identify_one() {
 async fn each_upstream_has_its_own_timeouts() {
     let config = "[upstreams.quick]\nbase_url = '{url}'\nidle_secs = 1\n[upstreams.slow]\nbase_url = '{url}'";
     let late = || Reply::text("x").head_delay(Duration::from_millis(1600));
-    let place = Place::new(config, [late(), late()]).await;
+    let place = Setup::new(config, [late(), late()]).await;
     let begun = Instant::now();
     let response = place.post("/u/quick/v1/chat/completions", &chat(true)).await;
     assert!(begun.elapsed() < Duration::from_millis(1500));
@@ -163,7 +163,7 @@ async fn an_upstream_that_accepts_no_connection_times_out() {
         }
     }
     let config = format!("[upstreams.full]\nbase_url = 'http://{addr}'\nconnect_secs = 0.3");
-    let place = Place::new(&config, []).await;
+    let place = Setup::new(&config, []).await;
     let begun = Instant::now();
     let response = place.post("/u/full/v1/responses", &json!({"input": "x"})).await;
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -173,7 +173,7 @@ async fn an_upstream_that_accepts_no_connection_times_out() {
 
 #[tokio::test]
 async fn an_unknown_name_is_a_404_in_the_shape_of_the_wire() {
-    let place = Place::new("", []).await;
+    let place = Setup::new("", []).await;
     let table = [
         ("/u/gone/v1/messages", "/error/type", json!("not_found_error")),
         (
@@ -240,7 +240,7 @@ async fn a_signed_body_is_relayed_unchanged_and_the_log_says_why_once() {
         .finish();
     let _here = tracing::subscriber::set_default(subscriber);
     let config = "[upstreams.bedrock]\nbase_url = '{url}'\n[upstreams.mantle]\nbase_url = '{url}/anthropic'";
-    let place = Place::new(config, [handoff(), handoff(), handoff()]).await;
+    let place = Setup::new(config, [handoff(), handoff(), handoff()]).await;
     let signature = "AWS4-HMAC-SHA256 Credential=AKIA/20261122/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature=f00d";
     let signed = [
         ("authorization", signature),

@@ -21,7 +21,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::{HandoffFilter, SharedStore};
 use crate::strict::{Options, Received, Strict};
 use crate::transcript::{Kind, Transcript, Turn};
-use crate::wire::{Call, Role, wire};
+use crate::wire::{Operation, Role, wire};
 
 /// Maximum number of requests before the run is aborted: more than the longest script needs.
 const MOST_REQUESTS: usize = 1000;
@@ -241,7 +241,7 @@ impl Totals {
 
 impl Outline {
     fn of(adapter: &Adapter, body: &Bytes) -> Option<Self> {
-        let view = wire(adapter.wire).read(body, Call::Generate).ok()?;
+        let view = wire(adapter.wire).read(body, Operation::Generate).ok()?;
         let transcript = Transcript::of(&view);
         Some(Self {
             bytes: body.len(),

@@ -9,7 +9,7 @@ use crate::agents::files::{self, Change};
 use crate::agents::tools::ToolKind;
 use crate::draft::excerpt::{first_line, one_line};
 use crate::draft::facts::{Facts, looks};
-use crate::draft::message::{Call, Item, Outcome, Place};
+use crate::draft::message::{Call, Item, ItemPosition, Outcome};
 use crate::wire::Role;
 
 /// Bytes of what the model said before a change.
@@ -111,7 +111,7 @@ impl<'w> Walk<'w> {
 
     pub(super) fn all(&mut self, facts: &Facts<'_>) {
         let items = facts.messages.iter().flat_map(|message| &message.items);
-        let answers: HashMap<Place, &Outcome> = items
+        let answers: HashMap<ItemPosition, &Outcome> = items
             .filter_map(|item| match item {
                 Item::Result(outcome) => Some((outcome.call?, outcome)),
                 _ => None,

@@ -10,7 +10,7 @@ use super::{Index, Preset, Request, Settings};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
-use crate::wire::{self, Call, View};
+use crate::wire::{self, Operation, View};
 
 fn index() -> Index {
     let redactor = Redactor::new(&[]);
@@ -35,7 +35,7 @@ fn request(tokens: usize) -> Request<'static> {
 fn view(messages: &[Value]) -> View {
     let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
     let wire = wire::wire(WireId::Anthropic);
-    wire.read(&body.to_string().into(), Call::Generate).unwrap()
+    wire.read(&body.to_string().into(), Operation::Generate).unwrap()
 }
 
 fn indexed(messages: &[Value]) -> Index {

@@ -17,7 +17,7 @@ use super::*;
 use crate::record::WireId;
 use crate::rewrite::{Change, Why};
 use crate::telemetry::{ExchangeEvent, Outcome};
-use crate::wire::{self, Call, Requests, Stop, Usage};
+use crate::wire::{self, Operation, Requests, Stop, Usage};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -51,7 +51,7 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> Begun {
         principal: "local".to_owned(),
         conversation: Some(conversation.to_owned()),
         wire: WireId::Anthropic,
-        call: Call::Generate,
+        operation: Operation::Generate,
         upstream: "anthropic".to_owned(),
         route: "POST /v1/messages".to_owned(),
         model: Some("m".to_owned()),
@@ -156,7 +156,9 @@ fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let id = id(n);
     let mut beginnings = recorder.beginnings().unwrap();
     beginnings.read(received);
-    let view = wire::anthropic::Anthropic.read(received, Call::Generate).unwrap();
+    let view = wire::anthropic::Anthropic
+        .read(received, Operation::Generate)
+        .unwrap();
     recorder.exchange(&id).begin(|| Begun {
         transcript: Some(Transcript {
             list: view.list,

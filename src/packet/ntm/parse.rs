@@ -62,7 +62,7 @@ pub(super) fn document(text: &str) -> Result<Option<Value>, Malformed> {
 }
 
 /// A list or a mapping that is not complete.
-enum Open {
+enum OpenNode {
     List(Vec<Value>),
     Map {
         entries: Vec<(String, Value)>,
@@ -74,7 +74,7 @@ enum Open {
 #[derive(Default)]
 struct Builder {
     /// What is open, outermost first, each with its anchor (0 for none).
-    open: Vec<(Open, usize)>,
+    open: Vec<(OpenNode, usize)>,
     anchors: HashMap<usize, Value>,
     values: usize,
 }
@@ -99,9 +99,9 @@ impl Builder {
                 let values = count(&value);
                 self.complete(value, 0, values, line)
             }
-            Event::SequenceStart(anchor, _) => self.begin(Open::List(Vec::new()), anchor, line),
+            Event::SequenceStart(anchor, _) => self.begin(OpenNode::List(Vec::new()), anchor, line),
             Event::MappingStart(anchor, _) => {
-                let map = Open::Map {
+                let map = OpenNode::Map {
                     entries: Vec::new(),
                     seen: HashSet::new(),
                     key: None,
@@ -109,8 +109,8 @@ impl Builder {
                 self.begin(map, anchor, line)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some((Open::List(items), anchor)) => self.complete(Value::List(items), anchor, 1, line),
-                Some((Open::Map { entries, .. }, anchor)) => {
+                Some((OpenNode::List(items), anchor)) => self.complete(Value::List(items), anchor, 1, line),
+                Some((OpenNode::Map { entries, .. }, anchor)) => {
                     self.complete(Value::Map(entries), anchor, 1, line)
                 }
                 None => Ok(None),
@@ -119,7 +119,7 @@ impl Builder {
         }
     }
 
-    fn begin(&mut self, open: Open, anchor: usize, line: usize) -> Result<Option<Value>, Malformed> {
+    fn begin(&mut self, open: OpenNode, anchor: usize, line: usize) -> Result<Option<Value>, Malformed> {
         if self.open.len() >= MAX_DEPTH {
             return Err(malformed(format!("nested deeper than {MAX_DEPTH} levels"), line));
         }
@@ -143,8 +143,8 @@ impl Builder {
         }
         match self.open.last_mut() {
             None => return Ok(Some(value)),
-            Some((Open::List(items), _)) => items.push(value),
-            Some((Open::Map { entries, seen, key }, _)) => match key.take() {
+            Some((OpenNode::List(items), _)) => items.push(value),
+            Some((OpenNode::Map { entries, seen, key }, _)) => match key.take() {
                 Some(key) => entries.push((key, value)),
                 None => {
                     let name = value.scalar();

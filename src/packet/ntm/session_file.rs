@@ -46,7 +46,7 @@ pub struct SessionReader<'r> {
     last_said: String,
     last_request: String,
     todos: Vec<todo::Todo>,
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, PendingCall>,
     files: Vec<(String, Change)>,
     /// What failed and has not passed since: what it was about, with the error.
     failing: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub struct SessionReader<'r> {
 }
 
 /// A call that waits for its result.
-struct Call {
+struct PendingCall {
     kind: ToolKind,
     command: Option<String>,
     changed: Vec<(String, Change)>,
@@ -331,7 +331,7 @@ impl<'r> SessionReader<'r> {
             let paths = tools::paths(kind, &arguments);
             changed = paths.into_iter().map(|path| (path, change)).collect();
         }
-        let call = Call {
+        let call = PendingCall {
             kind,
             command,
             changed,

@@ -10,7 +10,7 @@ use super::{CutPart, Expand, Index, Question, Settings};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
-use crate::wire::{self, Call, View};
+use crate::wire::{self, Operation, View};
 
 fn settings() -> Settings {
     Settings {
@@ -23,7 +23,7 @@ fn settings() -> Settings {
 fn view(messages: &[Value]) -> View {
     let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
     let wire = wire::wire(WireId::Anthropic);
-    wire.read(&body.to_string().into(), Call::Generate).unwrap()
+    wire.read(&body.to_string().into(), Operation::Generate).unwrap()
 }
 
 /// All of a request.

@@ -189,7 +189,7 @@ impl Record {
         let mut at: Vec<HandoffId> = conversation
             .active
             .into_iter()
-            .chain(conversation.cut_off.clone())
+            .chain(conversation.left_out.clone())
             .collect();
         at.sort_unstable();
         at.dedup();

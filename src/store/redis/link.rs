@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::dial::{Dial, Line};
-use super::scripts::Call;
+use super::scripts::ScriptCall;
 use super::settings::Wait;
 use crate::store::StoreError;
 
@@ -54,7 +54,7 @@ enum State {
 /// What is sent in one piece.
 pub(super) enum Request {
     /// A script; answered when it is durable, where that is asked for.
-    Script(Call, Durable),
+    Script(ScriptCall, Durable),
     /// Plain commands.
     Plain(Pipeline),
 }

@@ -32,9 +32,9 @@ use self::kinds::{
     Record, ResponseId,
 };
 use self::link::{Durable, Link, Request};
-use self::scripts::{Call, Script};
+use self::scripts::{Script, ScriptCall};
 use super::records::{Page, RecordKind, Retention, StoredRecord};
-use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, foreign, now_ms, random};
+use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, foreign, now_ms, random};
 use crate::config::{self, Durability, StoreAddress};
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
@@ -126,8 +126,8 @@ impl RedisStore {
 }
 
 impl Shared {
-    fn call(&self, script: Script, args: Vec<Vec<u8>>) -> Call {
-        Call {
+    fn call(&self, script: Script, args: Vec<Vec<u8>>) -> ScriptCall {
+        ScriptCall {
             script,
             slot: self.slot.clone(),
             args,
@@ -404,7 +404,7 @@ impl Store for RedisStore {
         true
     }
 
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
         Box::pin(async move {
             let fields = ["r", ARCHIVED, HEAD];
             let what = "read a handoff";
@@ -424,7 +424,7 @@ impl Store for RedisStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> Answer<'a, Written> {
+    ) -> StoreFuture<'a, Written> {
         let records = move || {
             let mut all = vec![Record::handoff(handoff)?];
             all.extend(point.map(Record::cut_point).transpose()?);
@@ -436,7 +436,7 @@ impl Store for RedisStore {
         )
     }
 
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let records = vec![Record::handoff(handoff)?];
             self.shared
@@ -446,11 +446,11 @@ impl Store for RedisStore {
         })
     }
 
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
         Box::pin(self.shared.handoffs(filter))
     }
 
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         let key = self.shared.key(HANDOFF, &id.to_string());
         let value = u8::from(archived).to_string();
         let args = [&*key, principal, ARCHIVED, &value].map(|arg| arg.as_bytes().to_vec());
@@ -462,12 +462,16 @@ impl Store for RedisStore {
         })
     }
 
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
         let ids = ids.iter().copied();
         Box::pin(self.shared.parsed("read hidden pairs", PAIR, principal, ids))
     }
 
-    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>> {
         Box::pin(async move {
             let indexes = siblings
                 .iter()
@@ -484,7 +488,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
         let records = move || pairs.iter().map(Record::pair).collect();
         Box::pin(
             self.shared
@@ -492,7 +496,7 @@ impl Store for RedisStore {
         )
     }
 
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let records = vec![Record::cut_point(point)?];
             self.shared
@@ -502,12 +506,20 @@ impl Store for RedisStore {
         })
     }
 
-    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         let ids = handoffs.iter().copied();
         Box::pin(self.shared.parsed("read cut points", CUT_POINT, principal, ids))
     }
 
-    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         Box::pin(async move {
             let indexes = digests
                 .iter()
@@ -523,7 +535,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
         let records = move || Ok(vec![Record::insertion(insertion)?]);
         Box::pin(
             self.shared
@@ -531,12 +543,16 @@ impl Store for RedisStore {
         )
     }
 
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
         let ids = ids.iter().copied();
         Box::pin(self.shared.parsed("read insertions", INSERTION, principal, ids))
     }
 
-    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>> {
         Box::pin(async move {
             let indexes = places
                 .iter()
@@ -552,7 +568,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
         Box::pin(async move {
             let mut pipe = Pipeline::new();
             pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
@@ -569,7 +585,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
         // As in the SQLite store, not durable: the next request derives it again.
         let records = || Ok(Vec::new());
         Box::pin(
@@ -578,7 +594,7 @@ impl Store for RedisStore {
         )
     }
 
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         Box::pin(async move {
             let id = kinds::response(principal, shown);
             let what = "read a response id";
@@ -596,7 +612,7 @@ impl Store for RedisStore {
         principal: &'a str,
         shown: &'a str,
         upstream: &'a str,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let record = Record::response_id(principal, shown, upstream, now_ms())?;
             let written = self
@@ -607,11 +623,11 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
         Box::pin(self.shared.put_packet(packet))
     }
 
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
         Box::pin(self.shared.packets(filter))
     }
 
@@ -620,11 +636,11 @@ impl Store for RedisStore {
         principal: &'a str,
         id: HandoffId,
         status: PacketStatus,
-    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         Box::pin(self.shared.set_packet_status(principal, id, status))
     }
 
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             // What they own goes behind them.
             let kinds = [
@@ -645,28 +661,28 @@ impl Store for RedisStore {
         })
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> Answer<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
         Box::pin(self.shared.page(kind, after))
     }
 
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         Box::pin(self.shared.import(records))
     }
 
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             let stored = self.shared.stored(records).await?;
             Ok(stored.iter().flatten().count() as u64)
         })
     }
 
-    fn ping(&self) -> Answer<'_, ()> {
+    fn ping(&self) -> StoreFuture<'_, ()> {
         let mut pipe = Pipeline::new();
         pipe.cmd("EXISTS").arg(&self.shared.slot);
         Box::pin(async move { self.shared.ask("ask the store", pipe).await.map(drop) })
     }
 
-    fn probe(&self) -> Answer<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         let records = vec![Record::probe()];
         Box::pin(async move {
             self.shared
@@ -676,7 +692,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn unfit(&self) -> Answer<'_, Option<String>> {
+    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(async move {
             let line = self.shared.writer().line().await?;
             Ok(line.server.fit(self.shared.durability).err())

@@ -39,14 +39,14 @@ impl Script {
 
 /// A script with its arguments: the server has the scripts since the connection was opened, and is sent their digests.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) script: Script,
     /// A key of the store: a cluster finds by it the server that has all of them.
     pub(super) slot: String,
     pub(super) args: Vec<Vec<u8>>,
 }
 
-impl Call {
+impl ScriptCall {
     /// The command, with the script's digest as the server told it.
     pub(super) fn command(&self, digests: &[String]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");

@@ -33,7 +33,7 @@ use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
 use self::worker::DbWorker;
 use self::writer::{Flush, Writer, to_disk};
 use super::records::{Page, RecordKind, Retention, StoredRecord};
-use super::{Answer, HandoffFilter, PacketFilter, Store, StoreError, make_dir, now_ms};
+use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
     Written,
@@ -172,7 +172,7 @@ impl Store for SqliteStore {
         "sqlite"
     }
 
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
         let principal = principal.to_owned();
         Box::pin(
             self.reader
@@ -185,7 +185,7 @@ impl Store for SqliteStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> Answer<'a, Written> {
+    ) -> StoreFuture<'a, Written> {
         let (handoff, point, update) = (handoff.clone(), point.cloned(), update.clone());
         Box::pin(self.writer.call("write a handoff", move |conn| {
             rows::put_handoff(conn, &handoff)?;
@@ -196,7 +196,7 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
         let handoff = handoff.clone();
         Box::pin(
             self.writer
@@ -204,7 +204,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
         let filter = filter.clone();
         Box::pin(
             self.reader
@@ -212,14 +212,14 @@ impl Store for SqliteStore {
         )
     }
 
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         let principal = principal.to_owned();
         Box::pin(self.writer.call("archive a handoff", move |conn| {
             rows::archive(conn, &principal, id, archived)
         }))
     }
 
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
         if ids.is_empty() {
             return Box::pin(async { Ok(Vec::new()) });
         }
@@ -231,7 +231,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>> {
         let hits = self.siblings.hits(principal, siblings);
         if hits.is_empty() {
             return Box::pin(async { Ok(Vec::new()) });
@@ -244,7 +248,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
         // Before the write: a superfluous entry costs a look-up, a missing one would hide a pair.
         let siblings = pairs
             .iter()
@@ -259,13 +263,17 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
         let point = point.clone();
         let write = move |conn: &Connection| rows::put_cut_point(conn, &point);
         Box::pin(self.writer.call("write a cut point", write))
     }
 
-    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         let (principal, handoffs) = (principal.to_owned(), handoffs.to_owned());
         Box::pin(async move {
             let read = move |conn: &Connection| rows::cut_points(conn, &principal, &handoffs);
@@ -274,7 +282,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         let (principal, digests) = (principal.to_owned(), digests.to_owned());
         Box::pin(async move {
             let read = move |conn: &Connection| rows::cut_points_at(conn, &principal, &digests);
@@ -283,7 +295,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
         // Before the write, like siblings.
         let place = insertion
             .place
@@ -297,7 +309,7 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
         let (principal, ids) = (principal.to_owned(), ids.to_owned());
         Box::pin(async move {
             let read = move |conn: &Connection| rows::insertions(conn, &principal, &ids);
@@ -306,7 +318,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>> {
         let hits = self.places.hits(principal, places);
         if hits.is_empty() {
             return Box::pin(async { Ok(Vec::new()) });
@@ -323,7 +339,7 @@ impl Store for SqliteStore {
         !self.places.is_empty()
     }
 
-    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
         let key = key.to_owned();
         Box::pin(
             self.reader
@@ -331,7 +347,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
         let update = update.clone();
         // After a power loss the next request derives it again: from its sentinel, from its pairs, or from a provider
         // that rejects the prefix.
@@ -343,7 +359,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         let (principal, shown) = (principal.to_owned(), shown.to_owned());
         Box::pin(self.reader.call("read a response id", move |conn| {
             rows::response_id(conn, &principal, &shown)
@@ -355,7 +371,7 @@ impl Store for SqliteStore {
         principal: &'a str,
         shown: &'a str,
         upstream: &'a str,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         let (principal, shown) = (principal.to_owned(), shown.to_owned());
         let upstream = upstream.to_owned();
         Box::pin(self.writer.call("write a response id", move |conn| {
@@ -363,7 +379,7 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
         let packet = packet.clone();
         // It can be made again from the journal; a power loss may take the last one.
         Box::pin(
@@ -374,7 +390,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
         let filter = filter.clone();
         Box::pin(
             self.reader
@@ -387,14 +403,14 @@ impl Store for SqliteStore {
         principal: &'a str,
         id: HandoffId,
         status: PacketStatus,
-    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         let principal = principal.to_owned();
         Box::pin(self.writer.call("change a packet", move |conn| {
             packet_rows::set_status(conn, &principal, id, status)
         }))
     }
 
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         let retention = *retention;
         // The index keeps the swept siblings: a superfluous entry does no harm.
         Box::pin(
@@ -405,14 +421,14 @@ impl Store for SqliteStore {
         )
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> Answer<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
         let after = after.to_owned();
         Box::pin(self.reader.call("read a page of records", move |conn| {
             all::page(conn, kind, &after)
         }))
     }
 
-    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         for record in records {
             match record {
                 StoredRecord::Pair { record, .. } => {
@@ -433,7 +449,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> Answer<'a, u64> {
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let records = records.to_vec();
         Box::pin(
             self.reader
@@ -441,12 +457,12 @@ impl Store for SqliteStore {
         )
     }
 
-    fn ping(&self) -> Answer<'_, ()> {
+    fn ping(&self) -> StoreFuture<'_, ()> {
         let ask = |conn: &Connection| conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
         Box::pin(self.reader.call("ask the store", ask))
     }
 
-    fn probe(&self) -> Answer<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.writer.call("try to write", rows::probe))
     }
 }

@@ -9,7 +9,7 @@ mod spoken;
 use bytes::Bytes;
 
 use super::*;
-use crate::wire::{Call, View, WIRES, Wire};
+use crate::wire::{Operation, View, WIRES, Wire};
 
 /// The wire of this name.
 fn named(name: &str) -> &'static dyn Wire {
@@ -18,7 +18,7 @@ fn named(name: &str) -> &'static dyn Wire {
 }
 
 fn view(wire: &str, body: impl Into<Bytes>) -> View {
-    named(wire).read(&body.into(), Call::Generate).unwrap()
+    named(wire).read(&body.into(), Operation::Generate).unwrap()
 }
 
 /// Every span of a part: its own, and those of all its texts.

@@ -134,7 +134,7 @@ fn read(body: &[u8]) {
     }
     let _ = as_read(body);
     for wire in WIRES {
-        let Ok(view) = wire.read(&Bytes::copy_from_slice(body), Call::Generate) else {
+        let Ok(view) = wire.read(&Bytes::copy_from_slice(body), Operation::Generate) else {
             continue;
         };
         let transcript = Transcript::of(&view);

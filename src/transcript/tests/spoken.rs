@@ -273,7 +273,7 @@ fn agrees(wire: &dyn Wire, view: &View) {
             _ => None,
         });
         let kinds = [PartKind::Text, PartKind::Call, PartKind::Result];
-        let rewritten = wire.anatomy(view, at).parts.into_iter();
+        let rewritten = wire.content(view, at).parts.into_iter();
         let rewritten = rewritten.filter(|part| kinds.contains(&part.kind));
         let rewritten = rewritten.map(|part| (part.kind, part.text, part.id));
         assert_eq!(read.collect::<Vec<_>>(), rewritten.collect::<Vec<_>>());

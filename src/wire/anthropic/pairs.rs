@@ -7,7 +7,7 @@ use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Anatomy, Role, View};
+use crate::wire::view::{self, Role, TurnContent, View};
 use crate::wire::{Beside, HiddenCall, Pairs, Turns};
 
 impl Pairs for Anthropic {
@@ -28,16 +28,16 @@ impl Pairs for Anthropic {
 
     /// The call goes among the blocks of its sibling's turn, the result in front of the other results.
     fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
-        let mut turns: HashMap<usize, (Anatomy, ResultsAt)> = HashMap::new();
+        let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
         let edits = besides.iter().map(|Beside { at, pair }| {
             let Place::Beside { offset, .. } = pair.place else {
                 return Vec::new();
             };
-            let (anatomy, results) = turns
+            let (content, results) = turns
                 .entry(at.turn)
-                .or_insert_with(|| (Anthropic.anatomy(view, at.turn), ResultsAt::behind(view, at.turn)));
+                .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::behind(view, at.turn)));
             vec![
-                view::beside(&anatomy.parts, at.part, offset, &pair.call),
+                view::beside(&content.parts, at.part, offset, &pair.call),
                 results.with(&result(pair)),
             ]
         });
@@ -50,14 +50,14 @@ impl Pairs for Anthropic {
         &self,
         view: &View,
         turn: usize,
-        anatomy: &Anatomy,
+        content: &TurnContent,
         part: usize,
         mark: Span,
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         let text: &[u8] = &view.body;
         let whole = view.turns[turn].span;
-        let Some(here) = anatomy.parts.get(part) else {
+        let Some(here) = content.parts.get(part) else {
             return Vec::new();
         };
         let Some(inside) = here.text else {
@@ -66,7 +66,7 @@ impl Pairs for Anthropic {
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
         let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
         // The block, or for string content a block made of it, up to its text and behind it.
-        let (open, close, head, tail) = match anatomy.list {
+        let (open, close, head, tail) = match content.list {
             Some(list) => (
                 view.str(Span::new(here.span.start, inside.start)).into_owned(),
                 view.str(Span::new(inside.end, here.span.end)).into_owned(),
@@ -85,7 +85,7 @@ impl Pairs for Anthropic {
             (!blank).then(|| format!("{open}{}{close}", view.str(span)))
         };
         let mut with = String::new();
-        if anatomy.list.is_none() {
+        if content.list.is_none() {
             with.push_str(&head);
         }
         if let Some(block) = block(before) {
@@ -95,9 +95,9 @@ impl Pairs for Anthropic {
         with.push_str(&pair.call);
         with.push_str(&tail);
         with.push_str(&format!(r#",{{"role":"user","content":[{}]}}"#, result(pair)));
-        let last = part + 1 >= anatomy.parts.len();
+        let last = part + 1 >= content.parts.len();
         let rest = block(after);
-        let from = if anatomy.list.is_none() {
+        let from = if content.list.is_none() {
             whole.start
         } else {
             here.span.start
@@ -118,7 +118,7 @@ impl Pairs for Anthropic {
                 vec![Edit::replace(Span::new(from, here.span.end), with)]
             }
             (None, _) => vec![Edit::replace(
-                Span::new(from, anatomy.parts[part + 1].span.start),
+                Span::new(from, content.parts[part + 1].span.start),
                 with,
             )],
         }
@@ -150,8 +150,8 @@ enum ResultsAt {
 impl ResultsAt {
     fn behind(view: &View, turn: usize) -> Self {
         let next = view.turns.get(turn + 1).filter(|t| t.role == Role::User);
-        match next.map(|_| Anthropic.anatomy(view, turn + 1)) {
-            Some(Anatomy {
+        match next.map(|_| Anthropic.content(view, turn + 1)) {
+            Some(TurnContent {
                 list: Some(list),
                 parts,
             }) => Self::Among {

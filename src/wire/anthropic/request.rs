@@ -12,7 +12,7 @@ use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Call, Requests, Unread};
+use crate::wire::{Operation, Requests, Unread};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -41,8 +41,8 @@ const KEYS: [&str; 9] = [
 ];
 
 impl Requests for Anthropic {
-    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
-        walk::view((body, prescan), call, &KEYS, role, read_member)
+    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
+        walk::view((body, prescan), operation, &KEYS, role, read_member)
     }
 
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {

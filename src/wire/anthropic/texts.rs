@@ -11,9 +11,9 @@ impl Texts for Anthropic {
         let block = own_text::block(text);
         match view.turns.get(turn) {
             Some(turn_of) if turn_of.role == Role::User => {
-                let anatomy = self.anatomy(view, turn);
-                own_text::among_blocks(&anatomy, &block)
-                    .or_else(|| own_text::as_blocks(&anatomy, r#"{"type":"text","text":"#, &block))
+                let content = self.content(view, turn);
+                own_text::among_blocks(&content, &block)
+                    .or_else(|| own_text::as_blocks(&content, r#"{"type":"text","text":"#, &block))
                     .unwrap_or_default()
             }
             _ => Vec::new(),

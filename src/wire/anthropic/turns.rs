@@ -6,13 +6,13 @@ use super::Anthropic;
 use crate::text::json::Malformed;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
 
 impl Turns for Anthropic {
     /// One walk, down to the members of each block: behind a cut it is made over everything that is kept.
-    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+    fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
-        let mut found = Anatomy::default();
+        let mut found = TurnContent::default();
         let Some(turn) = view.turns.get(turn) else {
             return found;
         };
@@ -24,7 +24,7 @@ impl Turns for Anthropic {
             found = content;
             Ok(end)
         });
-        walked.map_or_else(|_| Anatomy::default(), |_| found)
+        walked.map_or_else(|_| TurnContent::default(), |_| found)
     }
 
     /// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,
@@ -39,7 +39,7 @@ impl Turns for Anthropic {
         (0..view.turns.len())
             .filter(|&i| view.turns[i].role == Role::Assistant)
             .any(|i| {
-                self.anatomy(view, i)
+                self.content(view, i)
                     .parts
                     .iter()
                     .any(|p| p.kind == PartKind::Thinking)
@@ -48,7 +48,7 @@ impl Turns for Anthropic {
 }
 
 /// What a message's content at `at` is made of, and where it ends.
-fn content(text: &[u8], at: usize) -> Result<(Anatomy, usize), Malformed> {
+fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), Malformed> {
     let mut parts = Vec::new();
     if text.get(at) != Some(&b'[') {
         let end = json::value_end(text, at)?;
@@ -58,7 +58,7 @@ fn content(text: &[u8], at: usize) -> Result<(Anatomy, usize), Malformed> {
             text: Some(span.inner()),
             ..other(span)
         }));
-        return Ok((Anatomy { parts, list: None }, end));
+        return Ok((TurnContent { parts, list: None }, end));
     }
     let end = json::array(text, at, |at| {
         let part = part(text, at)?;
@@ -67,7 +67,7 @@ fn content(text: &[u8], at: usize) -> Result<(Anatomy, usize), Malformed> {
         Ok(end)
     })?;
     let list = Some(Span::new(at, end));
-    Ok((Anatomy { parts, list }, end))
+    Ok((TurnContent { parts, list }, end))
 }
 
 fn other(span: Span) -> Part {

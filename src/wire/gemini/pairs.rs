@@ -14,8 +14,8 @@ use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::fingerprints::{Call, Source, message};
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::fingerprints::{CallInTurn, Source, message};
+use crate::wire::view::{PartKind, Role, TurnContent, View};
 use crate::wire::{Beside, HiddenCall};
 
 /// Stands for a signature that is lost; the API's own word for it.
@@ -64,11 +64,11 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
 pub(super) struct Contents;
 
 impl Source for Contents {
-    fn calls(self, view: &View, turn: usize) -> Vec<Call> {
+    fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
         let pieces = pieces(view, turn).into_iter().enumerate();
         let calls = pieces.filter(|(_, piece)| piece.part.kind == PartKind::Call);
         calls
-            .map(|(part, piece)| Call {
+            .map(|(part, piece)| CallInTurn {
                 traits: piece.traits(),
                 part,
                 start: piece.part.span.start,
@@ -205,10 +205,10 @@ impl Message {
 fn results(view: &View, first: usize) -> Vec<(Span, bool)> {
     let answers = (first..view.turns.len())
         .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
-        .map(|t| Gemini.anatomy(view, t));
-    let results = answers.flat_map(|anatomy| {
-        let listed = anatomy.list.is_some();
-        let parts = anatomy.parts.into_iter();
+        .map(|t| Gemini.content(view, t));
+    let results = answers.flat_map(|content| {
+        let listed = content.list.is_some();
+        let parts = content.parts.into_iter();
         parts
             .filter(|p| p.kind == PartKind::Result)
             .map(move |p| (p.span, listed))
@@ -239,7 +239,7 @@ fn last_question(view: &View) -> usize {
         let users = |t: &usize| view.turns[*t].role != Role::Assistant;
         let start = (0..end).rev().take_while(users).last().unwrap_or(end);
         let answers = |t| {
-            let parts = Gemini.anatomy(view, t).parts;
+            let parts = Gemini.content(view, t).parts;
             parts.iter().any(|p| p.kind == PartKind::Result)
         };
         if start < end && !(start..end).any(answers) {
@@ -353,22 +353,22 @@ impl Pairs for Gemini {
         &self,
         view: &View,
         turn: usize,
-        anatomy: &Anatomy,
+        content: &TurnContent,
         part: usize,
         mark: Span,
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         let text: &[u8] = &view.body;
         let whole = view.turns[turn].span;
-        let Some(here) = anatomy.parts.get(part) else {
+        let Some(here) = content.parts.get(part) else {
             return Vec::new();
         };
         let Some(inside) = here.text else {
             return Vec::new();
         };
-        let list = anatomy.list.unwrap_or(here.span);
+        let list = content.list.unwrap_or(here.span);
         // The content up to its first part and behind its last one; a single part gets brackets.
-        let brackets = if anatomy.list.is_some() {
+        let brackets = if content.list.is_some() {
             (list.start + 1, list.end - 1, "", "")
         } else {
             (list.start, list.end, "[", "]")
@@ -385,13 +385,13 @@ impl Pairs for Gemini {
         let spans = |parts: &[crate::wire::Part]| -> Vec<String> {
             parts.iter().map(|p| view.str(p.span).into_owned()).collect()
         };
-        let mut before = spans(&anatomy.parts[..part]);
+        let mut before = spans(&content.parts[..part]);
         before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
         before.push(pair.call.clone());
         let mut after: Vec<String> = block(gap::behind(text, mark.end, inside.end), inside.end)
             .into_iter()
             .collect();
-        after.extend(spans(&anatomy.parts[part + 1..]));
+        after.extend(spans(&content.parts[part + 1..]));
         let mut with = format!(
             r#"{head}{}{tail},{{"role":"user","parts":[{}]}}"#,
             before.join(","),

@@ -12,7 +12,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, Turn, View};
-use crate::wire::{Call, Requests, Unread};
+use crate::wire::{Operation, Requests, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -32,7 +32,7 @@ const KEYS: [&str; 7] = [
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
 impl Requests for Gemini {
-    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
         let text: &[u8] = body;
         let start = json::blank(text, 0);
         if text.get(start) != Some(&b'{') {
@@ -57,7 +57,7 @@ impl Requests for Gemini {
             tools: None,
             facts: Facts {
                 model: model.map(|m| m.into_owned()),
-                summary: call == Call::Compact,
+                summary: operation == Operation::Compact,
                 ..Facts::default()
             },
         };

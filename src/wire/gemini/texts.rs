@@ -14,9 +14,9 @@ impl Texts for Gemini {
         };
         match whole.role {
             Role::User => {
-                let (anatomy, part) = (self.anatomy(view, turn), text_part(text));
-                own_text::among_blocks(&anatomy, &part)
-                    .or_else(|| own_text::behind_lone_block(&anatomy, &part))
+                let (content, part) = (self.content(view, turn), text_part(text));
+                own_text::among_blocks(&content, &part)
+                    .or_else(|| own_text::behind_lone_block(&content, &part))
                     .unwrap_or_default()
             }
             Role::Tool => own_text::message(whole, self.user_text(text)),

@@ -8,17 +8,17 @@ use super::Gemini;
 use super::part::{self, Piece};
 use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::view::{self, Anatomy, Part, PartKind, Role, View};
+use crate::wire::view::{self, Part, PartKind, Role, TurnContent, View};
 use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
-    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+    fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
         let Some(turn) = view.turns.get(turn) else {
-            return Anatomy::default();
+            return TurnContent::default();
         };
         let Some(parts) = json::get(text, turn.span, "parts") else {
-            return Anatomy::default();
+            return TurnContent::default();
         };
         let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
         // A single object in the place of the contents cannot be cut. (An element standing alone is its whole body.)
@@ -27,7 +27,7 @@ impl Turns for Gemini {
                 part.text = None;
             }
         }
-        Anatomy {
+        TurnContent {
             parts: all,
             list: (text[parts.start] == b'[').then_some(parts),
         }
@@ -74,7 +74,7 @@ pub(super) fn current(view: &View) -> usize {
     let said = |t: &usize| {
         view.turns[*t].role == Role::User
             && Gemini
-                .anatomy(view, *t)
+                .content(view, *t)
                 .parts
                 .iter()
                 .any(|p| p.kind != PartKind::Result)

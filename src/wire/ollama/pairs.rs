@@ -7,9 +7,9 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::fingerprints::{Call, Source};
+use crate::wire::fingerprints::{CallInTurn, Source};
 use crate::wire::sibling_calls::{Beside, among_calls};
-use crate::wire::view::{Anatomy, PartKind, View};
+use crate::wire::view::{PartKind, TurnContent, View};
 use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
 
 impl Pairs for Ollama {
@@ -57,7 +57,7 @@ impl Pairs for Ollama {
 
     /// Only calls count as parts here: text and calls are members of their own.
     fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
-        among_calls(|turn| self.anatomy(view, turn), view, besides, result)
+        among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
     /// The message is split at the aside's line: what was said before it with the call, the result, the message
@@ -66,14 +66,14 @@ impl Pairs for Ollama {
         &self,
         view: &View,
         turn: usize,
-        anatomy: &Anatomy,
+        content: &TurnContent,
         part: usize,
         mark: Span,
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         let text: &[u8] = &view.body;
         let whole = view.turns[turn].span;
-        let Some(inside) = anatomy.parts.get(part).and_then(|p| p.text) else {
+        let Some(inside) = content.parts.get(part).and_then(|p| p.text) else {
             return Vec::new();
         };
         let before = gap::before(text, inside.start, mark.start).max(inside.start);
@@ -87,7 +87,7 @@ impl Pairs for Ollama {
         let blank = json::unescape(Span::new(after, inside.end).of(text))
             .trim()
             .is_empty();
-        if !blank || anatomy.parts.len() > 1 {
+        if !blank || content.parts.len() > 1 {
             with.push_str(&format!(
                 ",{}{}",
                 view.str(Span::new(whole.start, inside.start)),
@@ -117,13 +117,13 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 pub(super) struct Messages;
 
 impl Source for Messages {
-    fn calls(self, view: &View, turn: usize) -> Vec<Call> {
+    fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
         // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
         let start = view.turns[turn].span.end;
-        let parts = Ollama.anatomy(view, turn).parts.into_iter().enumerate();
+        let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
         calls
-            .map(|(part, call)| Call {
+            .map(|(part, call)| CallInTurn {
                 traits: traits(&view.body, call.span),
                 part,
                 start,
@@ -132,7 +132,7 @@ impl Source for Messages {
     }
 
     fn said(self, view: &View, turn: usize) -> Vec<Span> {
-        let parts = Ollama.anatomy(view, turn).parts.into_iter();
+        let parts = Ollama.content(view, turn).parts.into_iter();
         parts.filter_map(|part| part.text).collect()
     }
 }

@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Facts, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Call, Requests, Unread};
+use crate::wire::{Operation, Requests, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -20,7 +20,7 @@ const LEAST_ROOM: u64 = 1024;
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
 impl Requests for Ollama {
-    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
         let text: &[u8] = body;
         let mut view = View {
             body: body.clone(),
@@ -29,7 +29,7 @@ impl Requests for Ollama {
             tools: None,
             facts: Facts {
                 stream: true,
-                summary: call == Call::Compact,
+                summary: operation == Operation::Compact,
                 ..Facts::default()
             },
         };

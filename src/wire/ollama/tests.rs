@@ -7,20 +7,25 @@ use super::Ollama;
 use crate::course::{Circumstances, StreamMerge, Verdict};
 use crate::mark::aside;
 use crate::record::WireId;
-use crate::record::{Answer, HiddenPair, Place};
+use crate::record::{HiddenPair, HiddenResult, Place};
 use crate::rewrite::untooled;
 use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::AskAgain;
 use crate::wire::Streams;
-use crate::wire::{Call, Ending, Stop, Watch};
+use crate::wire::{Ending, Operation, Stop, Watch};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
 const F: &str = r#"{"function":{"name":"f","arguments":{"a":1}}}"#;
 
 fn reading(body: &str) -> Reading {
-    Reading::new(&Ollama, &Bytes::copy_from_slice(body.as_bytes()), Call::Generate).unwrap()
+    Reading::new(
+        &Ollama,
+        &Bytes::copy_from_slice(body.as_bytes()),
+        Operation::Generate,
+    )
+    .unwrap()
 }
 
 fn pair(place: Place) -> HiddenPair {
@@ -32,7 +37,7 @@ fn pair(place: Place) -> HiddenPair {
         tool: "session_handoff".into(),
         call_id: String::new(),
         call: OURS.into(),
-        answer: Answer::QUEUED,
+        answer: HiddenResult::QUEUED,
         place,
         pending: None,
         created_ms: 0,
@@ -124,7 +129,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     assert_eq!(told["messages"][1]["tool_calls"], json!([f, ours, f]));
     assert_eq!(
         told["messages"][2],
-        json!({"role":"tool","content":Answer::QUEUED.text(),"tool_name":"session_handoff"})
+        json!({"role":"tool","content":HiddenResult::QUEUED.text(),"tool_name":"session_handoff"})
     );
     assert_eq!(told["messages"][3]["content"], "r");
 }

@@ -13,7 +13,7 @@ impl Texts for Ollama {
         };
         let message = || own_text::message(whole, self.user_text(text));
         match whole.role {
-            Role::User => own_text::in_string(&self.anatomy(view, turn), text).unwrap_or_else(message),
+            Role::User => own_text::in_string(&self.content(view, turn), text).unwrap_or_else(message),
             Role::Tool => message(),
             _ => Vec::new(),
         }

@@ -4,15 +4,15 @@ use super::Ollama;
 use crate::text::{Span, json};
 use crate::wire::Turns;
 use crate::wire::call_fingerprint::Traits;
-use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
 use std::borrow::Cow;
 
 impl Turns for Ollama {
     /// The content's text, then the calls. A tool's message is one result.
-    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+    fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
         let Some(turn) = view.turns.get(turn) else {
-            return Anatomy::default();
+            return TurnContent::default();
         };
         let mut content = None;
         let mut calls = None;
@@ -40,7 +40,7 @@ impl Turns for Ollama {
             text: None,
             id: traits(text, span).id,
         };
-        Anatomy {
+        TurnContent {
             parts: said.into_iter().chain(calls.into_iter().map(call)).collect(),
             list: None,
         }

@@ -7,7 +7,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
 use crate::wire::sibling_calls::{Beside, among_calls};
-use crate::wire::view::{Anatomy, Part, View};
+use crate::wire::view::{Part, TurnContent, View};
 use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
 
 /// The result of a hidden call, as a message.
@@ -20,16 +20,16 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 }
 
 /// Content of the first half: of the same kind as the message's own, null where nothing was said.
-fn said_before(view: &View, anatomy: &Anatomy, part: usize, inside: Span, before: Span) -> String {
-    let Some(list) = anatomy.list else {
+fn said_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
+    let Some(list) = content.list else {
         return if before.is_empty() {
             "null".to_owned()
         } else {
             format!("\"{}\"", view.str(before))
         };
     };
-    let here = anatomy.parts[part].span;
-    let mut blocks: Vec<String> = anatomy.parts[..part]
+    let here = content.parts[part].span;
+    let mut blocks: Vec<String> = content.parts[..part]
         .iter()
         .filter(|p| list.holds(p.span.start))
         .map(|p| view.str(p.span).into_owned())
@@ -46,9 +46,9 @@ fn said_before(view: &View, anatomy: &Anatomy, part: usize, inside: Span, before
 }
 
 /// The edits that leave the second half in the message; `None` where nothing is left of it.
-fn rest(anatomy: &Anatomy, part: usize, here: &Part, inside: Span, after: Span) -> Option<Vec<Edit>> {
-    let next = anatomy.parts.get(part + 1);
-    let Some(list) = anatomy.list else {
+fn rest(content: &TurnContent, part: usize, here: &Part, inside: Span, after: Span) -> Option<Vec<Edit>> {
+    let next = content.parts.get(part + 1);
+    let Some(list) = content.list else {
         if !after.is_empty() {
             return Some(vec![Edit::delete(Span::new(inside.start, after.start))]);
         }
@@ -76,7 +76,7 @@ impl Pairs for OpenaiChat {
         let from = view
             .turn_at(from)
             .map_or(from, |turn| view.turns[turn].span.start);
-        sibling_calls::find_by_ids(|turn| self.anatomy(view, turn), view, siblings, from)
+        sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
     }
 
     /// A hidden call as an element of `tool_calls`: its arguments as the raw string, whatever they are, and what
@@ -94,7 +94,7 @@ impl Pairs for OpenaiChat {
 
     /// The call goes among its siblings, the result right behind the message, before theirs.
     fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
-        among_calls(|turn| self.anatomy(view, turn), view, besides, result)
+        among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
     /// The message is split at the aside's line: what was said before it with the call; the result; the message
@@ -103,13 +103,13 @@ impl Pairs for OpenaiChat {
         &self,
         view: &View,
         turn: usize,
-        anatomy: &Anatomy,
+        content: &TurnContent,
         part: usize,
         mark: Span,
         pair: &HiddenPair,
     ) -> Vec<Edit> {
         let text: &[u8] = &view.body;
-        let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p, p.text?))) else {
+        let Some((here, inside)) = content.parts.get(part).and_then(|p| Some((p, p.text?))) else {
             return Vec::new();
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
@@ -117,11 +117,11 @@ impl Pairs for OpenaiChat {
         let whole = view.turns[turn].span;
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-            said_before(view, anatomy, part, inside, before),
+            said_before(view, content, part, inside, before),
             pair.call
         );
         let pair_of_messages = format!("{first},{}", result(pair));
-        let Some(rest) = rest(anatomy, part, here, inside, after) else {
+        let Some(rest) = rest(content, part, here, inside, after) else {
             return vec![Edit::replace(whole, pair_of_messages)];
         };
         let mut edits = vec![Edit::insert(whole.start, format!("{pair_of_messages},"))];

@@ -11,7 +11,7 @@ use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Call, Requests, Unread};
+use crate::wire::{Operation, Requests, Unread};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -51,8 +51,8 @@ const SESSIONS: [&[&str]; 3] = [
 ];
 
 impl Requests for OpenaiChat {
-    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
-        walk::view((body, prescan), call, &KEYS, role, read_member)
+    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
+        walk::view((body, prescan), operation, &KEYS, role, read_member)
     }
 
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {

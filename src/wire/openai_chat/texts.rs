@@ -15,9 +15,9 @@ impl Texts for OpenaiChat {
         let message = || own_text::message(whole, self.user_text(text));
         match whole.role {
             Role::User => {
-                let anatomy = self.anatomy(view, turn);
-                own_text::among_blocks(&anatomy, &own_text::block(text))
-                    .or_else(|| own_text::in_string(&anatomy, text))
+                let content = self.content(view, turn);
+                own_text::among_blocks(&content, &own_text::block(text))
+                    .or_else(|| own_text::in_string(&content, text))
                     .unwrap_or_else(message)
             }
             Role::Tool => message(),

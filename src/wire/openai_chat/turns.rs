@@ -5,7 +5,7 @@ use crate::wire::Turns;
 use memchr::memmem;
 
 use crate::text::{Span, json};
-use crate::wire::view::{Anatomy, Part, PartKind, Role, View};
+use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
 
 /// Members of an assistant message that a provider has signed or encrypted, and so may have bound to a prefix.
 const SIGNED: [&str; 4] = [
@@ -21,15 +21,15 @@ const SIGNED_DEPTH: u32 = 8;
 impl Turns for OpenaiChat {
     /// The parts of a message: its content, then whatever stands beside it (refusal, audio), then its calls, in
     /// whatever order its members are.
-    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+    fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
         let Some(turn) = view.turns.get(turn) else {
-            return Anatomy::default();
+            return TurnContent::default();
         };
         if turn.role == Role::Tool {
             return result_anatomy(text, turn.span);
         }
-        let mut found = Anatomy::default();
+        let mut found = TurnContent::default();
         let (mut others, mut calls) = (Vec::new(), Vec::new());
         for (key, value) in json::members(text, turn.span) {
             let there = !matches!(value.of(text), b"null" | b"\"\"" | b"[]");
@@ -83,18 +83,18 @@ fn literal(text: &[u8], object: Span, key: &str) -> Option<Span> {
         .map(Span::inner)
 }
 
-fn result_anatomy(text: &[u8], whole: Span) -> Anatomy {
+fn result_anatomy(text: &[u8], whole: Span) -> TurnContent {
     let part = Part {
         id: literal(text, whole, "tool_call_id"),
         ..lone(whole, PartKind::Result)
     };
-    Anatomy {
+    TurnContent {
         parts: vec![part],
         list: None,
     }
 }
 
-fn content(text: &[u8], value: Span, found: &mut Anatomy) {
+fn content(text: &[u8], value: Span, found: &mut TurnContent) {
     match text.get(value.start) {
         Some(b'"') => {
             found.parts = vec![Part {

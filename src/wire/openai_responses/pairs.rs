@@ -11,7 +11,7 @@ use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
-use crate::wire::view::{Anatomy, PartKind, Role, View};
+use crate::wire::view::{PartKind, Role, TurnContent, View};
 use crate::wire::{Beside, HiddenCall};
 
 use super::item::Item;
@@ -106,7 +106,7 @@ impl Pairs for OpenaiResponses {
         &self,
         view: &View,
         turn: usize,
-        anatomy: &Anatomy,
+        content: &TurnContent,
         part: usize,
         mark: Span,
         pair: &HiddenPair,
@@ -114,15 +114,15 @@ impl Pairs for OpenaiResponses {
         let text: &[u8] = &view.body;
         let whole = view.turns[turn].span;
         let pair_items = format!("{},{}", call_like(has_id(view, turn), pair), result(pair));
-        let Some((here, inside)) = anatomy.parts.get(part).and_then(|p| Some((p.span, p.text?))) else {
+        let Some((here, inside)) = content.parts.get(part).and_then(|p| Some((p.span, p.text?))) else {
             let mut edits = bare_messages(view, turn);
             edits.push(Edit::replace(whole, pair_items));
             return edits;
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
         let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
-        let open = anatomy.list.map_or(here.start, |l| l.start + 1);
-        let close = anatomy.list.map_or(here.end, |l| l.end - 1);
+        let open = content.list.map_or(here.start, |l| l.start + 1);
+        let close = content.list.map_or(here.end, |l| l.end - 1);
         let block = |span: Span| {
             let blank = json::unescape(span.of(text)).trim().is_empty();
             (!blank).then(|| {
@@ -142,10 +142,10 @@ impl Pairs for OpenaiResponses {
                 json::without(&format!("{head}{}{tail}", parts.join(",")), "id").into_owned()
             })
         };
-        let mut first = others(&anatomy.parts[..part]);
+        let mut first = others(&content.parts[..part]);
         first.extend(block(before));
         let mut last: Vec<String> = block(after).into_iter().collect();
-        last.extend(others(&anatomy.parts[part + 1..]));
+        last.extend(others(&content.parts[part + 1..]));
         let items: Vec<String> = [message(first), Some(pair_items), message(last)]
             .into_iter()
             .flatten()

@@ -11,7 +11,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Call, Requests, Unread};
+use crate::wire::{Operation, Requests, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -65,10 +65,10 @@ struct Found {
 }
 
 impl Requests for OpenaiResponses {
-    fn read_prescanned(&self, body: &Bytes, call: Call, prescan: &Prescan) -> Result<View, Unread> {
+    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
         let text: &[u8] = body;
         let mut found = Found::default();
-        found.facts.summary = call == Call::Compact;
+        found.facts.summary = operation == Operation::Compact;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
                 let end = read_input((text, prescan), at, &mut found)?;
@@ -87,7 +87,8 @@ impl Requests for OpenaiResponses {
             list,
             turns: found.turns,
             // A compaction takes no tools, whatever it lists.
-            tools: tools_of(found.tools, found.additional, found.taken).filter(|_| call != Call::Compact),
+            tools: tools_of(found.tools, found.additional, found.taken)
+                .filter(|_| operation != Operation::Compact),
             facts,
         })
     }

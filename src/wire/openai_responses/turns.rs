@@ -10,13 +10,13 @@ use super::item::{ASIDE_ITEM, Item, SENTINEL_ITEM};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::view::{self, Anatomy, OwnItem, Part, PartKind, Role, Turn, View};
+use crate::wire::view::{self, OwnItem, Part, PartKind, Role, Turn, TurnContent, View};
 
 impl Turns for OpenaiResponses {
-    fn anatomy(&self, view: &View, turn: usize) -> Anatomy {
+    fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
         let Some(whole) = view.turns.get(turn).map(|t| t.span) else {
-            return Anatomy::default();
+            return TurnContent::default();
         };
         if text.get(whole.start) == Some(&b'"') {
             return alone(part_of(whole, PartKind::Text, Some(whole.inner()), None));
@@ -88,8 +88,8 @@ impl Turns for OpenaiResponses {
     }
 }
 
-fn alone(part: Part) -> Anatomy {
-    Anatomy {
+fn alone(part: Part) -> TurnContent {
+    TurnContent {
         parts: vec![part],
         list: None,
     }
@@ -100,13 +100,13 @@ fn part_of(span: Span, kind: PartKind, text: Option<Span>, id: Option<Span>) -> 
 }
 
 /// The parts of a message.
-fn content(text: &[u8], content: Option<Span>) -> Anatomy {
+fn content(text: &[u8], content: Option<Span>) -> TurnContent {
     let Some(content) = content else {
-        return Anatomy::default();
+        return TurnContent::default();
     };
     match text.get(content.start) {
         Some(b'"') => alone(part_of(content, PartKind::Text, Some(content.inner()), None)),
-        Some(b'[') => Anatomy {
+        Some(b'[') => TurnContent {
             parts: json::elements(text, content)
                 .into_iter()
                 .map(|span| {
@@ -117,7 +117,7 @@ fn content(text: &[u8], content: Option<Span>) -> Anatomy {
                 .collect(),
             list: Some(content),
         },
-        _ => Anatomy::default(),
+        _ => TurnContent::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The oracle's blocks, made from the script.
 
-use baton_proxy::record::Answer;
+use baton_proxy::record::HiddenResult;
 use baton_proxy::strict::{Arguments, Part, Reply};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub fn block(part: &Part) -> Value {
     }
 }
 
-pub fn result(call: &Part, answer: Answer) -> Value {
+pub fn result(call: &Part, answer: HiddenResult) -> Value {
     let Part::Call { id, .. } = call else {
         unreachable!()
     };

@@ -1,7 +1,7 @@
 //! The expected result of an exchange, computed from the script alone: a second, slow implementation of the design that
 //! never looks at a sentinel. A message is a role and a list of blocks here, whatever the wire.
 
-use baton_proxy::record::Answer;
+use baton_proxy::record::HiddenResult;
 use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
@@ -487,8 +487,8 @@ impl Exchange {
         self.view.say(answer.map(|(_, p)| block(p)).collect());
         self.view.paired = true;
         let answers = answered.into_iter().map(|call| match is_recall(call) {
-            true => result(call, Answer::NOT_WHOLE),
-            false => result(call, Answer::CUT_OFF),
+            true => result(call, HiddenResult::NOT_WHOLE),
+            false => result(call, HiddenResult::CUT_OFF),
         });
         self.view.owed.extend(answers);
         self.end(stop)
@@ -549,30 +549,30 @@ impl Exchange {
     }
 
     /// The answer to a search, so many having been answered before it.
-    fn search(&self, before: usize) -> Answer {
+    fn search(&self, before: usize) -> HiddenResult {
         match before < self.recalls {
-            true => Answer::of(FOUND[0]),
-            false => Answer::TOO_OFTEN,
+            true => HiddenResult::of(FOUND[0]),
+            false => HiddenResult::TOO_OFTEN,
         }
     }
 
-    fn judge(&self, call: &Part) -> (Answer, Option<String>) {
+    fn judge(&self, call: &Part) -> (HiddenResult, Option<String>) {
         let Part::Call { arguments, .. } = call else {
             unreachable!()
         };
         let Arguments::Value(value) = arguments else {
-            return (Answer::BAD_ARGUMENTS, None);
+            return (HiddenResult::BAD_ARGUMENTS, None);
         };
         let Some(prompt) = value["prompt"].as_str() else {
-            return (Answer::BAD_ARGUMENTS, None);
+            return (HiddenResult::BAD_ARGUMENTS, None);
         };
         let prompt = scrub(prompt.trim());
         if prompt.is_empty() {
-            (Answer::EMPTY_PROMPT, None)
+            (HiddenResult::EMPTY_PROMPT, None)
         } else if self.legs == 1 && self.content < 2 {
-            (Answer::NOTHING_TO_HAND_OFF, None)
+            (HiddenResult::NOTHING_TO_HAND_OFF, None)
         } else {
-            (Answer::QUEUED, Some(prompt))
+            (HiddenResult::QUEUED, Some(prompt))
         }
     }
 }

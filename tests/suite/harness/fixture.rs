@@ -9,7 +9,7 @@ use baton_proxy::record::{
     Written,
 };
 use baton_proxy::store::records::Retention;
-use baton_proxy::store::{Answer, HandoffFilter, PacketFilter, SharedStore, Store, StoreError};
+use baton_proxy::store::{HandoffFilter, PacketFilter, SharedStore, Store, StoreError, StoreFuture};
 use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -171,23 +171,23 @@ impl FlakyStore {
         self.insertion_reads.load(Ordering::SeqCst)
     }
 
-    fn read<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+    fn read<'a, T: Send + 'a>(&'a self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         unless(&self.no_reads, answer)
     }
 
-    fn write<'a, T: Send + 'a>(&'a self, answer: Answer<'a, T>) -> Answer<'a, T> {
+    fn write<'a, T: Send + 'a>(&'a self, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
         unless(&self.no_writes, answer)
     }
 }
 
-fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: Answer<'a, T>) -> Answer<'a, T> {
+fn unless<'a, T: Send + 'a>(off: &AtomicBool, answer: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
     match off.load(Ordering::SeqCst) {
         true => switched_off(),
         false => answer,
     }
 }
 
-fn switched_off<'a, T: Send + 'a>() -> Answer<'a, T> {
+fn switched_off<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
     let message = "switched off by the test".to_owned();
     Box::pin(std::future::ready(Err(StoreError { message })))
 }
@@ -196,7 +196,7 @@ impl Store for FlakyStore {
     fn kind(&self) -> &'static str {
         "memory"
     }
-    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> Answer<'a, Option<Handoff>> {
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
         self.read(self.inner.handoff(principal, id))
     }
     fn put_handoff<'a>(
@@ -204,25 +204,29 @@ impl Store for FlakyStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> Answer<'a, Written> {
+    ) -> StoreFuture<'a, Written> {
         match self.no_writes.load(Ordering::SeqCst) {
             true => switched_off(),
             false => self.inner.put_handoff(handoff, point, update),
         }
     }
-    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> Answer<'a, ()> {
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
         self.write(self.inner.put_draft(handoff))
     }
-    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> Answer<'a, Vec<Handoff>> {
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
         self.read(self.inner.handoffs(filter))
     }
-    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> Answer<'a, bool> {
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
         self.write(self.inner.archive(principal, id, archived))
     }
-    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
         self.read(self.inner.pairs(principal, ids))
     }
-    fn pairs_beside<'a>(&'a self, principal: &'a str, siblings: &'a [String]) -> Answer<'a, Vec<HiddenPair>> {
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>> {
         let found = self.read(self.inner.pairs_beside(principal, siblings));
         match self.held.lock().unwrap().take() {
             Some((reached, go_on)) => Box::pin(async move {
@@ -234,45 +238,57 @@ impl Store for FlakyStore {
             None => found,
         }
     }
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> Answer<'a, Written> {
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
         match self.no_writes.load(Ordering::SeqCst) {
             true => switched_off(),
             false => self.inner.put_pairs(pairs, update),
         }
     }
-    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> Answer<'a, ()> {
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
         self.write(self.inner.put_cut_point(point))
     }
-    fn cut_points<'a>(&'a self, principal: &'a str, handoffs: &'a [HandoffId]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         self.read(self.inner.cut_points(principal, handoffs))
     }
-    fn cut_points_at<'a>(&'a self, principal: &'a str, digests: &'a [String]) -> Answer<'a, Vec<CutPoint>> {
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
         self.read(self.inner.cut_points_at(principal, digests))
     }
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> Answer<'a, Written> {
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
         self.write(self.inner.put_insertion(insertion, update))
     }
-    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
         self.insertion_reads.fetch_add(1, Ordering::SeqCst);
         self.read(self.inner.insertions(principal, ids))
     }
-    fn insertions_at<'a>(&'a self, principal: &'a str, places: &'a [String]) -> Answer<'a, Vec<Insertion>> {
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>> {
         self.insertion_reads.fetch_add(1, Ordering::SeqCst);
         self.read(self.inner.insertions_at(principal, places))
     }
     fn may_have_insertions(&self) -> bool {
         self.inner.may_have_insertions()
     }
-    fn conversation<'a>(&'a self, key: &'a str) -> Answer<'a, Option<Conversation>> {
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
         self.read(self.inner.conversation(key))
     }
-    fn change<'a>(&'a self, update: &'a Update) -> Answer<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
         match self.no_writes.load(Ordering::SeqCst) {
             true => switched_off(),
             false => self.inner.change(update),
         }
     }
-    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> Answer<'a, Option<String>> {
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
         self.read(self.inner.response_id(principal, shown))
     }
     fn put_response_id<'a>(
@@ -280,13 +296,13 @@ impl Store for FlakyStore {
         principal: &'a str,
         shown: &'a str,
         upstream: &'a str,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         self.write(self.inner.put_response_id(principal, shown, upstream))
     }
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> Answer<'a, Vec<HandoffId>> {
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
         self.write(self.inner.put_packet(packet))
     }
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> Answer<'a, Vec<PacketRecord>> {
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
         self.read(self.inner.packets(filter))
     }
     fn set_packet_status<'a>(
@@ -294,13 +310,13 @@ impl Store for FlakyStore {
         principal: &'a str,
         id: HandoffId,
         status: PacketStatus,
-    ) -> Answer<'a, Option<Vec<HandoffId>>> {
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         self.write(self.inner.set_packet_status(principal, id, status))
     }
-    fn sweep<'a>(&'a self, retention: &'a Retention) -> Answer<'a, u64> {
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         self.write(self.inner.sweep(retention))
     }
-    fn ping(&self) -> Answer<'_, ()> {
+    fn ping(&self) -> StoreFuture<'_, ()> {
         self.read(self.inner.ping())
     }
 }

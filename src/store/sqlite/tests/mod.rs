@@ -299,7 +299,15 @@ async fn a_file_without_cut_points_is_brought_forward() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let handoff = store.handoff("local", kept).await.unwrap().unwrap();
     assert_eq!(handoff.spelled_out, None, "not known");
-    assert!(store.conversation("c").await.unwrap().unwrap().cut_off.is_empty());
+    assert!(
+        store
+            .conversation("c")
+            .await
+            .unwrap()
+            .unwrap()
+            .left_out
+            .is_empty()
+    );
     store.put_cut_point(&cut_point(&handoff, "d")).await.unwrap();
     assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
 }

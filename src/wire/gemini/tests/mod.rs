@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::Gemini;
 use crate::record::WireId;
-use crate::record::{Answer, HiddenPair, Place};
+use crate::record::{HiddenPair, HiddenResult, Place};
 use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::text::splice;
-use crate::wire::{Call, Watch};
+use crate::wire::{Operation, Watch};
 
 const WATCH: Watch = Watch {
     hide: crate::tools::Names::HANDOFF,
@@ -18,7 +18,12 @@ const WATCH: Watch = Watch {
 };
 
 fn reading(body: &str) -> Reading {
-    Reading::new(&Gemini, &Bytes::copy_from_slice(body.as_bytes()), Call::Generate).unwrap()
+    Reading::new(
+        &Gemini,
+        &Bytes::copy_from_slice(body.as_bytes()),
+        Operation::Generate,
+    )
+    .unwrap()
 }
 
 fn pair(sibling: &str, offset: i32) -> HiddenPair {
@@ -30,7 +35,7 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
         tool: "session_handoff".into(),
         call_id: "h".into(),
         call: r#"{"functionCall":{"id":"h"}}"#.into(),
-        answer: Answer::QUEUED,
+        answer: HiddenResult::QUEUED,
         place: Place::Beside {
             sibling: sibling.into(),
             offset,

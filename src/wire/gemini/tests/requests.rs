@@ -19,7 +19,7 @@ fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
     let read = reading(body);
     let roles: Vec<_> = read.view.turns.iter().map(|t| t.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
-    let call = &Gemini.anatomy(&read.view, 1).parts[0];
+    let call = &Gemini.content(&read.view, 1).parts[0];
     assert_eq!(
         (call.kind, read.view.str(call.id.unwrap())),
         (PartKind::Call, "x".into())
@@ -97,7 +97,7 @@ fn a_request_inside_an_envelope_is_rewritten_there() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let read = |body: &'static str| {
-        Reading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Call::Generate)
+        Reading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
             .map(|_| ())
             .unwrap_err()
     };
@@ -237,7 +237,7 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
         let last = (0..read.view.turns.len()).rev();
         let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
         assert_eq!(last.next(), Some(turn));
-        assert_eq!(part + 1, Gemini.anatomy(&read.view, turn).parts.len());
+        assert_eq!(part + 1, Gemini.content(&read.view, turn).parts.len());
     }
 }
 
@@ -357,7 +357,7 @@ fn a_step_whose_signature_is_lost_says_so() {
 fn an_aside_splits_its_content() {
     let aside = HiddenPair {
         place: Place::Aside,
-        answer: Answer::EMPTY_PROMPT,
+        answer: HiddenResult::EMPTY_PROMPT,
         ..pair("", 0)
     };
     let line = aside::line(ID);

@@ -275,7 +275,7 @@ fn the_model_is_asked_again_with_its_own_words() {
         call: Gemini.hidden_call(&merge.report().hidden[0]),
         tool: "session_handoff".into(),
         call_id: String::new(),
-        answer: Answer::NOTHING_TO_HAND_OFF,
+        answer: HiddenResult::NOTHING_TO_HAND_OFF,
         place: Place::Aside,
         ..pair("", 0)
     };

@@ -70,7 +70,7 @@ pub(super) enum Then {
 /// The machine with one request.
 pub(super) fn machine(request: &str) -> StreamMerge {
     let view = OpenaiChat
-        .read(&Bytes::copy_from_slice(request.as_bytes()), Call::Generate)
+        .read(&Bytes::copy_from_slice(request.as_bytes()), Operation::Generate)
         .unwrap();
     let watch = Watch {
         hide: match untooled::no_room(&view).is_none() || view.facts.wants_usage {

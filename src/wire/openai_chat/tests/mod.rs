@@ -12,15 +12,15 @@ use uuid::Uuid;
 
 use super::OpenaiChat;
 use crate::record::WireId;
-use crate::record::{Answer, HiddenPair, Place};
+use crate::record::{HiddenPair, HiddenResult, Place};
 use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::Pairs;
-use crate::wire::{Call, HiddenCall, Watch};
+use crate::wire::{HiddenCall, Operation, Watch};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
-fn pair(id: Uuid, call_id: &str, answer: Answer, place: Place) -> HiddenPair {
+fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: Place) -> HiddenPair {
     let call = HiddenCall {
         id: call_id.into(),
         arguments: r#"{"prompt":""}"#.into(),
@@ -46,19 +46,19 @@ fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
     pair(
         Uuid::from_u128(1),
         call_id,
-        Answer::QUEUED,
+        HiddenResult::QUEUED,
         Place::Beside { sibling, offset },
     )
 }
 
 fn aside() -> HiddenPair {
-    pair(ID, "h", Answer::EMPTY_PROMPT, Place::Aside)
+    pair(ID, "h", HiddenResult::EMPTY_PROMPT, Place::Aside)
 }
 
 /// The upstream view of a transcript: its messages.
 fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let body = Bytes::from(format!(r#"{{"model":"m","messages":{messages}}}"#));
-    let reading = Reading::new(&OpenaiChat, &body, Call::Generate).unwrap();
+    let reading = Reading::new(&OpenaiChat, &body, Operation::Generate).unwrap();
     let what = Rewrite {
         cut: Cut::None,
         tools: None,

@@ -12,7 +12,7 @@ use crate::wire::Unread;
 use crate::wire::view::{Choice, PartKind, Role, View};
 
 fn read(body: &str) -> Result<View, Unread> {
-    OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)
+    OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
 fn with(members: &str) -> View {
@@ -37,7 +37,7 @@ fn roles_and_parts() {
     );
     let kinds = |turn| -> Vec<PartKind> {
         OpenaiChat
-            .anatomy(&view, turn)
+            .content(&view, turn)
             .parts
             .iter()
             .map(|p| p.kind)
@@ -46,10 +46,10 @@ fn roles_and_parts() {
     assert_eq!(kinds(1), [PartKind::Text, PartKind::Other]);
     assert_eq!(kinds(2), [PartKind::Text, PartKind::Call]);
     assert_eq!(kinds(3), [PartKind::Result]);
-    let result = OpenaiChat.anatomy(&view, 3).parts[0];
+    let result = OpenaiChat.content(&view, 3).parts[0];
     assert_eq!(view.text(result.id.unwrap()), b"c1");
-    assert_eq!(OpenaiChat.anatomy(&view, 2).call(&view.body, "c1"), Some(1));
-    assert!(OpenaiChat.anatomy(&view, 2).list.is_none());
+    assert_eq!(OpenaiChat.content(&view, 2).call(&view.body, "c1"), Some(1));
+    assert!(OpenaiChat.content(&view, 2).list.is_none());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn beside_counts_calls_alone() {
         {"role":"tool","tool_call_id":"a","content":"ra"},
         {"role":"tool","tool_call_id":"b","content":"rb"},
     ]);
-    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":Answer::QUEUED.text()});
+    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":HiddenResult::QUEUED.text()});
     for (sibling, offset, wanted) in [
         ("a", 0, ["a", "h", "b"]),
         ("a", 1, ["a", "b", "h"]),
@@ -234,7 +234,7 @@ fn beside_counts_calls_alone() {
 fn split(before: Value) -> [Value; 2] {
     [
         json!({"role":"assistant","content":before,"tool_calls":[hidden("h")]}),
-        json!({"role":"tool","tool_call_id":"h","content":Answer::EMPTY_PROMPT.text()}),
+        json!({"role":"tool","tool_call_id":"h","content":HiddenResult::EMPTY_PROMPT.text()}),
     ]
 }
 
@@ -302,7 +302,7 @@ fn two_asides_in_one_message() {
     let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
     let line = |id| gap::spaced(&aside::line(id));
     let text = format!("a{}b{}c", line(ID), line(other));
-    let second = pair(other, "i", Answer::BAD_ARGUMENTS, Place::Aside);
+    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, Place::Aside);
     let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);
     let [call, result] = split(json!("a"));
     assert_eq!(
@@ -310,7 +310,7 @@ fn two_asides_in_one_message() {
         json!([
             call, result,
             {"role":"assistant","content":"b","tool_calls":[hidden("i")]},
-            {"role":"tool","tool_call_id":"i","content":Answer::BAD_ARGUMENTS.text()},
+            {"role":"tool","tool_call_id":"i","content":HiddenResult::BAD_ARGUMENTS.text()},
             {"role":"assistant","content":"c"},
         ])
     );

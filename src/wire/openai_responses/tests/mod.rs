@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::OpenaiResponses;
 use crate::record::WireId;
-use crate::record::{Answer, HiddenPair, Place};
+use crate::record::{HiddenPair, HiddenResult, Place};
 use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
 use crate::text::splice;
-use crate::wire::Call;
+use crate::wire::Operation;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const ITEM: &str = "msg_handoff_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
@@ -25,7 +25,12 @@ const ASIDE: &str = "msg_aside_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
 const HEAD: &str = r#"{"type":"message","role":"user","content":"go on"}"#;
 
 fn reading(body: &Value) -> Reading {
-    Reading::new(&OpenaiResponses, &Bytes::from(body.to_string()), Call::Generate).unwrap()
+    Reading::new(
+        &OpenaiResponses,
+        &Bytes::from(body.to_string()),
+        Operation::Generate,
+    )
+    .unwrap()
 }
 
 fn plain<'a>() -> Rewrite<'a> {
@@ -109,7 +114,7 @@ fn pair(call_id: &str, place: Place) -> HiddenPair {
         tool: "session_handoff".into(),
         call_id: call_id.into(),
         call: hidden("fc_h", call_id).to_string(),
-        answer: Answer::QUEUED,
+        answer: HiddenResult::QUEUED,
         place,
         pending: Some(("p".into(), None)),
         created_ms: 0,

@@ -8,7 +8,7 @@ use crate::wire::Turns;
 use crate::wire::{Choice, Role, Unread};
 
 fn read(body: &str) -> Result<crate::wire::View, Unread> {
-    OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Call::Generate)
+    OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
 fn roles(body: &Value) -> Vec<Role> {
@@ -325,7 +325,11 @@ fn compaction_is_cut_and_never_tooled() {
         tools: Some(crate::tools::ToolTable::described("d")),
         ..plain()
     };
-    for (call, tools) in [(Call::Compact, 1), (Call::Count, 2), (Call::Generate, 2)] {
+    for (call, tools) in [
+        (Operation::Compact, 1),
+        (Operation::Count, 2),
+        (Operation::Generate, 2),
+    ] {
         let reading = Reading::new(&OpenaiResponses, &bytes, call).unwrap();
         let found = reading.candidates(&OpenaiResponses);
         let cut = Cut::At {

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use super::TOUCH_AFTER_MS;
-use crate::record::{CUT_OFF_KEPT, Conversation, CutPoint};
+use crate::record::{Conversation, CutPoint, LEFT_OUT_KEPT};
 
 /// The cut points that a conversation's record lists.
-pub(super) struct CutOff {
+pub(super) struct LeftOut {
     /// `None`: not read yet.
     points: Option<Vec<Arc<CutPoint>>>,
     /// When the oldest of them was read from the store or written to it.
     read_ms: u64,
 }
 
-impl CutOff {
+impl LeftOut {
     pub(super) fn of(record: &Conversation) -> Self {
         Self {
-            points: record.cut_off.is_empty().then(Vec::new),
+            points: record.left_out.is_empty().then(Vec::new),
             read_ms: 0,
         }
     }
@@ -41,7 +41,7 @@ impl CutOff {
                 self.read_ms = now_ms;
             }
             points.retain(|p| p.handoff != point.handoff);
-            if points.len() == CUT_OFF_KEPT {
+            if points.len() == LEFT_OUT_KEPT {
                 points.remove(0);
             }
             points.push(Arc::clone(point));
@@ -51,7 +51,7 @@ impl CutOff {
     /// Those that the record lists no more are not looked at again.
     pub(super) fn keep_listed(&mut self, record: &Conversation) {
         if let Some(points) = &mut self.points {
-            points.retain(|point| record.cut_off.contains(&point.handoff));
+            points.retain(|point| record.left_out.contains(&point.handoff));
         }
     }
 }

@@ -9,24 +9,24 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
 /// A response with a complete body.
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type FullResponse = Response<Full<Bytes>>;
 
 /// A response, complete or streamed.
-pub(super) type AnyAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+pub(super) type AnyResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
-pub(super) fn boxed(answer: Answer) -> AnyAnswer {
+pub(super) fn boxed(answer: FullResponse) -> AnyResponse {
     answer.map(BodyExt::boxed_unsync)
 }
 
-pub(super) fn error(status: StatusCode, code: &str, message: &str) -> Answer {
+pub(super) fn error(status: StatusCode, code: &str, message: &str) -> FullResponse {
     let body = serde_json::json!({ "error": { "code": code, "message": message } });
     respond(status, JSON, format!("{body}\n"))
 }
 
-pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> FullResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer
