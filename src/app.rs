@@ -22,7 +22,7 @@ use crate::telemetry::{ExchangeEvent, Metrics, Traces};
 
 /// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so
 /// that none is lost with a task that did not come to it.
-struct Told {
+struct EndedExchange {
     event: ExchangeEvent,
     /// Whether the log is for machines.
     json: bool,
@@ -31,7 +31,7 @@ struct Told {
     traces: Traces,
 }
 
-impl Drop for Told {
+impl Drop for EndedExchange {
     fn drop(&mut self) {
         match self.json {
             true => self.event.log(),
@@ -44,7 +44,7 @@ impl Drop for Told {
 }
 
 /// A bound data listener with all that its exchanges share.
-pub(crate) struct Data {
+pub(crate) struct DataListener {
     bound: Bound,
     app: Arc<App>,
     telling: JoinHandle<()>,
@@ -60,7 +60,7 @@ const TOLD_TIME: Duration = Duration::from_secs(1);
 /// How long packets may take to be written when the process ends.
 const PACKETS_TIME: Duration = Duration::from_secs(5);
 
-impl Data {
+impl DataListener {
     /// Prepares a client for each upstream, and the one tap that logs and counts. Call it within the runtime.
     pub(crate) fn new(
         bound: Bound,
@@ -82,7 +82,7 @@ impl Data {
         });
         let json = config.log.json;
         let tap = move |event: ExchangeEvent| {
-            let told = Told {
+            let told = EndedExchange {
                 event,
                 json,
                 metrics: Arc::clone(&counted),

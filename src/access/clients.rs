@@ -15,7 +15,7 @@ pub(crate) struct Keyring(Vec<([u8; 32], String)>);
 
 /// An authenticated client.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct AuthenticatedClient {
     /// The principal.
     pub(crate) name: String,
     /// The client keys in the request, which must not be sent upstream.
@@ -30,9 +30,9 @@ impl Keyring {
     }
 
     /// Authenticates a request by its credential headers. `query` is only searched for further copies of client keys.
-    pub(crate) fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Known> {
+    pub(crate) fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
         if self.0.is_empty() {
-            return Some(Known {
+            return Some(AuthenticatedClient {
                 name: LOCAL.to_owned(),
                 keys: Vec::new(),
             });
@@ -43,7 +43,7 @@ impl Keyring {
         let mut keys: Vec<_> = std::iter::once(key).chain(known.map(|(_, key)| key)).collect();
         let values = query.into_iter().flat_map(parameters).map(value);
         keys.extend(values.filter_map(|value| Some(self.known(&value)?.1)));
-        Some(Known {
+        Some(AuthenticatedClient {
             name: name.to_owned(),
             keys,
         })
@@ -64,7 +64,7 @@ impl Keyring {
     }
 }
 
-impl Known {
+impl AuthenticatedClient {
     /// The headers without those that contain a client key, whatever their name and scheme.
     pub(crate) fn headers_without(&self, headers: HeaderMap) -> HeaderMap {
         if !headers.values().any(|value| self.is_in_header(value.as_bytes())) {

@@ -5,22 +5,22 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
 
 use super::peers::Scope;
-use super::question::{Asked, Told, Unanswered, read, shown};
+use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
-use super::{Inspector, api_drafts, api_handoffs, everywhere};
+use super::{Inspector, all_replicas, api_drafts, api_handoffs};
 use crate::journal::{Filter, Query, Side};
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
-    let asked = Asked::of(query.unwrap_or_default());
+    let params = QueryParams::of(query.unwrap_or_default());
     let peers = &inspector.peers;
-    match peers.scope(asked.text("replica").as_deref()) {
-        Scope::Here => here(inspector, path, &asked).await,
+    match peers.scope(params.text("replica").as_deref()) {
+        Scope::Here => here(inspector, path, &params).await,
         Scope::All => {
-            let own = here(inspector, path, &asked).await;
-            everywhere::answer(peers, path, &asked, own).await
+            let own = here(inspector, path, &params).await;
+            all_replicas::answer(peers, path, &params, own).await
         }
-        Scope::Peer(peer) => everywhere::of_one(peer, path, &asked).await,
+        Scope::Peer(peer) => all_replicas::of_one(peer, path, &params).await,
         Scope::Unknown => error(
             StatusCode::NOT_FOUND,
             "not_found",
@@ -30,27 +30,27 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
 }
 
 /// This replica's own answer.
-async fn here(inspector: &Inspector, path: &str, asked: &Asked) -> FullResponse {
+async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullResponse {
     let told = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
-        ["conversations"] => conversations(inspector, asked).await,
+        ["conversations"] => conversations(inspector, params).await,
         ["conversations", key] => conversation(inspector, key).await,
-        ["exchanges"] => exchanges(inspector, asked).await,
+        ["exchanges"] => exchanges(inspector, params).await,
         ["exchanges", id] => exchange(inspector, id).await,
-        ["exchanges", id, "message"] => message(inspector, id, asked).await,
+        ["exchanges", id, "message"] => message(inspector, id, params).await,
         ["exchanges", id, "har"] => har(inspector, id).await,
-        ["exchanges", id, side] => body(inspector, id, side, asked).await,
-        ["handoffs"] => api_handoffs::list(inspector, asked).await,
+        ["exchanges", id, side] => body(inspector, id, side, params).await,
+        ["handoffs"] => api_handoffs::list(inspector, params).await,
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
         ["drafts"] => api_drafts::list(inspector),
         ["drafts", id] => api_drafts::one(inspector, id),
-        ["search"] => search(inspector, asked).await,
+        ["search"] => search(inspector, params).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
     told.unwrap_or_else(Unanswered::answer)
 }
 
-async fn status(inspector: &Inspector) -> Told {
+async fn status(inspector: &Inspector) -> ApiResult {
     let totals = read(inspector, Query::totals).await?.unwrap_or_default();
     let handoffs = api_handoffs::all(inspector, None, 0).await?;
     shown(&json!({
@@ -70,13 +70,13 @@ async fn status(inspector: &Inspector) -> Told {
     }))
 }
 
-async fn conversations(inspector: &Inspector, asked: &Asked) -> Told {
-    let limit = asked.limit()?;
+async fn conversations(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let limit = params.limit()?;
     let all = read(inspector, move |q| q.conversations(None, limit)).await?;
     shown(&json!({"conversations": all.unwrap_or_default()}))
 }
 
-async fn conversation(inspector: &Inspector, key: &str) -> Told {
+async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
     let wanted = key.to_owned();
     let found = read(inspector, move |q| {
         let filter = Filter {
@@ -101,11 +101,11 @@ async fn conversation(inspector: &Inspector, key: &str) -> Told {
     }))
 }
 
-async fn exchanges(inspector: &Inspector, asked: &Asked) -> Told {
+async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
     let filter = Filter {
-        conversation: asked.text("conversation"),
-        before: asked.text("before"),
-        limit: asked.limit()?,
+        conversation: params.text("conversation"),
+        before: params.text("before"),
+        limit: params.limit()?,
     };
     let rows = read(inspector, move |q| q.list(&filter)).await?;
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
@@ -114,7 +114,7 @@ async fn exchanges(inspector: &Inspector, asked: &Asked) -> Told {
 /// The error for an unknown exchange.
 const NO_EXCHANGE: Unanswered = Unanswered::NotFound("there is no such exchange in the journal");
 
-async fn exchange(inspector: &Inspector, id: &str) -> Told {
+async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
     let found = read(inspector, move |q| q.exchange(&wanted)).await?.flatten();
     let exchange = found.ok_or(NO_EXCHANGE)?;
@@ -128,17 +128,17 @@ async fn exchange(inspector: &Inspector, id: &str) -> Told {
     shown(&value)
 }
 
-async fn message(inspector: &Inspector, id: &str, asked: &Asked) -> Told {
-    let side = match asked.text("side").as_deref() {
+async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiResult {
+    let side = match params.text("side").as_deref() {
         Some("received") => Side::Received,
-        Some("sent") => Side::Sent(asked.leg()?),
+        Some("sent") => Side::Sent(params.leg()?),
         _ => return Err(Unanswered::Bad("side is received or sent".to_owned())),
     };
-    let i = asked
+    let i = params
         .number("i")?
         .ok_or_else(|| Unanswered::Bad("i is missing".to_owned()))?;
     let wanted = id.to_owned();
-    let envelope = asked.text("of").as_deref() == Some("envelope");
+    let envelope = params.text("of").as_deref() == Some("envelope");
     let found = read(inspector, move |q| match envelope {
         true => q.envelope_row(&wanted, side, i),
         false => q.message(&wanted, side, i),
@@ -148,11 +148,11 @@ async fn message(inspector: &Inspector, id: &str, asked: &Asked) -> Told {
     shown(&found.ok_or(Unanswered::NotFound("there is no such message in the journal"))?)
 }
 
-async fn body(inspector: &Inspector, id: &str, side: &str, asked: &Asked) -> Told {
+async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams) -> ApiResult {
     let side = match side {
         "received" => Side::Received,
-        "sent" => Side::Sent(asked.leg()?),
-        "response" => Side::Response(asked.leg()?),
+        "sent" => Side::Sent(params.leg()?),
+        "response" => Side::Response(params.leg()?),
         "shown" => Side::Shown,
         _ => return Err(Unanswered::NotFound("there is nothing at this path")),
     };
@@ -162,7 +162,7 @@ async fn body(inspector: &Inspector, id: &str, side: &str, asked: &Asked) -> Tol
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
-async fn har(inspector: &Inspector, id: &str) -> Told {
+async fn har(inspector: &Inspector, id: &str) -> ApiResult {
     let wanted = id.to_owned();
     let found = read(inspector, move |q| q.har(&wanted)).await?.flatten();
     let mut answer = shown(&found.ok_or(NO_EXCHANGE)?)?;
@@ -172,11 +172,11 @@ async fn har(inspector: &Inspector, id: &str) -> Told {
     Ok(answer)
 }
 
-async fn search(inspector: &Inspector, asked: &Asked) -> Told {
-    let Some(wanted) = asked.text("q") else {
+async fn search(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let Some(wanted) = params.text("q") else {
         return Err(Unanswered::Bad("q is missing".to_owned()));
     };
-    let limit = asked.limit()?;
+    let limit = params.limit()?;
     let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
     shown(&found.unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Inspector;
-use super::question::{Told, Unanswered, shown};
+use super::query::{ApiResult, Unanswered, shown};
 use super::responses::{FullResponse, JSON, error, respond};
 use crate::draft::{self, DraftAsk, Preset};
 use crate::drafting::{Draft, NotOpen, Wanted};
@@ -124,7 +124,7 @@ fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unan
     serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))
 }
 
-async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> Told {
+async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let body: Body = read(headers, body)?;
     let wanted = body.wanted().map_err(Unanswered::Bad)?;
     let repeated = headers
@@ -159,7 +159,7 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     })
 }
 
-fn cancel(inspector: &Inspector, id: &str) -> Told {
+fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     match inspector.drafting.cancel(id) {
         Ok(()) => one(inspector, &id.to_string()),
@@ -169,7 +169,7 @@ fn cancel(inspector: &Inspector, id: &str) -> Told {
 }
 
 /// A person says yes: it takes effect with the conversation's next request.
-async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> Told {
+async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let Yes { document } = read(headers, body)?;
     if document
         .as_ref()
@@ -189,7 +189,7 @@ async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8
 }
 
 /// A person says no.
-async fn reject(inspector: &Inspector, id: &str) -> Told {
+async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
     restore(inspector, id).await?;
     match inspector.drafting.reject(id) {
@@ -201,7 +201,7 @@ async fn reject(inspector: &Inspector, id: &str) -> Told {
     }
 }
 
-fn decided(why: NotOpen) -> Told {
+fn decided(why: NotOpen) -> ApiResult {
     match why {
         NotOpen::Unknown => Err(NO_DRAFT),
         NotOpen::Ended => Ok(error(
@@ -237,7 +237,7 @@ fn parsed(id: &str) -> Result<Uuid, Unanswered> {
 }
 
 /// A draft, with what came of it.
-pub(super) fn one(inspector: &Inspector, id: &str) -> Told {
+pub(super) fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let draft = inspector.drafting.get(parsed(id)?).ok_or(NO_DRAFT)?;
     let mut all = json!({"draft": value(&draft)});
     if let Value::Object(members) = &mut all {
@@ -248,7 +248,7 @@ pub(super) fn one(inspector: &Inspector, id: &str) -> Told {
 }
 
 /// The open drafts.
-pub(super) fn list(inspector: &Inspector) -> Told {
+pub(super) fn list(inspector: &Inspector) -> ApiResult {
     shown(&json!({"drafts": open(inspector)}))
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
-use super::question::Asked;
+use super::query::QueryParams;
 use super::responses::{AnyResponse, boxed, error};
 use super::{Inspector, peer_events};
 use crate::journal::{LiveEvent, Query};
@@ -39,8 +39,8 @@ pub(super) fn answer(
         ));
     };
     let (out, events) = mpsc::channel(WAITING);
-    let asked = Asked::of(query.unwrap_or_default());
-    if asked.text("replica").is_none() {
+    let params = QueryParams::of(query.unwrap_or_default());
+    if params.text("replica").is_none() {
         for peer in inspector.peers.iter() {
             tokio::spawn(peer_events::follow(peer.clone(), out.clone(), closing.clone()));
         }

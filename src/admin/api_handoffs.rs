@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Inspector;
-use super::question::{Asked, Told, Unanswered, shown};
+use super::query::{ApiResult, QueryParams, Unanswered, shown};
 use crate::packet_files::packet_of;
 use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
 use crate::store::{HandoffFilter, PacketFilter};
@@ -138,12 +138,12 @@ pub(super) async fn record(inspector: &Inspector, id: uuid::Uuid) -> Result<Opti
     Ok(inspector.store.handoff(&found.principal, id).await?)
 }
 
-pub(super) async fn list(inspector: &Inspector, asked: &Asked) -> Told {
-    let handoffs = all(inspector, None, asked.limit()?).await?;
+pub(super) async fn list(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let handoffs = all(inspector, None, params.limit()?).await?;
     shown(&json!({"handoffs": handoffs}))
 }
 
-pub(super) async fn one(inspector: &Inspector, id: &str) -> Told {
+pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let records = records(inspector, None, 0).await?;
     let found = records.iter().find(|handoff| handoff.id.to_string() == id);
     let found = found.ok_or(Unanswered::NotFound("there is no such handoff"))?;

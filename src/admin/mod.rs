@@ -4,17 +4,17 @@
 //! reads them; of the drafts it asks for some, and cancels some. Everything it shows was written by models and agents: it is
 //! treated as text, never as markup.
 
+mod all_replicas;
 mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
-mod everywhere;
 mod guard;
 mod merge;
 mod page;
 mod peer_events;
 mod peers;
-mod question;
+mod query;
 pub mod readiness;
 mod responses;
 mod routes;

@@ -42,7 +42,7 @@ pub(super) struct Peer {
 
 /// A replica's answer.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct PeerAnswer {
     pub(super) replica: String,
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
@@ -129,7 +129,7 @@ impl Peers {
     }
 
     /// What every other replica says to `/api/{path}?{query}`, in the order of the config, and which are away.
-    pub(super) async fn ask(&self, path: &str, query: &str) -> (Vec<Told>, Vec<Away>) {
+    pub(super) async fn ask(&self, path: &str, query: &str) -> (Vec<PeerAnswer>, Vec<Away>) {
         let (mut told, mut away) = (Vec::new(), Vec::new());
         for (peer, answer) in self
             .all
@@ -156,13 +156,13 @@ impl Peer {
     ///
     /// # Errors
     /// Why it does not answer, for people.
-    pub(super) async fn ask(&self, path: &str, query: &str) -> Result<Told, String> {
+    pub(super) async fn ask(&self, path: &str, query: &str) -> Result<PeerAnswer, String> {
         let asked = async {
             let response = self.open(path, query, "application/json").await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await;
             let body = body.map_err(|_| "its answer broke off".to_owned())?.to_bytes();
-            Ok(Told {
+            Ok(PeerAnswer {
                 replica: self.name.clone(),
                 status,
                 body,

@@ -43,7 +43,7 @@ pub fn names_secret(command: &str) -> bool {
 
 /// What a patch does to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum FileChange {
     /// It is new.
     Created,
     /// It was there.
@@ -54,7 +54,7 @@ pub enum Change {
     Written,
 }
 
-impl Change {
+impl FileChange {
     /// In a word: `created`, `modified`, `deleted`, `written`.
     pub fn name(self) -> &'static str {
         match self {
@@ -67,22 +67,22 @@ impl Change {
 }
 
 /// Lines of a patch that name a file (`apply_patch` of Codex and its kin).
-const PATCHED: [(&str, Change); 4] = [
-    ("*** Add File: ", Change::Created),
-    ("*** Update File: ", Change::Modified),
-    (MOVED, Change::Created),
-    ("*** Delete File: ", Change::Deleted),
+const PATCHED: [(&str, FileChange); 4] = [
+    ("*** Add File: ", FileChange::Created),
+    ("*** Update File: ", FileChange::Modified),
+    (MOVED, FileChange::Created),
+    ("*** Delete File: ", FileChange::Deleted),
 ];
 
 /// The new name of the file that the line before names.
 const MOVED: &str = "*** Move to: ";
 
 /// The files that a patch names, also one inside of a command.
-pub fn patched(patch: &str) -> Vec<(String, Change)> {
+pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
     if !patch.contains("*** ") {
         return Vec::new();
     }
-    let mut named: Vec<(String, Change)> = Vec::new();
+    let mut named: Vec<(String, FileChange)> = Vec::new();
     for line in patch.lines() {
         let found = PATCHED
             .iter()
@@ -94,7 +94,7 @@ pub fn patched(patch: &str) -> Vec<(String, Change)> {
         if *words == MOVED
             && let Some(from) = named.last_mut()
         {
-            from.1 = Change::Deleted;
+            from.1 = FileChange::Deleted;
         }
         named.push((path.trim().to_owned(), change));
     }
@@ -203,9 +203,9 @@ mod tests {
     fn patches_name_their_files() {
         let patch = "*** Begin Patch\n*** Update File: src/a.rs\n*** Move to: src/b.rs\n@@\n-x\n+y\n*** Delete File: c\n*** End Patch";
         let files = patched(patch);
-        assert_eq!(files[0], ("src/a.rs".to_owned(), Change::Deleted));
-        assert_eq!(files[1], ("src/b.rs".to_owned(), Change::Created));
-        assert_eq!(files[2], ("c".to_owned(), Change::Deleted));
+        assert_eq!(files[0], ("src/a.rs".to_owned(), FileChange::Deleted));
+        assert_eq!(files[1], ("src/b.rs".to_owned(), FileChange::Created));
+        assert_eq!(files[2], ("c".to_owned(), FileChange::Deleted));
         assert!(patched("--- a\n+++ b").is_empty());
     }
 }

@@ -3,8 +3,8 @@
 //! Knows the request at hand, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
 //! answer gets back to the model.
 
-mod asked;
+mod call;
 mod recaller;
 
-pub use asked::{Answers, Asked, Outcome};
+pub use call::{AnswerOutcome, Answers, CallToAnswer};
 pub use recaller::Recaller;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Answers, Asked, Outcome};
+use super::{AnswerOutcome, Answers, CallToAnswer};
 use crate::recall::{Index, NotAsked, Question, Settings};
 use crate::record::HiddenResult;
 
@@ -64,17 +64,17 @@ impl Recaller {
 }
 
 impl Answers for Recaller {
-    fn answer(&self, call: &Asked<'_>) -> (HiddenResult, Outcome) {
+    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
         let Ok(question) = Question::read(call.arguments) else {
-            return (HiddenResult::error(NotAsked::TOLD), Outcome::BadArguments);
+            return (HiddenResult::error(NotAsked::TOLD), AnswerOutcome::BadArguments);
         };
         let mut index = self.take(call.conversation);
         index.extend(&call.cut, &self.settings);
         let found = index.answer(&call.cut, &self.settings, &question);
         self.keep(call.conversation, index);
         let outcome = match found.excerpts {
-            0 => Outcome::Nothing,
-            _ => Outcome::Found,
+            0 => AnswerOutcome::Nothing,
+            _ => AnswerOutcome::Found,
         };
         (HiddenResult::of(found.text), outcome)
     }
@@ -98,7 +98,7 @@ mod tests {
         let body = serde_json::json!({"messages": [{"role": "user", "content": text}]}).to_string();
         let view = Anthropic.read(&body.into(), Operation::Generate).unwrap();
         let ask = |recaller: &Recaller, conversation: &str| {
-            let (answer, outcome) = recaller.answer(&Asked {
+            let (answer, outcome) = recaller.answer(&CallToAnswer {
                 tool: "session_recall",
                 arguments: r#"{"query":"port"}"#,
                 principal: "local",
@@ -108,7 +108,7 @@ mod tests {
                     end: view.list.end,
                 },
             });
-            assert_eq!(outcome, Outcome::Found, "{answer:?}");
+            assert_eq!(outcome, AnswerOutcome::Found, "{answer:?}");
             answer
         };
         let roomy = Recaller::new(Settings::default(), usize::MAX);

@@ -15,7 +15,7 @@ use super::log::{full_key, open, unread};
 use super::newest::Newest;
 use super::output::{Out, size, visible};
 use super::stored::{now_ms, resume_line, unanswered};
-use crate::config::{Config, Preamble as Keep, Secret, StoreKind};
+use crate::config::{Config, PreambleMode as Keep, Secret, StoreKind};
 use crate::draft::{self, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
 use crate::exchange::{FACTS_TOKENS, wants_facts};
 use crate::journal::{Filter, Query, Redactor};

@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, visible};
 use super::run::written;
-use super::running::{self, Found};
+use super::running::{self, RunState};
 use super::shells::Shell;
 use super::state_args::StateArgs;
 use crate::config::Config;
@@ -118,7 +118,7 @@ fn lines(agent: &Agent, setup: &agents::Setup, shell: Shell) -> Vec<String> {
 
 /// The URL of the proxy that serves from the state directory, else the configured one; and whether a proxy runs.
 fn address(config: &Config) -> Result<(String, bool), Failure> {
-    if let Found::Running(Some(process)) = running::find(&config.state_dir) {
+    if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         return Ok((process.data, true));
     }
     let listen = config.server.listen;

@@ -42,12 +42,12 @@ pub(super) struct Process {
 }
 
 /// Held while the process serves.
-pub(super) struct Claim {
+pub(super) struct StateDirLock {
     dir: PathBuf,
     _lock: fs::File,
 }
 
-impl Claim {
+impl StateDirLock {
     /// Registers this process in `dir`; `None` if another one is registered.
     pub(super) fn of(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
         make_dir(dir).map_err(io::Error::other)?;
@@ -68,7 +68,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for StateDirLock {
     fn drop(&mut self) {
         // The lock is released after this. Errors are ignored: with the directory, the file is gone, too.
         let _ = fs::remove_file(self.dir.join(FILE));
@@ -88,7 +88,7 @@ fn locked(lock: &fs::File) -> io::Result<bool> {
 
 /// State of a state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum RunState {
     /// A proxy is running; `None` until it has written its addresses.
     Running(Option<Process>),
     /// None is running; this one was killed.
@@ -98,18 +98,18 @@ pub(super) enum Found {
 }
 
 /// Checks a state directory without changing it.
-pub(super) fn find(dir: &Path) -> Found {
+pub(super) fn find(dir: &Path) -> RunState {
     let said = || {
         let text = fs::read(dir.join(FILE)).ok()?;
         serde_json::from_slice::<Process>(&text).ok()
     };
     let Ok(lock) = fs::File::open(dir.join(LOCK)) else {
-        return said().map_or(Found::Nobody, Found::Stale);
+        return said().map_or(RunState::Nobody, RunState::Stale);
     };
     match lock.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Found::Running(said()),
+        Err(TryLockError::WouldBlock) => RunState::Running(said()),
         // Without file locks nobody can hold one.
-        Ok(()) | Err(TryLockError::Error(_)) => said().map_or(Found::Nobody, Found::Stale),
+        Ok(()) | Err(TryLockError::Error(_)) => said().map_or(RunState::Nobody, RunState::Stale),
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     fn who_serves_is_told_from_who_was_killed() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state");
-        assert_eq!(find(&dir), Found::Nobody);
+        assert_eq!(find(&dir), RunState::Nobody);
         let process = Process {
             pid: 7,
             data: "http://127.0.0.1:1".into(),
@@ -140,15 +140,18 @@ mod tests {
             started_ms: 3,
             started_by_run: false,
         };
-        let claim = Claim::of(&dir, &process).unwrap().unwrap();
-        assert_eq!(find(&dir), Found::Running(Some(process.clone())));
-        assert!(Claim::of(&dir, &process).unwrap().is_none(), "one at a time");
+        let claim = StateDirLock::of(&dir, &process).unwrap().unwrap();
+        assert_eq!(find(&dir), RunState::Running(Some(process.clone())));
+        assert!(
+            StateDirLock::of(&dir, &process).unwrap().is_none(),
+            "one at a time"
+        );
         drop(claim);
-        assert_eq!(find(&dir), Found::Nobody);
+        assert_eq!(find(&dir), RunState::Nobody);
         // As a killed process leaves it.
         fs::write(dir.join(FILE), serde_json::to_vec(&process).unwrap()).unwrap();
-        assert_eq!(find(&dir), Found::Stale(process.clone()));
-        let claim = Claim::of(&dir, &process).unwrap();
-        assert!(claim.is_some() && matches!(find(&dir), Found::Running(_)));
+        assert_eq!(find(&dir), RunState::Stale(process.clone()));
+        let claim = StateDirLock::of(&dir, &process).unwrap();
+        assert!(claim.is_some() && matches!(find(&dir), RunState::Running(_)));
     }
 }

@@ -16,11 +16,11 @@ use super::args::ServeArgs;
 use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
-use super::running::{self, Claim, Found, Process, reachable};
+use super::running::{self, Process, RunState, StateDirLock, reachable};
 use super::sharing;
 use crate::admin::readiness::{self, JournalPlace};
 use crate::admin::{self, AdminState, Inspector, Peers};
-use crate::app::Data;
+use crate::app::DataListener;
 use crate::config::{Config, Flags, Keep};
 use crate::journal::{self, Recorder};
 use crate::mark::seal::{SealKey, SealKeys};
@@ -75,7 +75,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     let dropped = journal.clone();
     metrics.count_dropped_by(move || dropped.dropped());
     let traces = open_traces(&config, &metrics);
-    let data = Data::new(
+    let data = DataListener::new(
         bound,
         &config,
         &metrics,
@@ -156,7 +156,7 @@ fn announce(
     data: SocketAddr,
     for_agents: bool,
     out: &mut Out,
-) -> Result<Option<Claim>, Failure> {
+) -> Result<Option<StateDirLock>, Failure> {
     let scheme = if config.server.tls.is_some() {
         "https"
     } else {
@@ -185,7 +185,7 @@ async fn stopped(signal: watch::Receiver<bool>, for_agents: Option<PathBuf>) {
 }
 
 /// Registers this process in the state directory. A failure is logged only.
-fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Option<Claim> {
+fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Option<StateDirLock> {
     let process = Process {
         pid: std::process::id(),
         data: data.to_owned(),
@@ -194,7 +194,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
         started_ms: journal::now_ms(),
         started_by_run,
     };
-    match Claim::of(&config.state_dir, &process) {
+    match StateDirLock::of(&config.state_dir, &process) {
         Ok(Some(claim)) => return Some(claim),
         Ok(None) => tracing::warn!(
             target: "baton",
@@ -338,7 +338,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Fai
 fn holder(address: SocketAddr, config: &Config) -> String {
     let address = address.to_string();
     match running::find(&config.state_dir) {
-        Found::Running(Some(process))
+        RunState::Running(Some(process))
             if [&process.data, &process.admin]
                 .iter()
                 .any(|url| url.ends_with(&address)) =>

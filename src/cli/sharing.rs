@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::exit::{Exit, Failure};
 use super::output::visible;
-use super::running::{self, Found, Process};
+use super::running::{self, Process, RunState};
 use crate::store::{make_dir, private_file};
 
 const AGENTS: &str = "agents.lock";
@@ -97,7 +97,7 @@ impl Stay {
         let began = Instant::now();
         while last && proxy.started_by_run && began.elapsed() < GONE_TIME {
             match running::find(&self.dir) {
-                Found::Running(Some(found)) if found.pid == proxy.pid => thread::sleep(PAUSE),
+                RunState::Running(Some(found)) if found.pid == proxy.pid => thread::sleep(PAUSE),
                 _ => return,
             }
         }
@@ -124,12 +124,12 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, Failure> {
     );
     while began.elapsed() < READY_TIME {
         match running::find(start.dir) {
-            Found::Running(Some(process)) => match ready(&process.admin) {
+            RunState::Running(Some(process)) => match ready(&process.admin) {
                 Ok(()) => return Ok(process),
                 Err(reason) => why = reason,
             },
-            Found::Running(None) => {}
-            Found::Stale(_) | Found::Nobody => match &mut started {
+            RunState::Running(None) => {}
+            RunState::Stale(_) | RunState::Nobody => match &mut started {
                 None => started = Some(in_background(start)?),
                 // If a `baton serve` was faster, this one ends and that one is found.
                 Some(child) => ended(child, start.dir)?,
@@ -179,7 +179,7 @@ fn ended(child: &mut Child, dir: &Path) -> Result<(), Failure> {
         return Ok(());
     };
     // A `baton serve` was faster.
-    if matches!(running::find(dir), Found::Running(_)) {
+    if matches!(running::find(dir), RunState::Running(_)) {
         return Ok(());
     }
     let message = format!("the proxy did not start: {status}{}", last_lines(dir));

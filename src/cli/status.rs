@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, short, size};
-use super::running::{self, Found, Process};
+use super::running::{self, Process, RunState};
 use crate::config::{Config, StoreKind};
 use crate::handoff_files::{HandoffFolder, LineReader};
 use crate::journal::{Filter, Row, Totals};
@@ -56,9 +56,9 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         saved = all.iter().map(|c| c.unsent_tokens).sum();
     }
     let (running, stale) = match running::find(&config.state_dir) {
-        Found::Running(process) => (process, None),
-        Found::Stale(process) => (None, Some(process)),
-        Found::Nobody => (None, None),
+        RunState::Running(process) => (process, None),
+        RunState::Stale(process) => (None, Some(process)),
+        RunState::Nobody => (None, None),
     };
     let status = Status {
         version: env!("CARGO_PKG_VERSION"),

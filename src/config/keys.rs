@@ -9,7 +9,7 @@ use super::raw::{Environment, Given};
 use super::value::Checked;
 use super::{
     Admin, Client, Commands, Config, DraftPolicy, Durability, FactsPolicy, HandoffPolicy, Inject, Journal,
-    Limits, Log, Mode, Packets, Preamble, RecallPolicy, Review, Server, StoreKind, SubagentThresholds,
+    Limits, Log, Mode, Packets, PreambleMode, RecallPolicy, Review, Server, StoreKind, SubagentThresholds,
     Telemetry, Transcript, Upstream,
 };
 use crate::draft::Method;
@@ -428,7 +428,7 @@ const FACTS: &[(&str, FactsPolicy)] = &[
     ("all", FactsPolicy::All),
     ("off", FactsPolicy::Off),
 ];
-const PREAMBLES: &[(&str, Preamble)] = &[("keep", Preamble::Keep), ("drop", Preamble::Drop)];
+const PREAMBLES: &[(&str, PreambleMode)] = &[("keep", PreambleMode::Keep), ("drop", PreambleMode::Drop)];
 const FORMATS: &[(&str, bool)] = &[("text", false), ("json", true)];
 const WIRES: &[(&str, WireId)] = &[
     ("anthropic", WireId::Anthropic),
@@ -506,7 +506,7 @@ pub(super) fn blank() -> Draft {
                 mode: Mode::Continue,
                 inject: Inject::Auto,
                 transcript: Transcript::Full,
-                preamble: Preamble::Keep,
+                preamble: PreambleMode::Keep,
                 preamble_tags: Vec::new(),
                 description: None,
                 max_chain: 0,

@@ -225,7 +225,7 @@ pub struct HandoffPolicy {
     /// What is written into the agent's transcript.
     pub transcript: Transcript,
     /// Whether the harness's preamble is kept at a cut.
-    pub preamble: Preamble,
+    pub preamble: PreambleMode,
     /// Opening tags that identify a preamble.
     pub preamble_tags: Vec<String>,
     /// Replaces the built-in description of the tool.
@@ -370,7 +370,7 @@ pub enum Transcript {
 
 /// `handoff.preamble`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preamble {
+pub enum PreambleMode {
     /// Kept in front of the prompt.
     Keep,
     /// Removed like the rest.

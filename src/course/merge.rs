@@ -9,7 +9,7 @@ use crate::limits::LEG_LOG;
 use crate::tools::Names;
 use crate::wire::framer::{Batch, Framer, Oversize};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Dialect, Ending, LegReport, Pass, Spoken};
+use crate::wire::{Dialect, Ending, LegOutput, LegReport, Pass};
 
 /// Frames in, what the agent may see out.
 pub struct StreamMerge {
@@ -244,12 +244,12 @@ impl StreamMerge {
     }
 
     /// What the model said in this leg; `None` where it was too much to keep.
-    pub fn spoken(&self) -> Option<Spoken> {
+    pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;
         let mut framer = Framer::of(self.framing, self.frame_limit);
         let batch = framer.push(Bytes::copy_from_slice(log)).ok()?;
         let frames = batch.frames.iter().map(|r| batch.buf.slice(r.clone()));
-        Some(Spoken::Stream(frames.collect()))
+        Some(LegOutput::Stream(frames.collect()))
     }
 
     /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.

@@ -9,7 +9,7 @@ use super::markers::{Anchor, Class};
 use super::message::{Call, Item, Message, Outcome};
 use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
 use crate::agents::commands::{self, Purpose};
-use crate::agents::files::Change;
+use crate::agents::files::FileChange;
 use crate::agents::todo::{Todo, TodoState};
 use crate::agents::tools::ToolKind;
 
@@ -49,7 +49,7 @@ pub(super) struct Facts<'i> {
 pub(super) struct File {
     pub(super) path: String,
     /// What was done to it last; `None` where it was only read.
-    pub(super) change: Option<Change>,
+    pub(super) change: Option<FileChange>,
     pub(super) was_read: bool,
     /// The last turn that names it.
     pub(super) turn: usize,
@@ -194,7 +194,7 @@ impl<'i> Gathered<'i> {
         }
     }
 
-    fn file(&mut self, turn: usize, path: &str, change: Option<Change>, why: Option<&str>) {
+    fn file(&mut self, turn: usize, path: &str, change: Option<FileChange>, why: Option<&str>) {
         let at = *self.by_path.entry(path.to_owned()).or_insert(self.files.len());
         if at == self.files.len() {
             self.files.push(File {
@@ -212,7 +212,7 @@ impl<'i> Gathered<'i> {
             Some(change) => {
                 self.changed = self.at;
                 file.change = match (file.change, change) {
-                    (Some(Change::Created), Change::Modified) => Some(Change::Created),
+                    (Some(FileChange::Created), FileChange::Modified) => Some(FileChange::Created),
                     _ => Some(change),
                 };
                 let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));

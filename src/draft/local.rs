@@ -8,7 +8,7 @@ use super::markers::Class;
 use super::request::{Request, Section};
 use super::tokens::tokens;
 use crate::agents::commands::Purpose;
-use crate::agents::files::Change;
+use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 
 /// The groups of lines, in order: their section, and what stands above them.
@@ -274,10 +274,10 @@ impl Making<'_, '_> {
             };
             self.add(MODIFIED, rank, file.turn, file.path.clone(), None);
             let what = match change {
-                Change::Created => "created",
-                Change::Modified => "changed",
-                Change::Deleted => "deleted",
-                Change::Written => "written",
+                FileChange::Created => "created",
+                FileChange::Modified => "changed",
+                FileChange::Deleted => "deleted",
+                FileChange::Written => "written",
             };
             let plain = format!("- `{}` {what} in turn {}", file.path, file.turn);
             let why = file.why.as_ref().filter(|_| self.request.why);

@@ -2,7 +2,7 @@
 
 use super::markers::Anchor;
 use super::terms::Terms;
-use crate::agents::files::Change;
+use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitSaid;
 use crate::agents::todo::Todo;
 use crate::agents::tools::ToolKind;
@@ -66,7 +66,7 @@ pub(super) struct Call {
     /// The score of a review that it writes, in tenths.
     pub(super) score: Option<u32>,
     /// The files that it names, with what it does to them where that is certain.
-    pub(super) paths: Vec<(String, Option<Change>)>,
+    pub(super) paths: Vec<(String, Option<FileChange>)>,
     pub(super) todos: Vec<Todo>,
     /// What it reads holds credentials.
     pub(super) secret: bool,

@@ -13,7 +13,7 @@ use super::pairs::Pairs;
 use super::terms::Terms;
 use super::tokens::floor;
 use crate::agents::commands;
-use crate::agents::files::{self, Change};
+use crate::agents::files::{self, FileChange};
 use crate::agents::outcomes;
 use crate::agents::todo::{self, Todo};
 use crate::agents::tools::{self, ToolKind};
@@ -309,7 +309,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// Whether one of these files holds a verification or a review.
-    fn is_verdict(&self, paths: &[(String, Option<Change>)]) -> bool {
+    fn is_verdict(&self, paths: &[(String, Option<FileChange>)]) -> bool {
         let patterns = &self.settings.verdicts;
         paths
             .iter()
@@ -372,7 +372,7 @@ impl<'a> Reader<'_, 'a> {
 }
 
 /// The files that a call names, and what it does to each.
-fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, Option<Change>)> {
+fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(String, Option<FileChange>)> {
     let patch = match kind {
         ToolKind::Patch => tools::patch(arguments),
         // Codex also patches by a command.
@@ -387,8 +387,8 @@ fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(Strin
             .collect();
     }
     let change = match kind {
-        ToolKind::Edit | ToolKind::Patch | ToolKind::Write => Some(Change::Modified),
-        ToolKind::Delete => Some(Change::Deleted),
+        ToolKind::Edit | ToolKind::Patch | ToolKind::Write => Some(FileChange::Modified),
+        ToolKind::Delete => Some(FileChange::Deleted),
         _ => None,
     };
     tools::paths(kind, arguments)

@@ -2,7 +2,7 @@
 //! where an answer was left out.
 
 use super::heavy;
-use crate::config::{Preamble, Transcript};
+use crate::config::{PreambleMode, Transcript};
 use crate::mark::sentinel::Sealed;
 use crate::proxy::{App, RequestContext};
 use crate::record::{Handoff, HandoffId};
@@ -68,8 +68,8 @@ pub(super) fn fresh_preamble(
     until: Option<(usize, usize)>,
 ) -> preamble::Preamble {
     match app.config.handoff.preamble {
-        Preamble::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
-        Preamble::Drop => preamble::Preamble::default(),
+        PreambleMode::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
+        PreambleMode::Drop => preamble::Preamble::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Exchange;
 use crate::draft::DraftAsk;
 use crate::drafting::Job;
-use crate::nudge::{ContextUse, Outcome};
+use crate::nudge::{ContextUse, NudgeOutcome};
 use crate::record::{Handoff, Origin};
 use crate::store::private_file;
 use crate::text::date::rfc3339;
@@ -37,7 +37,7 @@ impl Exchange {
     pub(super) fn note_no_draft(&self, origin: Origin) {
         self.in_context(ContextUse::tried);
         if origin == Origin::Auto {
-            self.note_nudge(Outcome::AutoFailed);
+            self.note_nudge(NudgeOutcome::AutoFailed);
         }
     }
 

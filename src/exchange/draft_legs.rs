@@ -11,7 +11,7 @@ use crate::limits;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::route;
 use crate::repository;
-use crate::rewrite::{Change, Rewritten, Why};
+use crate::rewrite::{Rewritten, SizeChange, Why};
 use crate::text::splice;
 use crate::tools::Names;
 use crate::transcript::{Answered, Said, Transcript};
@@ -74,7 +74,7 @@ impl Exchange {
         };
         let edits = self.prepared.wire.lone_text(view, lone);
         let leg = Rewritten {
-            changes: Change::of(Why::Draft, &edits).into_iter().collect(),
+            changes: SizeChange::of(Why::Draft, &edits).into_iter().collect(),
             rope: splice::splice(&view.body, edits),
             messages: 1,
             placed: Vec::new(),

@@ -14,7 +14,7 @@ use crate::rewrite::{Cut, Rewritten};
 use crate::store::StoreError;
 use crate::telemetry::Outcome;
 use crate::text::splice;
-use crate::wire::{Ending, Spoken, Stop};
+use crate::wire::{Ending, LegOutput, Stop};
 
 /// What came of an effect.
 pub(super) enum Done {
@@ -39,7 +39,12 @@ impl Exchange {
 
     /// Performs an effect to its end. `spoken`: what the model said in the leg that has ended, where it is to be asked
     /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
-    pub(super) async fn perform(&mut self, effect: Effect, spoken: Option<Spoken>, streamed: bool) -> Done {
+    pub(super) async fn perform(
+        &mut self,
+        effect: Effect,
+        spoken: Option<LegOutput>,
+        streamed: bool,
+    ) -> Done {
         if needs_request(&effect)
             && let Err(error) = self.reclaim().await
         {
@@ -85,7 +90,7 @@ impl Exchange {
     }
 
     /// Writes a call with its answer, and makes what asks the model to go on.
-    async fn answer_call(&self, answered: Answered, spoken: Option<Spoken>) -> Result<Event, StoreError> {
+    async fn answer_call(&self, answered: Answered, spoken: Option<LegOutput>) -> Result<Event, StoreError> {
         // It was too much to keep.
         let Some(spoken) = spoken else {
             return Ok(Event::NotWritten);

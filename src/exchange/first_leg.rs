@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 
 use super::active::is_spelled_out;
 use super::prepare::body_hash;
-use super::whole::Asked;
+use super::whole::WholeAnswer;
 use super::{Exchange, is_json, is_model_call, shaped, stream, whole};
 use crate::config::Mode;
 use crate::course::Circumstances;
@@ -25,13 +25,13 @@ use crate::wire::{Framing, Watch};
 
 /// What the agent gets.
 #[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
-pub(super) enum Shown {
+pub(super) enum FirstAnswer {
     Now(Response<ResponseBody>),
     /// When all of it is there.
-    Collected(Box<Asked>),
+    Collected(Box<WholeAnswer>),
 }
 
-impl Shown {
+impl FirstAnswer {
     pub(super) async fn response(self) -> Response<ResponseBody> {
         match self {
             Self::Now(response) => response,
@@ -156,9 +156,9 @@ impl Exchange {
     }
 
     /// Handles upstream's response to the first leg.
-    pub(super) fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> Shown {
+    pub(super) fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> FirstAnswer {
         if !response.status().is_success() || !is_model_call(self.ctx.endpoint) {
-            return Shown::Now(relay::answer(&self.ctx, Ok(response)));
+            return FirstAnswer::Now(relay::answer(&self.ctx, Ok(response)));
         }
         let now = self.circumstances(&first);
         let (parts, body) = response.into_parts();
@@ -171,9 +171,9 @@ impl Exchange {
         body: UpstreamBody,
         now: Circumstances,
         opening: Option<Arc<Handoff>>,
-    ) -> Shown {
+    ) -> FirstAnswer {
         let relayed = |exchange: &Self, parts, body| {
-            Shown::Now(relay::answer(
+            FirstAnswer::Now(relay::answer(
                 &exchange.ctx,
                 Ok(Response::from_parts(parts, body)),
             ))
@@ -185,10 +185,10 @@ impl Exchange {
         if self.is_stream(&parts) {
             self.ctx.recorder.note(|e| e.streamed = true);
             let source = stream::Driver::new(self, body, now, opening);
-            return Shown::Now(shaped(parts.status, &parts.headers, ResponseBody::stream(source)));
+            return FirstAnswer::Now(shaped(parts.status, &parts.headers, ResponseBody::stream(source)));
         }
         if is_json(&parts) {
-            return Shown::Collected(Box::new(Asked {
+            return FirstAnswer::Collected(Box::new(WholeAnswer {
                 exchange: self,
                 parts,
                 body,

@@ -7,7 +7,7 @@ use super::heavy;
 use crate::proxy::{App, RequestContext};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::Reading;
-use crate::rewrite::flattened::{self, Flat, Found};
+use crate::rewrite::flattened::{self, Flat, FoundSentinel};
 use crate::store::StoreError;
 
 /// Sentinels looked up in one transcript where no session is named.
@@ -48,7 +48,7 @@ pub(super) async fn find(
     }))
 }
 
-fn read(reading: &Reading) -> Option<(Flat<'_>, Vec<Found>)> {
+fn read(reading: &Reading) -> Option<(Flat<'_>, Vec<FoundSentinel>)> {
     let flat = flattened::find(&reading.view)?;
     let sentinels = flat.sentinels();
     Some((flat, sentinels))
@@ -59,9 +59,9 @@ fn read(reading: &Reading) -> Option<(Flat<'_>, Vec<Found>)> {
 async fn newest_of(
     app: &App,
     ctx: &RequestContext,
-    mut all: Vec<Found>,
+    mut all: Vec<FoundSentinel>,
     key: &str,
-) -> Result<Option<(Found, Arc<Handoff>)>, StoreError> {
+) -> Result<Option<(FoundSentinel, Arc<Handoff>)>, StoreError> {
     all.sort_by_key(|f| std::cmp::Reverse(f.id));
     all.dedup_by_key(|f| f.id);
     for found in all.into_iter().take(MOST_CANDIDATES) {
@@ -79,10 +79,10 @@ async fn last_in_line(
     app: &App,
     ctx: &RequestContext,
     flat: &Flat<'_>,
-    sentinels: Vec<Found>,
+    sentinels: Vec<FoundSentinel>,
     weight: usize,
-) -> Result<Option<(Found, Arc<Handoff>)>, StoreError> {
-    let mut last: Option<(Found, Arc<Handoff>)> = None;
+) -> Result<Option<(FoundSentinel, Arc<Handoff>)>, StoreError> {
+    let mut last: Option<(FoundSentinel, Arc<Handoff>)> = None;
     let mut tries = 0;
     for found in sentinels.into_iter().take(MOST_IN_TEXT) {
         let Some(handoff) = app.sessions.handoff(&ctx.principal, found.id).await? else {

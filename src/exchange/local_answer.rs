@@ -8,7 +8,7 @@ use super::active::Unresolved;
 use super::patience::content_type;
 use crate::proxy::response_body::ResponseBody;
 use crate::telemetry::Outcome;
-use crate::wire::{LocalAnswer, Shape};
+use crate::wire::{AnswerShape, LocalAnswer};
 
 /// What a person is told who asked for a handoff that is not known here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
@@ -50,12 +50,12 @@ impl Exchange {
             request_bytes: prepared.request.len(),
         };
         let shape = match facts.stream {
-            true => Shape::Stream(self.framing().unwrap_or(prepared.wire.framing())),
-            false => Shape::Whole,
+            true => AnswerShape::Stream(self.framing().unwrap_or(prepared.wire.framing())),
+            false => AnswerShape::Whole,
         };
         let kind = match shape {
-            Shape::Whole => "application/json",
-            Shape::Stream(framing) => content_type(framing),
+            AnswerShape::Whole => "application/json",
+            AnswerShape::Stream(framing) => content_type(framing),
         };
         self.ctx.recorder.note(|e| e.streamed = facts.stream);
         self.ctx.recorder.decide(Outcome::Complete);

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use super::active::Active;
 use super::{Exchange, heavy, is_model_call};
 use crate::drafting::Job;
-use crate::nudge::{self, ContextUse, Decision, Limits, Measured, Outcome, Treadmill};
+use crate::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill};
 use crate::proxy::{RequestContext, headers};
 use crate::record::HandoffId;
 use crate::rewrite::positions::without_breakpoints;
@@ -60,7 +60,7 @@ impl Exchange {
         match self.insert_behind(text).await {
             Ok(true) => {
                 self.in_context(ContextUse::nudged);
-                self.note_nudge(Outcome::Told);
+                self.note_nudge(NudgeOutcome::Told);
                 tracing::debug!(
                     exchange = self.ctx.id,
                     "the model is told how full its context is"
@@ -69,7 +69,7 @@ impl Exchange {
             // It has no place here: the next request may have one.
             Ok(false) => {}
             Err(error) => {
-                self.note_nudge(Outcome::NotWritten);
+                self.note_nudge(NudgeOutcome::NotWritten);
                 tracing::error!(exchange = self.ctx.id, %error, "a nudge was not written: not sent");
             }
         }
@@ -96,7 +96,7 @@ impl Exchange {
         let told = self.in_context(|context| (context.was_nudged(), context.handed_over(handoff)));
         let Some((nudged, stopped)) = told else { return };
         if nudged {
-            self.note_nudge(Outcome::Followed);
+            self.note_nudge(NudgeOutcome::Followed);
         }
         self.note_stopped(stopped);
     }
@@ -179,13 +179,13 @@ impl Exchange {
         self.prepared.live.as_ref()?.context(here.thread, with)
     }
 
-    pub(super) fn note_nudge(&self, outcome: Outcome) {
+    pub(super) fn note_nudge(&self, outcome: NudgeOutcome) {
         self.ctx.recorder.note(|e| e.nudges.push(outcome));
     }
 
     fn note_stopped(&self, stopped: Option<Treadmill>) {
         let Some(why) = stopped else { return };
-        self.note_nudge(Outcome::Stopped(why));
+        self.note_nudge(NudgeOutcome::Stopped(why));
         let why = why.name();
         tracing::warn!(exchange = self.ctx.id, why, "nudging stops in this task");
     }

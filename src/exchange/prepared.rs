@@ -13,7 +13,9 @@ use crate::proxy::App;
 use crate::record::{HandoffId, HiddenPair};
 use crate::rewrite::notes::Undone;
 use crate::rewrite::untooled::Untooled;
-use crate::rewrite::{Change, Cut, Placed, Reading, Rewrite, Rewritten, Why, lost, preamble, rewrite};
+use crate::rewrite::{
+    Cut, PlacedInsertion, Reading, Rewrite, Rewritten, SizeChange, Why, lost, preamble, rewrite,
+};
 use crate::session::LiveConversation;
 use crate::text::Span;
 use crate::tools::ToolTable;
@@ -59,7 +61,7 @@ pub(super) struct Prepared {
     /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
     pub(super) beside_calls: Vec<Uuid>,
     /// Texts of ours that have their place in it.
-    pub(super) insertions: Vec<Placed>,
+    pub(super) insertions: Vec<PlacedInsertion>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
     /// Whether it gets the tool that searches what was cut, too.
@@ -195,7 +197,7 @@ impl Prepared {
     fn rewrite(&self, what: &Rewrite<'_>) -> Rewritten {
         let mut rewritten = heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), what));
         if let Some(removed) = self.noted {
-            let change = Change {
+            let change = SizeChange {
                 why: Why::Note,
                 removed,
                 added: 0,

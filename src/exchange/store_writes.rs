@@ -3,7 +3,7 @@
 use super::Exchange;
 use super::active::{Active, HANDOFF};
 use super::heavy;
-use crate::answers::{Asked, Outcome};
+use crate::answers::{AnswerOutcome, CallToAnswer};
 use crate::config;
 use crate::course::{Answered, Behind};
 use crate::packet::fields::Size;
@@ -173,8 +173,8 @@ impl Exchange {
         let conversation = self.live()?.key().to_owned();
         let call = &answered.call;
         let (answer, outcome) = match answered.answer {
-            Some(answer) if answer == HiddenResult::TOO_OFTEN => (answer, Outcome::TooOften),
-            Some(answer) => (answer, Outcome::BadArguments),
+            Some(answer) if answer == HiddenResult::TOO_OFTEN => (answer, AnswerOutcome::TooOften),
+            Some(answer) => (answer, AnswerOutcome::BadArguments),
             None => self.ask_tool(call, &conversation),
         };
         let refused = u32::from(answer.is_error());
@@ -198,9 +198,9 @@ impl Exchange {
     }
 
     /// The answer of the tool that is called.
-    fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (HiddenResult, Outcome) {
+    fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (HiddenResult, AnswerOutcome) {
         let view = self.prepared.request.view();
-        let asked = Asked {
+        let asked = CallToAnswer {
             tool: call.name(),
             arguments: call.put_back(),
             principal: &self.ctx.principal,

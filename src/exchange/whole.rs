@@ -15,10 +15,10 @@ use crate::proxy::fault::{Code, Fault};
 use crate::proxy::response_body::ResponseBody;
 use crate::record::Handoff;
 use crate::telemetry::Outcome;
-use crate::wire::{self, Ending, Leg, LegReport, Spoken, Stop};
+use crate::wire::{self, Ending, Leg, LegOutput, LegReport, Stop};
 
 /// What an answer to an agent that asked for no stream is made of.
-pub(super) struct Asked {
+pub(super) struct WholeAnswer {
     pub(super) exchange: Exchange,
     /// Head and body of upstream's answer.
     pub(super) parts: Parts,
@@ -29,8 +29,8 @@ pub(super) struct Asked {
 }
 
 /// The answer to an agent that asked for no stream.
-pub(super) async fn answer(asked: Box<Asked>) -> Response<ResponseBody> {
-    let Asked {
+pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
+    let WholeAnswer {
         exchange,
         parts,
         body,
@@ -140,7 +140,7 @@ impl Reply {
         loop {
             let asks = matches!(effect, Effect::AnswerCall(_));
             let last = self.legs.last().filter(|_| asks);
-            let spoken = last.map(|leg| Spoken::Reply(leg.body.clone()));
+            let spoken = last.map(|leg| LegOutput::Reply(leg.body.clone()));
             match self.exchange.perform(effect, spoken, false).await {
                 Done::Event(event) => self.course.handle_event(event),
                 Done::Leg(body) => {

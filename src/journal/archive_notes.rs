@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::archive::{Archive, MOST_OPEN, PendingExchange};
 use super::chunk_bodies::{MessageSpans, WrittenBody};
-use super::chunk_store::{Origin, TextKind};
+use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
 use super::note::{Begun, CapturedBody, Note, SentLeg};
@@ -47,7 +47,7 @@ impl Archive {
         #[cfg(test)]
         assert_ne!(begun.model.as_deref(), Some("odd"), "an odd body");
         self.last.0 += 1;
-        let seen = Origin {
+        let seen = FirstSeen {
             exchange: self.last.0,
             side: "received",
         };
@@ -111,7 +111,7 @@ impl Archive {
         wire: &dyn Wire,
         operation: Operation,
         text: &Bytes,
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
         let view = wire.read(text, operation).ok();
         let listed = view.as_ref().map(|view| MessageSpans {
@@ -121,7 +121,7 @@ impl Archive {
         self.chunk_store.body(&self.conn, text, listed, &[], seen)
     }
 
-    fn headers(&mut self, headers: &PackedHeaders, seen: Origin) -> rusqlite::Result<StoredHeaders> {
+    fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {
         self.models.keep(&mut self.chunk_store, &self.conn, headers, seen)
     }
 
@@ -172,9 +172,9 @@ impl Archive {
     }
 
     /// The origin of new chunks of this exchange, if it is open.
-    fn seen(&self, id: &str, side: &'static str) -> Option<Origin> {
+    fn seen(&self, id: &str, side: &'static str) -> Option<FirstSeen> {
         let exchange = self.open.get(id)?.row.seq;
-        Some(Origin { exchange, side })
+        Some(FirstSeen { exchange, side })
     }
 
     fn change_leg(&mut self, id: &str, n: u32, change: impl FnOnce(&mut PendingLeg)) {

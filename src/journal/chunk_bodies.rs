@@ -7,10 +7,10 @@
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use super::chunk_store::{ChunkStore, Origin, TextKind};
+use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use super::chunks::{self, Regions};
 use super::keyed_hash::KeyedHash;
-use super::known_beginnings::{Head, Known};
+use super::known_beginnings::{Head, KnownBeginning};
 use super::references::Target;
 use super::summary::summary;
 use crate::text::Span;
@@ -61,7 +61,7 @@ impl ChunkStore {
         text: &Bytes,
         listed: Option<MessageSpans<'_>>,
         beginnings: &[KeyedHash],
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
         let regions = match listed {
             Some(listed) => Regions::of(text, listed.list, listed.turns),
@@ -108,7 +108,7 @@ impl ChunkStore {
         conn: &Connection,
         from: &WrittenBody,
         rope: &[Bytes],
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<Option<BodyNodes>> {
         let text = &from.text;
         let messages = from.messages;
@@ -141,7 +141,7 @@ impl ChunkStore {
         from: &WrittenBody,
         (kind, hash, node): (KeyedHash, KeyedHash, i64),
         mut parts: Vec<Bytes>,
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         parts.retain(|part| !part.is_empty());
         let (region, cut): (_, fn(&[u8]) -> _) = match kind {
@@ -181,7 +181,7 @@ impl ChunkStore {
         cut: fn(&[u8]) -> Vec<Span>,
         hash: KeyedHash,
         text: impl FnOnce() -> Bytes,
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         if let Some(node) = self.rows.get(&hash) {
             return Ok(*node);
@@ -202,8 +202,8 @@ impl ChunkStore {
         conn: &Connection,
         text: &Bytes,
         (list, turns): (&[(Span, Span)], &[Turn]),
-        (beginnings, begun, head): (&[KeyedHash], Option<Known>, Head),
-        seen: Origin,
+        (beginnings, begun, head): (&[KeyedHash], Option<KnownBeginning>, Head),
+        seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
         let (first, (mut hash, _)) = begun;

@@ -20,7 +20,7 @@ const ENTRY: usize = 300;
 
 /// Where a chunk was first seen, for the search.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Origin {
+pub(super) struct FirstSeen {
     pub(super) exchange: i64,
     pub(super) side: &'static str,
 }
@@ -133,7 +133,7 @@ impl ChunkStore {
         conn: &Connection,
         text: &Bytes,
         kind: TextKind,
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         if text.is_empty() {
             return Ok(0);
@@ -148,7 +148,7 @@ impl ChunkStore {
         conn: &Connection,
         text: &Bytes,
         kind: TextKind,
-        seen: Origin,
+        seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
         let raw = self.key.hash(text);
@@ -176,7 +176,7 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         clean: &Bytes,
-        seen: Origin,
+        seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
         let hash = content_hash(clean, &mut self.slice);

@@ -10,10 +10,10 @@ use super::headers::{self, StoredHeaders};
 use super::query::Query;
 use super::reasons;
 use super::schema::JournalError;
-use crate::rewrite::{Change, Why};
+use crate::rewrite::{SizeChange, Why};
 
 /// The columns of an exchange that its row in short has not.
-pub(super) struct Stored {
+pub(super) struct StoredExchange {
     pub(super) seq: i64,
     pub(super) body: [i64; 3],
     headers: StoredHeaders,
@@ -27,7 +27,7 @@ pub(super) struct StoredLeg {
     pub(super) n: u32,
     at_ms: u64,
     pub(super) body: [i64; 3],
-    changes: Vec<Change>,
+    changes: Vec<SizeChange>,
     response: Response,
     headers: StoredHeaders,
     url: Option<String>,
@@ -78,7 +78,7 @@ impl Query {
     fn leg(
         &self,
         leg: StoredLeg,
-        stored: &Stored,
+        stored: &StoredExchange,
         received: &mut Messages,
         first: bool,
     ) -> Result<Leg, JournalError> {
@@ -118,13 +118,13 @@ impl Query {
         })
     }
 
-    pub(super) fn stored(&self, id: &str) -> Result<Option<Stored>, JournalError> {
+    pub(super) fn stored(&self, id: &str) -> Result<Option<StoredExchange>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, head, list, tail, headers, shown, shown_cut, shown_headers, headers_own,
              shown_headers_own FROM exchanges WHERE id = ?1",
         )?;
         let found = ask.query_row([id], |row| {
-            Ok(Stored {
+            Ok(StoredExchange {
                 seq: row.get(0)?,
                 body: [row.get(1)?, row.get(2)?, row.get(3)?],
                 headers: StoredHeaders {

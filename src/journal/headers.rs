@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
 
-use super::chunk_store::{ChunkStore, Origin, TextKind};
+use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use super::keyed_hash::KeyedHash;
 use super::packed::PackedHeaders;
 
@@ -47,7 +47,7 @@ impl Models {
         chunk_store: &mut ChunkStore,
         conn: &Connection,
         headers: &PackedHeaders,
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<StoredHeaders> {
         let names = names(chunk_store, headers);
         if let Some(model) = self.0.get(&names) {
@@ -136,7 +136,7 @@ mod tests {
             ChunkStore::new(Redactor::new(&[]), HashKey::new()),
             Models::default(),
         );
-        let seen = Origin {
+        let seen = FirstSeen {
             exchange: 1,
             side: "shown",
         };

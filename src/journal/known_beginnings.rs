@@ -14,7 +14,7 @@ pub(super) type Head = (usize, KeyedHash, i64);
 
 /// What is cached for a beginning of a body.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct KnownBeginning {
     pub(super) head: Head,
     /// How many whole messages it holds, and where the last one ends.
     pub(super) messages: (usize, usize),
@@ -23,7 +23,7 @@ pub(super) struct Known {
 }
 
 /// Beginnings by their hashes; each is a number of whole blocks.
-pub(super) struct KnownBeginnings(Cache<KeyedHash, Known>);
+pub(super) struct KnownBeginnings(Cache<KeyedHash, KnownBeginning>);
 
 impl KnownBeginnings {
     pub(super) fn new() -> Self {
@@ -41,7 +41,7 @@ impl KnownBeginnings {
     }
 
     /// The cache entry of the longest known beginning.
-    pub(super) fn find(&self, beginnings: &[KeyedHash], regions: &Regions) -> Option<Known> {
+    pub(super) fn find(&self, beginnings: &[KeyedHash], regions: &Regions) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
         let known = *longest.find_map(|hash| self.0.get(hash))?;
         let (messages, end) = known.messages;
@@ -71,7 +71,7 @@ impl KnownBeginnings {
                 continue;
             }
             let at = whole.checked_sub(1).map_or(head.0, |last| list[last].1.end);
-            let known = Known {
+            let known = KnownBeginning {
                 head,
                 messages: (whole, at),
                 list: *last,

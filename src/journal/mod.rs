@@ -60,14 +60,14 @@ pub use har::date_time;
 pub use keyed_hash::Beginnings;
 pub use note::{Begun, CapturedBody, SentLeg, Transcript};
 pub use packed::PackedHeaders;
-pub use position::Position;
+pub use position::TextPosition;
 pub use query::{Conversation, Filter, Query, Side, Totals};
 pub use queue::LiveEvent;
 pub(crate) use queue::now_ms;
 pub use recorder::{Recorder, Recording};
 pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
-pub use search::{Found, Hit};
+pub use search::{Hit, SearchResult};
 pub use summary::ShownPart;
 pub(crate) use units::{plural, short, size};
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::keyed_hash::Beginnings;
 use super::packed::PackedHeaders;
 use crate::record::WireId;
-use crate::rewrite::Change;
+use crate::rewrite::SizeChange;
 use crate::telemetry::ExchangeEvent;
 use crate::text::Span;
 use crate::wire::{Operation, Stop, Turn, Usage};
@@ -70,7 +70,7 @@ pub struct SentLeg {
     /// Its body, as a rope of slices.
     pub rope: Vec<Bytes>,
     /// The edits, by reason.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SizeChange>,
 }
 
 /// A request as the agent sent it.

@@ -10,7 +10,7 @@ use super::search_pattern::Pattern;
 
 /// Where on a side a text stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Position {
+pub struct TextPosition {
     /// `messages`, `envelope`, `body`, `headers`.
     pub of: &'static str,
     /// The leg, from 0, where the side has legs.
@@ -25,17 +25,17 @@ pub(super) fn of(
     (exchange, side): (&str, &str),
     chunk: i64,
     wanted: &Pattern,
-) -> Result<Position, JournalError> {
-    let headers = Position {
+) -> Result<TextPosition, JournalError> {
+    let headers = TextPosition {
         of: "headers",
-        ..Position::default()
+        ..TextPosition::default()
     };
     let Some(stored) = query.stored(exchange)? else {
         return Ok(headers);
     };
     match side {
         "received" => Ok(in_body(query, stored.body, chunk, wanted)?.unwrap_or(headers)),
-        "shown" if chunk != 0 && chunk == stored.shown => Ok(Position {
+        "shown" if chunk != 0 && chunk == stored.shown => Ok(TextPosition {
             of: "body",
             ..headers
         }),
@@ -43,7 +43,7 @@ pub(super) fn of(
             for leg in query.legs(stored.seq)? {
                 if let Some(position) = in_body(query, leg.body, chunk, wanted)? {
                     let leg = Some(leg.n);
-                    return Ok(Position { leg, ..position });
+                    return Ok(TextPosition { leg, ..position });
                 }
             }
             Ok(headers)
@@ -52,7 +52,7 @@ pub(super) fn of(
             let legs = query.legs(stored.seq)?;
             let answered = |leg: &&StoredLeg| chunk != 0 && leg.answer == chunk;
             Ok(match legs.iter().find(answered) {
-                Some(leg) => Position {
+                Some(leg) => TextPosition {
                     of: "body",
                     leg: Some(leg.n),
                     i: None,
@@ -69,8 +69,8 @@ fn in_body(
     body: [i64; 3],
     chunk: i64,
     wanted: &Pattern,
-) -> Result<Option<Position>, JournalError> {
-    let position = |of, i| Position {
+) -> Result<Option<TextPosition>, JournalError> {
+    let position = |of, i| TextPosition {
         of,
         leg: None,
         i: Some(i),

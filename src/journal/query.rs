@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::packing::unpack;
 use super::row::{Event, LegChange, LegTokens, Row};
 use super::schema::{self, JournalError};
-use crate::rewrite::Change;
+use crate::rewrite::SizeChange;
 
 /// Exchanges of one list.
 const MOST_ROWS: usize = 10_000;
@@ -307,7 +307,8 @@ impl Query {
             place(&mut row.statuses, n, leg.get(4)?);
             place(&mut tokens, n, told(leg.get::<_, Option<String>>(5)?.as_deref()));
             place(&mut bytes, n, leg.get(3)?);
-            let changes: Vec<Change> = serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
+            let changes: Vec<SizeChange> =
+                serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
             row.changes
                 .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
         }

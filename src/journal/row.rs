@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffId;
-use crate::rewrite::{Change, Why};
+use crate::rewrite::{SizeChange, Why};
 use crate::telemetry::{ExchangeEvent, Tokens};
 use crate::wire::Operation;
 
@@ -129,7 +129,7 @@ pub struct LegChange {
 }
 
 impl LegChange {
-    pub(super) fn of(leg: u32, change: Change) -> Self {
+    pub(super) fn of(leg: u32, change: SizeChange) -> Self {
         Self {
             leg,
             why: change.why,

@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
 use super::packing::unpack;
-use super::position::{self, Position};
+use super::position::{self, TextPosition};
 use super::query::Query;
 use super::schema::JournalError;
 use super::search_pattern::{Pattern, last_chars};
@@ -30,7 +30,7 @@ const MOST_HITS: usize = 500;
 
 /// What a search found.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Found {
+pub struct SearchResult {
     /// The hits, newest first.
     pub hits: Vec<Hit>,
     /// Whether all of the journal was read: what is not found is not there.
@@ -52,7 +52,7 @@ pub struct Hit {
     pub side: String,
     /// Where on that side.
     #[serde(flatten)]
-    pub position: Position,
+    pub position: TextPosition,
     /// What stands before the match, the match, and what follows.
     pub snippet: [String; 3],
 }
@@ -63,9 +63,9 @@ impl Query {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn search(&self, wanted: &str, limit: usize) -> Result<Found, JournalError> {
+    pub fn search(&self, wanted: &str, limit: usize) -> Result<SearchResult, JournalError> {
         let Some(wanted) = Pattern::new(wanted) else {
-            return Ok(Found::default());
+            return Ok(SearchResult::default());
         };
         let limit = if limit == 0 {
             MOST_HITS
@@ -151,7 +151,7 @@ impl Query {
                 at_ms: row.get(2)?,
                 title: row.get(3)?,
                 side,
-                position: Position::default(),
+                position: TextPosition::default(),
                 snippet: snippet.clone(),
             })
         });
@@ -192,9 +192,9 @@ impl Hits {
         }
     }
 
-    fn found(mut self, complete: bool) -> Found {
+    fn found(mut self, complete: bool) -> SearchResult {
         self.all.sort_by_key(|hit| std::cmp::Reverse(hit.at_ms));
-        Found {
+        SearchResult {
             hits: self.all,
             complete,
         }

@@ -100,7 +100,7 @@ impl Treadmill {
 
 /// What came of nudging in an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum NudgeOutcome {
     /// The model was told.
     Told,
     /// It handed over after it was told.
@@ -113,7 +113,7 @@ pub enum Outcome {
     Stopped(Treadmill),
 }
 
-impl Outcome {
+impl NudgeOutcome {
     /// Every outcome.
     pub const ALL: [Self; 6] = [
         Self::Told,

@@ -19,7 +19,7 @@ mod windows;
 mod wording;
 
 pub use compaction::{AGENTS, Compaction};
-pub use context_use::{ContextUse, Decision, Limits, Measured, Outcome, Thresholds, Treadmill};
+pub use context_use::{ContextUse, Decision, Limits, Measured, NudgeOutcome, Thresholds, Treadmill};
 pub use steps::step_done;
 pub use windows::Windows;
 pub use wording::{is_nudge, text};

@@ -13,7 +13,7 @@ use super::guard::Guard;
 use super::route::Route;
 use super::target;
 use super::upstream::{Upstream, Upstreams};
-use crate::access::clients::{Keyring, Known};
+use crate::access::clients::{AuthenticatedClient, Keyring};
 use crate::config::Config;
 
 /// What requests are checked by.
@@ -25,7 +25,7 @@ pub(super) struct Admission {
 
 /// A request that was let in.
 pub(super) struct Admitted {
-    pub(super) client: Known,
+    pub(super) client: AuthenticatedClient,
     pub(super) upstream: Arc<Upstream>,
     /// Its target holds no key of the client's any more.
     pub(super) route: Route,

@@ -228,8 +228,8 @@ impl Bound {
             let _ = stream.set_nodelay(true);
             match tls {
                 None => match first_words(&stream, http.head, closing).await {
-                    Some(Spoken::One) => serve_one(stream, &http, app, watcher).await,
-                    Some(Spoken::Perhaps2) => serve_any(stream, &http, app, watcher).await,
+                    Some(HttpVersion::One) => serve_one(stream, &http, app, watcher).await,
+                    Some(HttpVersion::Perhaps2) => serve_any(stream, &http, app, watcher).await,
                     None => {}
                 },
                 // The task would keep room for a handshake, as long as it lives.
@@ -252,27 +252,31 @@ async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Arc<Http>, app: Ar
 }
 
 /// What a connection seems to speak.
-enum Spoken {
+enum HttpVersion {
     One,
     Perhaps2,
 }
 
 /// Looks at what comes first, and leaves it where it is. `None`: nothing did, or not enough in time.
-async fn first_words(stream: &TcpStream, time: Duration, mut closing: watch::Receiver<()>) -> Option<Spoken> {
+async fn first_words(
+    stream: &TcpStream,
+    time: Duration,
+    mut closing: watch::Receiver<()>,
+) -> Option<HttpVersion> {
     tokio::select! {
         spoken = tokio::time::timeout(time, spoken(stream)) => spoken.ok()?,
         _ = closing.changed() => None,
     }
 }
 
-async fn spoken(stream: &TcpStream) -> Option<Spoken> {
+async fn spoken(stream: &TcpStream) -> Option<HttpVersion> {
     let mut first = [0; H2_PREFACE.len()];
     loop {
         let seen = stream.peek(&mut first).await.ok()?;
         match &first[..seen] {
             [] => return None,
-            first if !H2_PREFACE.starts_with(first) => return Some(Spoken::One),
-            [_, _, _, ..] => return Some(Spoken::Perhaps2),
+            first if !H2_PREFACE.starts_with(first) => return Some(HttpVersion::One),
+            [_, _, _, ..] => return Some(HttpVersion::Perhaps2),
             // A `P` may be a POST's.
             _ => tokio::time::sleep(LOOK_AGAIN).await,
         }

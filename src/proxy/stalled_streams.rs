@@ -13,7 +13,7 @@ use super::agent_stream::STALLED;
 
 /// What the server's last look at an answer's body came to.
 #[derive(Clone, Copy)]
-enum Asked {
+enum LastPoll {
     /// It was not asked for anything.
     Nothing,
     /// It had a frame: until it is asked again, that frame waits for the agent.
@@ -24,12 +24,16 @@ enum Asked {
 
 thread_local! {
     /// Of the stream that this thread polls.
-    static ASKED: Cell<Asked> = const { Cell::new(Asked::Nothing) };
+    static ASKED: Cell<LastPoll> = const { Cell::new(LastPoll::Nothing) };
 }
 
 /// The body of the answer under way was asked for a frame, and had one or not.
 pub(super) fn asked(has_frame: bool) {
-    ASKED.set(if has_frame { Asked::Frame } else { Asked::Wait });
+    ASKED.set(if has_frame {
+        LastPoll::Frame
+    } else {
+        LastPoll::Wait
+    });
 }
 
 /// Runs each HTTP/2 stream as a task, and resets those of whose answer nothing is taken for [`STALLED`].
@@ -51,14 +55,14 @@ async fn while_taken(stream: impl Future<Output = ()>) {
     let mut since = None;
     let mut due: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
-        ASKED.set(Asked::Nothing);
+        ASKED.set(LastPoll::Nothing);
         if stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
         match ASKED.get() {
-            Asked::Nothing => {}
-            Asked::Frame => since = Some(Instant::now()),
-            Asked::Wait => since = None,
+            LastPoll::Nothing => {}
+            LastPoll::Frame => since = Some(Instant::now()),
+            LastPoll::Wait => since = None,
         }
         let Some(end) = since.map(|since| since + STALLED) else {
             due = None;

@@ -51,7 +51,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             mode: Mode::Continue,
             inject: Inject::Never,
             transcript: Transcript::Full,
-            preamble: Preamble::Keep,
+            preamble: PreambleMode::Keep,
             preamble_tags: Vec::new(),
             description: None,
             max_chain: 8,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::agents::files::{self, Change};
+use crate::agents::files::{self, FileChange};
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, ToolResult};
 
@@ -133,7 +133,10 @@ fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(Strin
             .map(|(path, change)| {
                 (
                     path,
-                    matches!(change, Change::Created | Change::Modified | Change::Deleted),
+                    matches!(
+                        change,
+                        FileChange::Created | FileChange::Modified | FileChange::Deleted
+                    ),
                 )
             })
             .collect();

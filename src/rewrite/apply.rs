@@ -1,6 +1,6 @@
 //! The rewrite itself: the plan's changes as edits on the request's own bytes.
 
-use super::plan::{Change, Cut, Rewrite, Rewritten, Why};
+use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
 use super::reading::Reading;
 use super::{count, cut, give_back, insertions, pairs};
 use crate::text::splice::{self, Edit};
@@ -52,9 +52,9 @@ fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Read
 fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
     let cut = cut::cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
-    let mut changes: Vec<Change> = Change::of(Why::Cut, &cut).into_iter().collect();
+    let mut changes: Vec<SizeChange> = SizeChange::of(Why::Cut, &cut).into_iter().collect();
     let inserted = insertions::edits(wire, &reading.view, what);
-    changes.extend(Change::of(Why::Inserted, &inserted));
+    changes.extend(SizeChange::of(Why::Inserted, &inserted));
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
         .then(|| pairs::put_asides(wire, reading, (&cut, &inserted), what, &mut placed, &mut changes))
         .flatten();
@@ -75,7 +75,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         cut.clone()
     };
     let mut add = |why: Why, some: Vec<Edit>| {
-        changes.extend(Change::of(why, &some));
+        changes.extend(SizeChange::of(why, &some));
         edits.extend(some);
     };
     let mut beside = Vec::new();
@@ -90,7 +90,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         edits.extend(inserted);
     }
     let mut add = |why: Why, some: Vec<Edit>| {
-        changes.extend(Change::of(why, &some));
+        changes.extend(SizeChange::of(why, &some));
         edits.extend(some);
     };
     add(Why::GivenBack, give_back::edits(wire, reading, from));

@@ -124,7 +124,7 @@ struct Section {
 
 /// A sentinel in a section of the model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSentinel {
     /// Its id.
     pub id: Uuid,
     at: usize,
@@ -162,7 +162,7 @@ const ID_CHARS: usize = 36;
 
 impl Flat<'_> {
     /// The sentinels in the model's sections, in order.
-    pub fn sentinels(&self) -> Vec<Found> {
+    pub fn sentinels(&self) -> Vec<FoundSentinel> {
         let hits: Vec<usize> = memmem::find_iter(self.span.of(self.body), OPEN)
             .map(|at| self.span.start + at)
             .collect();
@@ -179,7 +179,7 @@ impl Flat<'_> {
         self.sections.get(behind.checked_sub(1)?)
     }
 
-    fn read(&self, at: usize, next: usize, section: &Section) -> Option<Found> {
+    fn read(&self, at: usize, next: usize, section: &Section) -> Option<FoundSentinel> {
         let id_at = at + OPEN.len();
         let id = Uuid::try_parse_ascii(self.body.get(id_at..id_at + ID_CHARS)?).ok()?;
         let open = Span::new(at, id_at + ID_CHARS + 2);
@@ -197,7 +197,7 @@ impl Flat<'_> {
             sentinel::read(self.body, inside, &[mark], 0).map_or(open.end, |s| s.rest)
         });
         let rest = self.behind_blanks(end);
-        Some(Found {
+        Some(FoundSentinel {
             id,
             at,
             rest,
@@ -221,7 +221,7 @@ impl Flat<'_> {
 
     /// Behind the prompt that this sentinel spells out in full, and behind its closing line: the prompt may hold what
     /// looks like a message's beginning.
-    fn behind_prompt(&self, found: &Found, prompt: &str) -> usize {
+    fn behind_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
         let left = Span::new(found.rest, self.span.end).of(self.body);
         let Some(len) = json::spelled(left, prompt).filter(|_| !found.closed) else {
             return found.rest;
@@ -246,7 +246,7 @@ impl Flat<'_> {
 
     /// Whether the transcript of a handoff leads up to its sentinel here: everything that stands in front of it was said
     /// in the agent's own requests, by these fingerprints. What somebody quotes has his own words before it.
-    pub fn leads_up_to(&self, found: &Found, texts: &[u32]) -> bool {
+    pub fn leads_up_to(&self, found: &FoundSentinel, texts: &[u32]) -> bool {
         let known: HashSet<u32> = texts.iter().copied().collect();
         let own = self.sections.partition_point(|s| s.at <= found.at) - 1;
         let whole = self.sections.first().is_some_and(|s| s.at == self.span.start);
@@ -266,7 +266,7 @@ impl Flat<'_> {
     }
 
     /// The cut: what goes, and what takes its place.
-    pub fn cut(&self, found: &Found, prompt: &str) -> (Span, String) {
+    pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> (Span, String) {
         let rest = self.behind_prompt(found, prompt);
         let left = &self.body[rest..self.span.end];
         let mut with = self.wording.user.to_owned();

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::positions::digests;
-use super::{Cut, Placed, Rewrite, cut};
+use super::{Cut, PlacedInsertion, Rewrite, cut};
 use crate::record::{Content, Insertion, Place, Position};
 use crate::text::splice::Edit;
 use crate::wire::Wire;
@@ -32,7 +32,7 @@ fn before(view: &View, end: usize) -> Option<usize> {
 pub fn find<'a>(
     view: &View,
     insertions: impl IntoIterator<Item = &'a Insertion>,
-) -> (Vec<Placed>, Vec<Uuid>) {
+) -> (Vec<PlacedInsertion>, Vec<Uuid>) {
     let leading = view.leading();
     let behind = insertions
         .into_iter()
@@ -59,7 +59,7 @@ pub fn find<'a>(
         // Two branches that were joined may each have one here: the older one was there first.
         if taken.insert(turn) {
             let Content::Text(text) = &insertion.content;
-            placed.push(Placed {
+            placed.push(PlacedInsertion {
                 id: insertion.id,
                 turn,
                 text: text.clone(),
@@ -91,7 +91,7 @@ pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edi
         return Vec::new();
     }
     let from = cut::kept_from(view, what.cut);
-    let kept = |placed: &&Placed| view.turns.get(placed.turn).is_some_and(|t| t.span.start >= from);
+    let kept = |placed: &&PlacedInsertion| view.turns.get(placed.turn).is_some_and(|t| t.span.start >= from);
     let placed = what.insertions.iter().filter(kept);
     placed
         .flat_map(|placed| wire.put_text(view, placed.turn, &placed.text))
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    fn sent(id: WireId, turns: &[Value], insertions: &[Placed]) -> Value {
+    fn sent(id: WireId, turns: &[Value], insertions: &[PlacedInsertion]) -> Value {
         let reading = reading(id, turns);
         let what = Rewrite {
             cut: Cut::None,

@@ -26,5 +26,5 @@ pub mod untooled;
 
 pub use apply::rewrite;
 pub use lost_pairs::lost;
-pub use plan::{Change, Cut, Placed, Rewrite, Rewritten, Why};
+pub use plan::{Cut, PlacedInsertion, Rewrite, Rewritten, SizeChange, Why};
 pub use reading::{Candidate, Reading};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::texts::Texts;
-use super::{Change, Cut, Reading, Rewrite, Why, cut};
+use super::{Cut, Reading, Rewrite, SizeChange, Why, cut};
 use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
 use crate::text::Span;
@@ -47,7 +47,7 @@ pub(super) fn put_asides(
     (cut, inserted): (&[Edit], &[Edit]),
     what: &Rewrite<'_>,
     placed: &mut Vec<uuid::Uuid>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<SizeChange>,
 ) -> Option<Reading> {
     let mine = what
         .pairs
@@ -67,7 +67,7 @@ pub(super) fn put_asides(
         if edits.is_empty() {
             return Some(now);
         }
-        changes.extend(Change::of(Why::Pair, &edits));
+        changes.extend(SizeChange::of(Why::Pair, &edits));
         body = splice::flat(splice::splice(&body, edits));
     }
     reading.again(wire, &body)

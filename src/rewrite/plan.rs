@@ -53,7 +53,7 @@ pub enum Cut<'a> {
 
 /// An insertion that has its place in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedInsertion {
     /// Its id.
     pub id: uuid::Uuid,
     /// The turn that its text goes behind: the user's, or a tool's.
@@ -72,7 +72,7 @@ pub struct Rewrite<'a> {
     /// Hidden pairs that may have their place in the transcript.
     pub pairs: &'a [HiddenPair],
     /// Texts of ours that have their place in the transcript.
-    pub insertions: &'a [Placed],
+    pub insertions: &'a [PlacedInsertion],
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
     /// Upstream's id of the response that the request goes on from, where the agent knows another; empty: there
@@ -115,7 +115,7 @@ pub enum Why {
 
 /// What one reason changed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Change {
+pub struct SizeChange {
     /// The reason.
     pub why: Why,
     /// Bytes that went.
@@ -127,7 +127,7 @@ pub struct Change {
     pub handoff: Option<HandoffId>,
 }
 
-impl Change {
+impl SizeChange {
     /// What these edits change for this reason; `None`: there are none.
     pub fn of(why: Why, edits: &[Edit]) -> Option<Self> {
         let removed = edits.iter().map(|e| e.span.len()).sum();
@@ -153,7 +153,7 @@ pub struct Rewritten {
     /// Carry-over prompt and reason of a handoff that waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
     /// What was changed, by reason.
-    pub changes: Vec<Change>,
+    pub changes: Vec<SizeChange>,
 }
 
 impl Rewritten {

@@ -1,6 +1,6 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
-use super::{ExchangeEvent, HandoffEvent, Nudged, Outcome};
+use super::{ExchangeEvent, HandoffEvent, NudgeOutcome, Outcome};
 use crate::rewrite::untooled::Untooled;
 
 /// Maximum length of a line in characters, time and level included: two lines of a terminal.
@@ -72,11 +72,11 @@ impl ExchangeEvent {
         }
         for nudged in &self.nudges {
             said.push(match nudged {
-                Nudged::Told => "nudged to hand off".to_owned(),
-                Nudged::Followed => "as nudged".to_owned(),
-                Nudged::NotWritten => "nudge not written".to_owned(),
-                Nudged::AutoFailed => "automatic handoff failed".to_owned(),
-                Nudged::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
+                NudgeOutcome::Told => "nudged to hand off".to_owned(),
+                NudgeOutcome::Followed => "as nudged".to_owned(),
+                NudgeOutcome::NotWritten => "nudge not written".to_owned(),
+                NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
+                NudgeOutcome::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
             });
         }
         if let Some(id) = &self.pinned {
@@ -183,8 +183,8 @@ mod tests {
         );
         let nudged = ExchangeEvent {
             nudges: vec![
-                Nudged::Told,
-                Nudged::Stopped(crate::nudge::Treadmill::CloseHandoffs),
+                NudgeOutcome::Told,
+                NudgeOutcome::Stopped(crate::nudge::Treadmill::CloseHandoffs),
             ],
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
         };

@@ -20,8 +20,8 @@ pub use setup::start;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::answers::Outcome as Recalled;
-use crate::nudge::Outcome as Nudged;
+use crate::answers::AnswerOutcome;
+use crate::nudge::NudgeOutcome;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
 use crate::wire::Stop;
@@ -104,7 +104,7 @@ pub struct ExchangeEvent {
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
     /// Calls of the tool that searches what was cut, each by how it came out.
-    pub recalls: Vec<Recalled>,
+    pub recalls: Vec<AnswerOutcome>,
     /// Calls of our tool that were rejected with an error result, or dropped.
     pub refused_calls: u32,
     /// Hidden pairs whose position in the transcript was not found any more.
@@ -114,7 +114,7 @@ pub struct ExchangeEvent {
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
     /// What came of telling the model how full its context is.
-    pub nudges: Vec<Nudged>,
+    pub nudges: Vec<NudgeOutcome>,
     /// Whether the tool was offered.
     pub tooled: bool,
     /// Why the tool was not offered, if the request carries a transcript.
@@ -368,8 +368,8 @@ mod tests {
             unpinned: true,
             lost_pairs: 1,
             lost_insertions: 1,
-            nudges: vec![Nudged::Followed, Nudged::Told],
-            recalls: vec![Recalled::Found, Recalled::Nothing],
+            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Told],
+            recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
             untooled: Some(Untooled::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),

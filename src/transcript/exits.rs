@@ -12,13 +12,13 @@ use crate::text::{Span, json};
 struct Shell {
     agent: Agent,
     tools: &'static [&'static str],
-    told: Told,
+    told: CodeForm,
     silent: Silent,
 }
 
 /// Where a result tells the exit code.
 #[derive(Clone, Copy)]
-enum Told {
+enum CodeForm {
     /// Behind this, at the start of a failed result.
     AtStart(&'static str),
     /// Behind one of these, on a line of the head: in front of the line `Output:`.
@@ -50,7 +50,7 @@ const SHELLS: [Shell; 8] = [
     Shell {
         agent: Agent::ClaudeCode,
         tools: &["Bash"],
-        told: Told::AtStart("Exit code "),
+        told: CodeForm::AtStart("Exit code "),
         silent: Silent::ZeroUnlessJudged,
     },
     Shell {
@@ -63,43 +63,43 @@ const SHELLS: [Shell; 8] = [
             "container.exec",
             "local_shell",
         ],
-        told: Told::InHead,
+        told: CodeForm::InHead,
         silent: Silent::Unknown,
     },
     Shell {
         agent: Agent::Codex,
         tools: &["exec"],
-        told: Told::AsJson,
+        told: CodeForm::AsJson,
         silent: Silent::Unknown,
     },
     Shell {
         agent: Agent::GeminiCli,
         tools: &["run_shell_command"],
-        told: Told::InLabels,
+        told: CodeForm::InLabels,
         silent: Silent::ZeroBehind("Output: "),
     },
     Shell {
         agent: Agent::QwenCode,
         tools: &["run_shell_command"],
-        told: Told::InLabels,
+        told: CodeForm::InLabels,
         silent: Silent::Unknown,
     },
     Shell {
         agent: Agent::Goose,
         tools: &["shell", "developer__shell"],
-        told: Told::AtEnd("Command exited with code "),
+        told: CodeForm::AtEnd("Command exited with code "),
         silent: Silent::Unknown,
     },
     Shell {
         agent: Agent::Pi,
         tools: &["bash"],
-        told: Told::AtEnd("Command exited with code "),
+        told: CodeForm::AtEnd("Command exited with code "),
         silent: Silent::Zero,
     },
     Shell {
         agent: Agent::OpenCode,
         tools: &["bash"],
-        told: Told::Never,
+        told: CodeForm::Never,
         silent: Silent::Unknown,
     },
 ];
@@ -145,7 +145,7 @@ pub(super) fn code(
         None => known.next().filter(|_| known.next().is_none())?,
     };
     let texts = answer.texts();
-    if let Told::AsJson = shell.told {
+    if let CodeForm::AsJson = shell.told {
         let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
         return told.next().filter(|_| told.next().is_none());
     }
@@ -155,13 +155,13 @@ pub(super) fn code(
     told(shell.told, text, result).or_else(|| silent(shell.silent, text, call, result))
 }
 
-fn told(told: Told, text: &str, result: &ToolResult<'_>) -> Option<i32> {
+fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
     match told {
-        Told::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
-        Told::InHead => in_head(text).or_else(|| json_code(text)),
-        Told::InLabels => in_labels(text),
-        Told::AtEnd(words) => number(text.trim_end().lines().next_back()?.strip_prefix(words)?),
-        Told::AsJson | Told::Never => None,
+        CodeForm::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
+        CodeForm::InHead => in_head(text).or_else(|| json_code(text)),
+        CodeForm::InLabels => in_labels(text),
+        CodeForm::AtEnd(words) => number(text.trim_end().lines().next_back()?.strip_prefix(words)?),
+        CodeForm::AsJson | CodeForm::Never => None,
     }
 }
 

@@ -51,7 +51,7 @@ pub struct Transcript<'a> {
 
 /// What the agent's harness put before the first real user text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Preamble {
+pub struct PreambleParts {
     /// Turns that are nothing else.
     pub turns: Vec<usize>,
     /// Of the user's next turn, so many parts at its start.
@@ -155,7 +155,7 @@ impl<'a> Transcript<'a> {
     }
 
     /// What the agent's harness put before the first real user text: whatever of the user begins with one of these tags.
-    pub fn preamble(&self, tags: &[String]) -> Preamble {
+    pub fn preamble(&self, tags: &[String]) -> PreambleParts {
         let is_tagged = |part: &Part<'_>| match part.kind {
             Kind::Text(text) => {
                 let text = text.get();
@@ -165,7 +165,7 @@ impl<'a> Transcript<'a> {
             }
             _ => false,
         };
-        let mut found = Preamble::default();
+        let mut found = PreambleParts::default();
         for (at, turn) in self.turns().enumerate() {
             match turn.role {
                 Role::System | Role::Tools => continue,

@@ -8,8 +8,8 @@ use super::call_fingerprint;
 use super::error::Errors;
 use super::fingerprints::CallMemo;
 use super::framing::Framing;
-use super::leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Watch};
-use super::local_answer::{LocalAnswer, Shape};
+use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Watch};
+use super::local_answer::{AnswerShape, LocalAnswer};
 use super::sibling_calls::{self, Beside, CallAt};
 use super::view::{Operation, OwnItem, Part, PartKind, Role, TurnContent, Unread, View};
 use crate::mark::gap;
@@ -248,7 +248,7 @@ pub trait AskAgain {
     /// The messages that ask the model again after a refused call: its own message as it streamed it, then
     /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
     /// further ones are left out. `ours`: the names of our tools.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String>;
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String>;
 }
 
 /// How a request that goes on asks for a text alone.
@@ -284,5 +284,5 @@ pub trait TextRequests {
 /// Answers of our own.
 pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes;
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
 }

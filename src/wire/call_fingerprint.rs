@@ -21,12 +21,12 @@ pub(super) struct Fingerprint {
     older: bool,
     signature: Option<u64>,
     call: u64,
-    place: Option<Position>,
+    place: Option<MessageNumber>,
     id: String,
 }
 
 /// Where in a transcript a message stands.
-pub(super) type Position = u64;
+pub(super) type MessageNumber = u64;
 
 /// The fingerprints of one message's calls, in order: equal calls are told apart by their order.
 #[derive(Debug, Default)]
@@ -50,12 +50,12 @@ pub(super) struct Traits {
 
 impl Fingerprints {
     /// The next call of the message that stands at `place`.
-    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: Position) -> Fingerprint {
+    pub(super) fn next(&mut self, text: &[u8], call: Traits, place: MessageNumber) -> Fingerprint {
         self.of(text, call, same(text, &call), place)
     }
 
     /// The next call, of which it is known what its name and arguments come to.
-    pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: Position) -> Fingerprint {
+    pub(super) fn of(&mut self, text: &[u8], call: Traits, same: u64, place: MessageNumber) -> Fingerprint {
         let before = self.seen.entry(same).or_default();
         let nth = *before;
         *before += 1;
@@ -194,10 +194,10 @@ pub(super) struct Index<T> {
 #[derive(PartialEq, Eq, Hash)]
 enum Name {
     Id(String),
-    IdAt(String, Position),
+    IdAt(String, MessageNumber),
     Signed(u64),
-    SignedAt(u64, Position),
-    At(u64, Option<Position>),
+    SignedAt(u64, MessageNumber),
+    At(u64, Option<MessageNumber>),
 }
 
 /// Calls that are equal, and have an id and a signature or not.
@@ -289,12 +289,12 @@ pub(super) fn is_random(id: &str) -> bool {
 }
 
 /// The place of the model's message number `message` in a transcript with this opening; `lead` is what led to it.
-pub(super) fn place(message: u64, opening: u64, lead: u64) -> Position {
+pub(super) fn place(message: u64, opening: u64, lead: u64) -> MessageNumber {
     mix(mix(message, opening), lead)
 }
 
 /// The place that older versions gave to a message whose first turn is `index`.
-pub(super) fn older_place(index: usize, opening: u64) -> Position {
+pub(super) fn older_place(index: usize, opening: u64) -> MessageNumber {
     mix(index as u64, opening)
 }
 
@@ -362,7 +362,7 @@ mod tests {
         Index::new(vec![(found.clone(), ())]).proves(wanted)
     }
 
-    fn anchor_at(call: &str, place: Position) -> Fingerprint {
+    fn anchor_at(call: &str, place: MessageNumber) -> Fingerprint {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
         let call = Traits {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::call_fingerprint::{self, Fingerprint, Fingerprints, Index, Position, Traits};
+use super::call_fingerprint::{self, Fingerprint, Fingerprints, Index, MessageNumber, Traits};
 use super::sibling_calls::CallAt;
 use super::view::{Role, View};
 use crate::text::{Span, json};
@@ -94,7 +94,7 @@ impl Places {
     }
 
     /// The place of the message that begins at `start`, which may be the one that is to come.
-    fn of(&self, view: &View, start: usize, lead: u64) -> Position {
+    fn of(&self, view: &View, start: usize, lead: u64) -> MessageNumber {
         let begun = match self.messages.get(start) {
             Some(begun) => *begun,
             None => self.messages.last().copied().unwrap_or_default() + 1,
@@ -178,7 +178,7 @@ fn anchors(
 }
 
 /// The place of the answer to this request.
-pub(super) fn place_of_answer(source: impl Source, view: &View) -> Position {
+pub(super) fn place_of_answer(source: impl Source, view: &View) -> MessageNumber {
     let mut memo = CallMemo::default();
     let end = view.turns.len();
     // An answer may go on with the message that the request ends with.

@@ -144,7 +144,7 @@ pub struct Watch {
 
 /// What a model said in one leg, kept so that it can be asked again.
 #[derive(Debug, Clone)]
-pub enum Spoken {
+pub enum LegOutput {
     /// The stream's frames, as they came.
     Stream(Vec<Bytes>),
     /// The reply's body.

@@ -20,7 +20,7 @@ pub struct LocalAnswer<'a> {
 
 /// How the agent wants it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum AnswerShape {
     /// In one piece.
     Whole,
     /// As a stream.

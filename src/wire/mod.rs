@@ -43,8 +43,8 @@ pub use error::{Errors, OwnError, tells_error};
 pub use fingerprints::CallMemo;
 pub use frame_template::Pass;
 pub use framing::Framing;
-pub use leg::{Dialect, Ending, HiddenCall, Leg, LegReport, Spoken, Stop, Usage, Watch};
-pub use local_answer::{LocalAnswer, Shape};
+pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Stop, Usage, Watch};
+pub use local_answer::{AnswerShape, LocalAnswer};
 pub use sibling_calls::{Beside, CallAt};
 pub use view::{
     Choice, Facts, Operation, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, TurnContent, Unread, View,

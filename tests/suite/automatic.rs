@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use baton_proxy::config::{Config, Mode};
-use baton_proxy::nudge::{Outcome, Thresholds, Windows};
+use baton_proxy::nudge::{NudgeOutcome, Thresholds, Windows};
 use baton_proxy::record::Origin;
 use baton_proxy::store::{HandoffFilter, SharedStore};
 use baton_proxy::strict::{Options, Queue, Reply};
@@ -63,7 +63,7 @@ async fn origins(store: &SharedStore) -> Vec<Origin> {
     all.iter().map(|handoff| handoff.origin).collect()
 }
 
-async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<Outcome> {
+async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
     let events = fixture.baton.events(exchanges).await;
     events.into_iter().flat_map(|event| event.nudges).collect()
 }
@@ -214,7 +214,11 @@ async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
             fixture.push(Reply::text(format!("On {n}.")));
             answer = fixture.ask(&history, true).await;
         }
-        assert_eq!(outcomes(&fixture, 6).await, [Outcome::AutoFailed], "tried once");
+        assert_eq!(
+            outcomes(&fixture, 6).await,
+            [NudgeOutcome::AutoFailed],
+            "tried once"
+        );
         fixture.assert_clean();
     }
 }

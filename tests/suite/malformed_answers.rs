@@ -7,7 +7,7 @@ use baton_proxy::course::StreamMerge;
 use baton_proxy::record::WireId;
 use baton_proxy::rewrite::Reading;
 use baton_proxy::wire::Replies;
-use baton_proxy::wire::{self, Ending, Leg, Operation, Spoken, Watch, Wire};
+use baton_proxy::wire::{self, Ending, Leg, LegOutput, Operation, Watch, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
             }
         }
         check(&wire.as_asked(&view, body.clone()), "as asked");
-        if let Some(more) = wire.ask_again(&Spoken::Reply(body.clone()), &[], WATCH.hide) {
+        if let Some(more) = wire.ask_again(&LegOutput::Reply(body.clone()), &[], WATCH.hide) {
             check(
                 format!("[{}]", more.trim_end_matches(',')).as_bytes(),
                 "told again",

@@ -2,7 +2,7 @@
 //! model once saw stands there again.
 
 use baton_proxy::config::{Config, Mode};
-use baton_proxy::nudge::{Outcome, Treadmill, Windows, is_nudge};
+use baton_proxy::nudge::{NudgeOutcome, Treadmill, Windows, is_nudge};
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Options, Queue, Reply, Role, Rule};
 use pretty_assertions::assert_eq;
@@ -64,7 +64,7 @@ fn text(fixture: &Fixture) -> String {
     told[told.find("<context-notice>").unwrap()..].to_owned()
 }
 
-async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<Outcome> {
+async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
     let events = fixture.baton.events(exchanges).await;
     events.into_iter().flat_map(|event| event.nudges).collect()
 }
@@ -115,7 +115,7 @@ async fn the_model_is_told_once_and_sees_it_at_the_same_place_ever_after() {
                 "where it stood"
             );
         }
-        assert_eq!(outcomes(&fixture, 6).await, [Outcome::Told]);
+        assert_eq!(outcomes(&fixture, 6).await, [NudgeOutcome::Told]);
         fixture.assert_clean();
     }
 }
@@ -294,7 +294,7 @@ async fn a_handoff_begins_anew() {
             say(&fixture, &mut history, &long(5_500), Reply::text("Long again.")).await;
             say(&fixture, &mut history, "Go on.", Reply::text("Told again.")).await;
             assert_eq!(nudges(&fixture).len(), 1);
-            let told = [Outcome::Told, Outcome::Followed, Outcome::Told];
+            let told = [NudgeOutcome::Told, NudgeOutcome::Followed, NudgeOutcome::Told];
             assert_eq!(outcomes(&fixture, 28).await, told);
             fixture.assert_clean();
         }
@@ -324,10 +324,10 @@ async fn it_stops_where_what_is_left_is_too_large_by_itself() {
             say(&fixture, &mut history, "More.", Reply::text(format!("Turn {n}."))).await;
             assert_eq!(nudges(&fixture), [0; 0]);
         }
-        let stopped = Outcome::Stopped(Treadmill::LargeCut);
+        let stopped = NudgeOutcome::Stopped(Treadmill::LargeCut);
         assert_eq!(
             outcomes(&fixture, 7).await,
-            [Outcome::Told, Outcome::Followed, stopped]
+            [NudgeOutcome::Told, NudgeOutcome::Followed, stopped]
         );
         fixture.assert_clean();
     }
@@ -353,7 +353,7 @@ async fn it_stops_where_handoffs_come_in_close_succession() {
         say(&fixture, &mut history, &long(6_000), Reply::text("Long.")).await;
         say(&fixture, &mut history, "Go on.", Reply::text("Not told.")).await;
         assert_eq!(nudges(&fixture), [0; 0]);
-        let stopped = Outcome::Stopped(Treadmill::CloseHandoffs);
+        let stopped = NudgeOutcome::Stopped(Treadmill::CloseHandoffs);
         assert_eq!(outcomes(&fixture, 6).await, [stopped]);
         fixture.assert_clean();
     }

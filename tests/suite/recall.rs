@@ -1,7 +1,7 @@
 //! Recall on every wire, streamed and in one piece: behind a handoff the model may search what was cut. Its calls are hidden,
 //! answered in the same response, and put back on every later request; the list of tools never changes between two cuts.
 
-use baton_proxy::answers::Outcome;
+use baton_proxy::answers::AnswerOutcome;
 use baton_proxy::config::Config;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Reply, Role};
@@ -123,7 +123,7 @@ fn says_nothing_of_it(answer: &Answer) {
     );
 }
 
-async fn recalls(stage: &Fixture) -> Vec<Outcome> {
+async fn recalls(stage: &Fixture) -> Vec<AnswerOutcome> {
     let count = stage.baton.events(1).await.len();
     let events: Vec<ExchangeEvent> = stage.baton.events(count).await;
     events.into_iter().flat_map(|event| event.recalls).collect()
@@ -155,7 +155,7 @@ async fn alone(side: Variant, stream: bool) {
     for (back, wanted) in [(3, &ONE[..]), (2, &BOTH), (1, &BOTH), (0, &BOTH)] {
         assert_eq!(tools(&stage, back), wanted, "{back}");
     }
-    assert_eq!(recalls(&stage).await, [Outcome::Found]);
+    assert_eq!(recalls(&stage).await, [AnswerOutcome::Found]);
     // Later, in another process, it is as the model saw it.
     let (seen, before) = sent(&stage, 0);
     assert_eq!(
@@ -256,7 +256,12 @@ async fn no_more_often_than_it_may(side: Variant, stream: bool) {
         "{}",
         told(&stage, 0)
     );
-    let outcomes = [Outcome::Found, Outcome::Found, Outcome::Found, Outcome::TooOften];
+    let outcomes = [
+        AnswerOutcome::Found,
+        AnswerOutcome::Found,
+        AnswerOutcome::Found,
+        AnswerOutcome::TooOften,
+    ];
     assert_eq!(recalls(&stage).await, outcomes);
     // The next request begins anew.
     stage.push(asks(thinks(), "retention"));
@@ -279,7 +284,7 @@ async fn bad_arguments(side: Variant, stream: bool) {
         "{}",
         told(&stage, 0)
     );
-    assert_eq!(recalls(&stage).await, [Outcome::BadArguments]);
+    assert_eq!(recalls(&stage).await, [AnswerOutcome::BadArguments]);
     stage.push(Reply::text("Done."));
     stage.ask(&stage.then(&history, &said, "On."), stream).await;
     stage.assert_clean();
@@ -295,7 +300,7 @@ async fn nothing_found(side: Variant, stream: bool) {
             && answer.contains("The nearest words there: flurbo"),
         "{answer}"
     );
-    assert_eq!(recalls(&stage).await, [Outcome::Nothing]);
+    assert_eq!(recalls(&stage).await, [AnswerOutcome::Nothing]);
     stage.assert_clean();
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use baton_proxy::agents::files::Change;
+use baton_proxy::agents::files::FileChange;
 use baton_proxy::draft::{Index, Seen, Settings, Whereabouts};
 use baton_proxy::record::WireId;
 use baton_proxy::redact::Redactor;
@@ -125,10 +125,10 @@ impl Truth {
             let holds = file.is_some_and(|file| {
                 file.touched
                     && match changed.change {
-                        Change::Created => !file.was_there && file.is_there,
-                        Change::Modified => file.was_there && file.is_there,
-                        Change::Deleted => file.was_there && !file.is_there,
-                        Change::Written => file.is_there,
+                        FileChange::Created => !file.was_there && file.is_there,
+                        FileChange::Modified => file.was_there && file.is_there,
+                        FileChange::Deleted => file.was_there && !file.is_there,
+                        FileChange::Written => file.is_there,
                     }
             });
             hold(holds, format!("{changed:?}"));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use baton_proxy::answers::{Answers, Asked, Outcome};
+use baton_proxy::answers::{AnswerOutcome, Answers, CallToAnswer};
 use baton_proxy::record::HiddenResult;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
@@ -20,11 +20,11 @@ use crate::matrix::variants::{self, Variant};
 struct Notes(AtomicU32);
 
 impl Answers for Notes {
-    fn answer(&self, call: &Asked<'_>) -> (HiddenResult, Outcome) {
+    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         (
             HiddenResult::of(format!("Note {n} for {}.", call.arguments.len())),
-            Outcome::Found,
+            AnswerOutcome::Found,
         )
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Agent {
 }
 
 /// The result of one request.
-pub(super) struct Asked {
+pub(super) struct RequestResult {
     /// The request's body as the agent sent it.
     pub(super) body: Bytes,
     /// The handoff that it was pinned to.
@@ -53,7 +53,7 @@ impl Agent {
     }
 
     /// Sends the history, appends the reply, and runs the tools that it calls.
-    pub(super) async fn ask(&mut self) -> Result<Asked, Failure> {
+    pub(super) async fn ask(&mut self) -> Result<RequestResult, Failure> {
         let body = Bytes::from((self.adapter.body)(&self.history).to_string());
         let (headers, reply) = self.post(body.clone()).await?;
         let reply: Option<Value> = serde_json::from_slice(&reply).ok();
@@ -77,7 +77,7 @@ impl Agent {
         }
         self.turn += 1;
         let pinned = headers.get("x-baton-handoff").and_then(|id| id.to_str().ok());
-        Ok(Asked {
+        Ok(RequestResult {
             body,
             pinned: pinned.map(str::to_owned),
             done: results.is_empty(),

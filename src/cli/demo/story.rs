@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::adapters::Adapter;
-use super::agent::{Agent, Asked};
+use super::agent::{Agent, RequestResult};
 use super::script::Script;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::first_line;
@@ -190,7 +190,7 @@ impl Story {
 
     async fn note(
         &mut self,
-        asked: &Asked,
+        asked: &RequestResult,
         legs: &[Arc<Received>],
         store: &SharedStore,
     ) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::document::{Document, Head};
-use super::work::{Spoken, Turn};
+use super::work::{ExportedPart, Turn};
 use crate::journal::date_time;
 
 /// The whole document.
@@ -53,7 +53,7 @@ fn turn(turn: &Turn, out: &mut String) {
         _ => "Assistant",
     };
     // A turn of results alone is told by their headings.
-    let results = |part: &Spoken| matches!(part, Spoken::Result { .. });
+    let results = |part: &ExportedPart| matches!(part, ExportedPart::Result { .. });
     if !turn.parts.iter().all(results) {
         out.push_str(&format!("\n### {speaker}\n"));
     }
@@ -62,19 +62,19 @@ fn turn(turn: &Turn, out: &mut String) {
     }
 }
 
-fn part(part: &Spoken, out: &mut String) {
+fn part(part: &ExportedPart, out: &mut String) {
     match part {
-        Spoken::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
+        ExportedPart::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
         // What it thought is told by what it did.
-        Spoken::Thinking { .. } => {}
-        Spoken::Call { tool, arguments } => {
+        ExportedPart::Thinking { .. } => {}
+        ExportedPart::Call { tool, arguments } => {
             let (kind, text) = match arguments {
                 Value::String(text) => ("", text.clone()),
                 other => ("json", other.to_string()),
             };
             out.push_str(&format!("\nCalls `{tool}`:\n\n{}", fenced(kind, &text)));
         }
-        Spoken::Result {
+        ExportedPart::Result {
             tool,
             text,
             failed,
@@ -90,8 +90,8 @@ fn part(part: &Spoken, out: &mut String) {
             };
             out.push_str(&format!("\n#### Result{of}{how}\n\n{}", fenced("", text)));
         }
-        Spoken::Image => out.push_str("\n(an image)\n"),
-        Spoken::Error { text } => out.push_str(&format!(
+        ExportedPart::Image => out.push_str("\n(an image)\n"),
+        ExportedPart::Error { text } => out.push_str(&format!(
             "\nThe provider answered with an error:\n\n{}",
             fenced("", text)
         )),

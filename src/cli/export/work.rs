@@ -17,13 +17,13 @@ use crate::wire::{Role, View};
 pub(super) struct Turn {
     /// `user`, `assistant`, `tool`.
     pub(super) role: &'static str,
-    pub(super) parts: Vec<Spoken>,
+    pub(super) parts: Vec<ExportedPart>,
 }
 
 /// A part of a turn. The names are API.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Spoken {
+pub(super) enum ExportedPart {
     Text {
         text: String,
     },
@@ -100,11 +100,11 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<Turn> {
             Role::Tool => "tool",
             Role::System | Role::Tools | Role::Other => return None,
         };
-        let mut parts: Vec<Spoken> = Vec::new();
+        let mut parts: Vec<ExportedPart> = Vec::new();
         for part in turn.parts().iter().filter_map(|part| reader.told(at, part)) {
             match (parts.last_mut(), part) {
                 // Agents keep a streamed text in the pieces in which it came.
-                (Some(Spoken::Text { text }), Spoken::Text { text: more })
+                (Some(ExportedPart::Text { text }), ExportedPart::Text { text: more })
                     if turn.role == Role::Assistant =>
                 {
                     text.push_str(&more);
@@ -128,15 +128,15 @@ pub(super) fn answer(body: &[u8]) -> Option<Turn> {
                 if tool == TOOL_NAME {
                     return None;
                 }
-                Spoken::Call {
+                ExportedPart::Call {
                     tool,
                     arguments: arguments(&text),
                 }
             }
             _ if text.trim().is_empty() => return None,
-            Said::Text | Said::Refusal => Spoken::Text { text },
-            Said::Thinking => Spoken::Thinking { text },
-            Said::Error => Spoken::Error { text },
+            Said::Text | Said::Refusal => ExportedPart::Text { text },
+            Said::Thinking => ExportedPart::Thinking { text },
+            Said::Error => ExportedPart::Error { text },
         })
     });
     let parts: Vec<_> = parts.collect();
@@ -188,7 +188,7 @@ impl Reader {
         reader
     }
 
-    fn told(&self, turn: usize, part: &Part<'_>) -> Option<Spoken> {
+    fn told(&self, turn: usize, part: &Part<'_>) -> Option<ExportedPart> {
         let place = (turn, part.span.start);
         if self.ours.contains(&place) {
             return None;
@@ -200,9 +200,9 @@ impl Reader {
         match part.kind {
             Kind::Text(text) => {
                 let text = text.get().into_owned();
-                (!text.trim().is_empty()).then_some(Spoken::Text { text })
+                (!text.trim().is_empty()).then_some(ExportedPart::Text { text })
             }
-            Kind::Call(call) => Some(Spoken::Call {
+            Kind::Call(call) => Some(ExportedPart::Call {
                 tool: call.name.map(|name| name.get().into_owned()).unwrap_or_default(),
                 arguments: call
                     .arguments
@@ -211,7 +211,7 @@ impl Reader {
             Kind::Result(result) => {
                 let known = self.results.get(&place);
                 let named = || result.name.map(|name| name.get().into_owned());
-                Some(Spoken::Result {
+                Some(ExportedPart::Result {
                     tool: known.and_then(|known| known.tool.clone()).or_else(named),
                     text: texts(),
                     failed: known.map_or(result.error, |known| known.failed),
@@ -220,9 +220,9 @@ impl Reader {
             }
             Kind::Thinking => {
                 let text = texts();
-                (!text.trim().is_empty()).then_some(Spoken::Thinking { text })
+                (!text.trim().is_empty()).then_some(ExportedPart::Thinking { text })
             }
-            Kind::Image => Some(Spoken::Image),
+            Kind::Image => Some(ExportedPart::Image),
             Kind::ToolChange | Kind::Other(_) => None,
         }
     }

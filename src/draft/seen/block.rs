@@ -1,7 +1,7 @@
 //! What was seen as a short text behind a carry-over prompt.
 
 use super::{Changed, Seen, Verified};
-use crate::agents::files::Change;
+use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::draft::excerpt::one_line;
 use crate::draft::tokens::tokens;
@@ -56,10 +56,10 @@ impl Seen {
             )
         }));
         for change in [
-            Change::Created,
-            Change::Modified,
-            Change::Written,
-            Change::Deleted,
+            FileChange::Created,
+            FileChange::Modified,
+            FileChange::Written,
+            FileChange::Deleted,
         ] {
             let of = self.files.iter().rev().filter(|file| file.change == change);
             lines.extend(files_line(change.name(), &of.collect::<Vec<_>>()));

@@ -1,7 +1,7 @@
 //! What was seen, as a value.
 
 use crate::agents::commands::Purpose;
-use crate::agents::files::Change;
+use crate::agents::files::FileChange;
 use crate::agents::todo::{Todo, TodoState};
 
 /// Facts of a transcript, oldest first. All texts are redacted.
@@ -77,7 +77,7 @@ pub struct Changed {
     /// Its path, from the folder that the agent works in where that is known.
     pub path: String,
     /// What all changes together come to.
-    pub change: Change,
+    pub change: FileChange,
     /// What the model said before it changed it last.
     pub why: Option<String>,
     /// The turn of the last change, from 1.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::repository::Repository;
 use super::{Changed, Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
 use crate::agents::commands::{self, Purpose};
-use crate::agents::files::{self, Change};
+use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::draft::excerpt::{first_line, one_line};
 use crate::draft::facts::{Facts, looks};
@@ -67,8 +67,8 @@ struct Run {
 
 struct File {
     path: String,
-    first: Change,
-    last: Change,
+    first: FileChange,
+    last: FileChange,
     turn: usize,
     group: usize,
     why: Option<String>,
@@ -202,8 +202,8 @@ impl<'w> Walk<'w> {
             let path = self.whereabouts.relative(path);
             let known = self.was_read.contains(&path) || self.by_path.contains_key(&path);
             let change = match (call.kind, outcome.made) {
-                (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(Change::Created),
-                (ToolKind::Write, None) if !known => Some(Change::Written),
+                (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(FileChange::Created),
+                (ToolKind::Write, None) if !known => Some(FileChange::Written),
                 _ => *change,
             };
             if let Some(change) = change {
@@ -212,7 +212,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn file(&mut self, turn: usize, path: String, change: Change, why: Option<&str>) {
+    fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
         self.changed = Some(self.group);
         self.repository.changed();
         let at = *self.by_path.entry(path.clone()).or_insert(self.files.len());
@@ -231,7 +231,7 @@ impl<'w> Walk<'w> {
         let file = &mut self.files[at];
         // What became of it in between is settled by what is done to it now, but not what it was at first.
         if file.uncertain {
-            file.first = Change::Written;
+            file.first = FileChange::Written;
             file.uncertain = false;
         }
         file.last = change;
@@ -411,7 +411,7 @@ impl<'w> Walk<'w> {
             {
                 continue;
             }
-            let missing = *change == Some(Change::Deleted)
+            let missing = *change == Some(FileChange::Deleted)
                 || call.kind == ToolKind::Read && outcome.failed == Some(true);
             let score = call.score.or(outcome.score);
             self.verdicts.retain(|known| known.path != path);
@@ -483,13 +483,13 @@ fn maybe_same(a: &Option<String>, b: &Option<String>) -> bool {
 }
 
 /// What all changes of a file come to; `None` for one that was made and is gone.
-fn net(file: &File) -> Option<Change> {
+fn net(file: &File) -> Option<FileChange> {
     Some(match (file.first, file.last) {
-        (Change::Created, Change::Deleted) => return None,
-        (_, Change::Deleted) => Change::Deleted,
-        (Change::Created, _) => Change::Created,
-        (Change::Deleted | Change::Modified, _) => Change::Modified,
-        (Change::Written, _) => Change::Written,
+        (FileChange::Created, FileChange::Deleted) => return None,
+        (_, FileChange::Deleted) => FileChange::Deleted,
+        (FileChange::Created, _) => FileChange::Created,
+        (FileChange::Deleted | FileChange::Modified, _) => FileChange::Modified,
+        (FileChange::Written, _) => FileChange::Written,
     })
 }
 

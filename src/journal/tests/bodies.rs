@@ -15,7 +15,7 @@ fn what_went_by_is_read_back_byte_for_byte() {
         Bytes::from_static(b"{\"role\":\"user\",\"content\":\"P\"}"),
         received.slice(second..),
     ];
-    let cut = Change {
+    let cut = SizeChange {
         why: Why::Cut,
         removed: 61,
         added: 30,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::record::WireId;
-use crate::rewrite::{Change, Why};
+use crate::rewrite::{SizeChange, Why};
 use crate::telemetry::{ExchangeEvent, Outcome};
 use crate::wire::{self, Operation, Requests, Stop, Usage};
 
@@ -74,7 +74,7 @@ fn over(id: &str, conversation: &str, received: usize, sent: &[usize]) -> Exchan
     }
 }
 
-fn leg_of(rope: &[Bytes], changes: &[Change]) -> SentLeg {
+fn leg_of(rope: &[Bytes], changes: &[SizeChange]) -> SentLeg {
     let mut headers = HeaderMap::new();
     headers.insert("authorization", "Bearer sk-REAL0123456789".parse().unwrap());
     headers.insert("accept-encoding", "identity".parse().unwrap());
@@ -92,7 +92,7 @@ fn note(
     n: u32,
     received: &Bytes,
     sent: &[Bytes],
-    changes: &[Change],
+    changes: &[SizeChange],
     answer: &Bytes,
 ) -> String {
     let id = id(n);

@@ -379,7 +379,7 @@ fn prerequisites(source: &Source<'_>, prompt: &str) -> Vec<Prerequisite> {
         .split(|c: char| !is_path(c))
         .map(|word| word.trim_end_matches('.').trim_start_matches("./"))
         .collect();
-    let gone = crate::agents::files::Change::Deleted;
+    let gone = crate::agents::files::FileChange::Deleted;
     let there = seen
         .files
         .iter()

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::agents::commands::Purpose;
-use crate::agents::files::Change;
+use crate::agents::files::FileChange;
 use crate::agents::todo::{self, TodoState};
 use crate::draft::{Seen, seen};
 use crate::record::{Handoff, Origin, WireId};
@@ -69,7 +69,7 @@ fn full() -> Seen {
         ],
         files: vec![seen::Changed {
             path: "src/a.rs".into(),
-            change: Change::Modified,
+            change: FileChange::Modified,
             why: Some("The reader.".into()),
             turn: 2,
         }],

@@ -12,7 +12,7 @@ use super::model::HandoffFile;
 use super::text::{one_line, shortened};
 use super::text_rules::analyze;
 use crate::agents::commands::{self, Purpose};
-use crate::agents::files::{Change, patched};
+use crate::agents::files::{FileChange, patched};
 use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::redact::{Redactor, unnamed};
@@ -47,7 +47,7 @@ pub struct SessionReader<'r> {
     last_request: String,
     todos: Vec<todo::Todo>,
     calls: HashMap<String, PendingCall>,
-    files: Vec<(String, Change)>,
+    files: Vec<(String, FileChange)>,
     /// What failed and has not passed since: what it was about, with the error.
     failing: Vec<(String, String)>,
     test: Option<String>,
@@ -59,7 +59,7 @@ pub struct SessionReader<'r> {
 struct PendingCall {
     kind: ToolKind,
     command: Option<String>,
-    changed: Vec<(String, Change)>,
+    changed: Vec<(String, FileChange)>,
 }
 
 impl<'r> SessionReader<'r> {
@@ -153,9 +153,9 @@ impl<'r> SessionReader<'r> {
     fn name_files(&self, file: &mut HandoffFile) {
         for (path, change) in &self.files {
             let list = match change {
-                Change::Created => &mut file.files.created,
-                Change::Modified | Change::Written => &mut file.files.modified,
-                Change::Deleted => &mut file.files.deleted,
+                FileChange::Created => &mut file.files.created,
+                FileChange::Modified | FileChange::Written => &mut file.files.modified,
+                FileChange::Deleted => &mut file.files.deleted,
             };
             let path = self.relative(path);
             if list.len() < FILES && !list.contains(&path) {
@@ -325,8 +325,8 @@ impl<'r> SessionReader<'r> {
         };
         if kind.changes() && changed.is_empty() {
             let change = match kind {
-                ToolKind::Delete => Change::Deleted,
-                _ => Change::Modified,
+                ToolKind::Delete => FileChange::Deleted,
+                _ => FileChange::Modified,
             };
             let paths = tools::paths(kind, &arguments);
             changed = paths.into_iter().map(|path| (path, change)).collect();
@@ -367,7 +367,7 @@ impl<'r> SessionReader<'r> {
             }
             let is_new = call.kind == ToolKind::Write && said.contains("created");
             self.files
-                .push((path, if is_new { Change::Created } else { change }));
+                .push((path, if is_new { FileChange::Created } else { change }));
         }
     }
 

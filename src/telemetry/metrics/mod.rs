@@ -22,7 +22,7 @@ use self::labels::{
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
 use super::{ExchangeEvent, HandoffEvent};
-use crate::answers::Outcome as Recalled;
+use crate::answers::AnswerOutcome;
 use crate::record::Origin;
 use crate::record::WireId;
 
@@ -322,11 +322,11 @@ impl Metrics {
             let wire = label(wire);
             drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
         }
-        for outcome in crate::nudge::Outcome::ALL.map(crate::nudge::Outcome::name) {
+        for outcome in crate::nudge::NudgeOutcome::ALL.map(crate::nudge::NudgeOutcome::name) {
             let wire = label(wire);
             drop(self.nudges.get_or_create(&ByNudge { wire, outcome }));
         }
-        for outcome in Recalled::ALL.map(Recalled::name) {
+        for outcome in AnswerOutcome::ALL.map(AnswerOutcome::name) {
             let wire = label(wire);
             drop(self.recalls.get_or_create(&ByOutcome { wire, outcome }));
         }

@@ -8,15 +8,15 @@ use super::reply::{called, raw};
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::Names;
-use crate::wire::{AskAgain, Spoken, sse};
+use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for Anthropic {
     /// The assistant's own message with our call as its last block (where it stands on every later request, behind
     /// what the agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound
     /// to that order.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
         let blocks = match spoken {
-            Spoken::Reply(body) => {
+            LegOutput::Reply(body) => {
                 let whole = Span::new(json::blank(body, 0), body.len());
                 let content = json::get(body, whole, "content")?;
                 json::elements(body, content)
@@ -24,7 +24,7 @@ impl AskAgain for Anthropic {
                     .map(|b| raw(body, b))
                     .collect()
             }
-            Spoken::Stream(frames) => streamed(frames),
+            LegOutput::Stream(frames) => streamed(frames),
         };
         let ours =
             |b: &String| called(b.as_bytes(), Span::new(0, b.len())).is_some_and(|name| ours.has(&name));

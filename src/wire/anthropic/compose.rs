@@ -4,17 +4,17 @@ use super::Anthropic;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{Compose, LocalAnswer, Shape, View, sse};
+use crate::wire::{AnswerShape, Compose, LocalAnswer, View, sse};
 
 impl Compose for Anthropic {
-    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let text = json::quote(said.text);
         match shape {
-            Shape::Whole => {
+            AnswerShape::Whole => {
                 let content = format!(r#"{{"type":"text","text":{text}}}"#);
                 message(said, &content, r#""end_turn""#, said.output()).into()
             }
-            Shape::Stream(_) => stream(said, &text).concat().into(),
+            AnswerShape::Stream(_) => stream(said, &text).concat().into(),
         }
     }
 }

@@ -6,14 +6,14 @@ use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
 use crate::tools::Names;
 use crate::wire::framing::payload;
-use crate::wire::{AskAgain, Spoken};
+use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Gemini {
     /// The model's own message, as it said it, then the results of its calls.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
         let parts = match spoken {
-            Spoken::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
-            Spoken::Stream(frames) => {
+            LegOutput::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
+            LegOutput::Stream(frames) => {
                 let data: Vec<_> = frames.iter().map(|f| payload(f)).collect();
                 parts_of(data.iter().map(|d| &d[..]), pairs, ours)
             }

@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 use super::request::{in_envelope, text_part};
 use crate::text::json;
-use crate::wire::{Compose, Framing, LocalAnswer, Shape, View};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, View};
 
 impl Compose for Gemini {
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let (input, output) = (said.input(), said.output());
         let mut json = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{}],"role":"model"}},"finishReason":"STOP","index":0}}],"usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output},"totalTokenCount":{}}},"modelVersion":{},"responseId":"{}"}}"#,
@@ -21,9 +21,9 @@ impl Compose for Gemini {
             json = format!(r#"{{"response":{json}}}"#);
         }
         match shape {
-            Shape::Whole => json.into(),
-            Shape::Stream(Framing::JsonArray) => format!("[{json}]").into(),
-            Shape::Stream(_) => format!("data: {json}\r\n\r\n").into(),
+            AnswerShape::Whole => json.into(),
+            AnswerShape::Stream(Framing::JsonArray) => format!("[{json}]").into(),
+            AnswerShape::Stream(_) => format!("data: {json}\r\n\r\n").into(),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Identity {
 
 /// What was found in a chunk's parts.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ChunkParts {
     /// The parts.
     pub(super) parts: Vec<Span>,
     /// Of each, whether it is hidden.
@@ -70,7 +70,7 @@ pub(super) struct Seen {
     pub(super) breaks: Vec<Edit>,
 }
 
-impl Seen {
+impl ChunkParts {
     /// Whether the agent may see any of them.
     pub(super) fn visible(&self) -> bool {
         self.hidden.contains(&false)

@@ -11,13 +11,13 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
-use crate::wire::call_fingerprint::{Fingerprints, Position};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
 use crate::wire::view::{self, PartKind};
 use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: Position) -> Option<LegReport> {
+fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
     let chunk = Chunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {

@@ -6,16 +6,16 @@ use crate::wire::fingerprints;
 use bytes::Bytes;
 
 use super::chunk::{self, Chunk, NO_PARTS};
-use super::identity::{Identity, Seen};
+use super::identity::{ChunkParts, Identity};
 use super::part::Piece;
 use super::request::text_part;
-use super::streamed_call::{self, Run, Streamed};
+use super::streamed_call::{self, Streamed, StreamingCall};
 use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::tools::Names;
-use crate::wire::call_fingerprint::{Fingerprints, Position};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FrameTemplate, Pass};
 use crate::wire::leg::{Dialect, LegReport, Stop};
@@ -34,7 +34,7 @@ struct Stream {
     watch: Watch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
-    place: Position,
+    place: MessageNumber,
     leg: usize,
     report: LegReport,
     counters: Counters,
@@ -45,7 +45,7 @@ struct Stream {
     /// Whether anything of this leg was shown.
     spoke: bool,
     anchors: Fingerprints,
-    run: Run,
+    run: StreamingCall,
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
     escaper: Escaper,
@@ -62,7 +62,7 @@ struct Stream {
 struct End {
     raw: Bytes,
     chunk: Chunk,
-    seen: Seen,
+    seen: ChunkParts,
     /// Whether its visible parts went out on their own.
     shown: bool,
 }
@@ -109,7 +109,7 @@ impl Dialect for Stream {
             self.go_on(raw, data, &chunk, &seen, out);
             return;
         }
-        if let Run::Hidden(streamed) = std::mem::take(&mut self.run) {
+        if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.report.hidden.push(streamed.finish(false));
         }
         self.report.stop = stop;
@@ -162,7 +162,7 @@ impl Dialect for Stream {
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
         self.anchors = Fingerprints::default();
-        self.run = Run::None;
+        self.run = StreamingCall::None;
         self.in_text = false;
         self.spoke = false;
         self.escaper = Escaper::default();
@@ -173,7 +173,7 @@ impl Dialect for Stream {
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
         self.counters = Counters::default();
-        self.run = Run::None;
+        self.run = StreamingCall::None;
         self.end = None;
     }
 
@@ -209,7 +209,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    fn new(watch: Watch, place: Position) -> Self {
+    fn new(watch: Watch, place: MessageNumber) -> Self {
         Self {
             watch,
             framing: Framing::Sse,
@@ -221,7 +221,7 @@ impl Stream {
             spoke: false,
             identity: Identity::default(),
             anchors: Fingerprints::default(),
-            run: Run::None,
+            run: StreamingCall::None,
             in_text: false,
             escaper: Escaper::default(),
             hold: false,
@@ -238,7 +238,7 @@ impl Stream {
     }
 
     fn hides(&self) -> bool {
-        !self.report.hidden.is_empty() || matches!(self.run, Run::Hidden(_))
+        !self.report.hidden.is_empty() || matches!(self.run, StreamingCall::Hidden(_))
     }
 
     fn learn(&mut self, data: &[u8], chunk: &Chunk) {
@@ -254,8 +254,8 @@ impl Stream {
     }
 
     /// Goes through a chunk's parts: ours are hidden, calls are named, text is broken up.
-    fn parts(&mut self, data: &[u8], chunk: &Chunk) -> Seen {
-        let mut seen = Seen::default();
+    fn parts(&mut self, data: &[u8], chunk: &Chunk) -> ChunkParts {
+        let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {
             let hidden = piece.part.kind == PartKind::Call && self.call(data, &piece);
             if !hidden {
@@ -277,7 +277,7 @@ impl Stream {
             return self.more_arguments(data, piece, goes_on);
         }
         // A run that never ended is over now.
-        if let Run::Hidden(streamed) = std::mem::take(&mut self.run) {
+        if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.report.hidden.push(streamed.finish(false));
         }
         let (after, limit) = (self.report.parts, self.watch.held_bytes);
@@ -286,11 +286,15 @@ impl Stream {
             let anchor = self.anchors.next(data, piece.traits(), self.place);
             self.report.calls.push((anchor.text(), after));
             self.report.parts += 1;
-            self.run = if goes_on { Run::Shown } else { Run::None };
+            self.run = if goes_on {
+                StreamingCall::Shown
+            } else {
+                StreamingCall::None
+            };
             return false;
         };
         if goes_on {
-            self.run = Run::Hidden(Box::new(Streamed::new(data, piece, tool, after, limit)));
+            self.run = StreamingCall::Hidden(Box::new(Streamed::new(data, piece, tool, after, limit)));
         } else {
             self.report
                 .hidden
@@ -301,17 +305,17 @@ impl Stream {
 
     fn more_arguments(&mut self, data: &[u8], piece: &Piece, goes_on: bool) -> bool {
         match std::mem::take(&mut self.run) {
-            Run::Hidden(mut streamed) => {
+            StreamingCall::Hidden(mut streamed) => {
                 streamed.take(data, piece);
                 if goes_on {
-                    self.run = Run::Hidden(streamed);
+                    self.run = StreamingCall::Hidden(streamed);
                 } else {
                     self.report.hidden.push(streamed.finish(true));
                 }
                 true
             }
-            Run::Shown if goes_on => {
-                self.run = Run::Shown;
+            StreamingCall::Shown if goes_on => {
+                self.run = StreamingCall::Shown;
                 false
             }
             _ => false,
@@ -338,7 +342,7 @@ impl Stream {
 
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
-    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &Seen, out: &mut Vec<Bytes>) {
+    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &ChunkParts, out: &mut Vec<Bytes>) {
         if self.leg == 0 && !self.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_spelling(raw, data, chunk, &seen.breaks);

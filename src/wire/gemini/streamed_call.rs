@@ -10,7 +10,7 @@ use crate::wire::{HiddenCall, Pairs};
 
 /// Whose arguments are streaming.
 #[derive(Debug, Default)]
-pub(super) enum Run {
+pub(super) enum StreamingCall {
     /// Nobody's.
     #[default]
     None,

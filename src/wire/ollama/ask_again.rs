@@ -9,14 +9,14 @@ use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::Names;
 use crate::wire::framing::payload;
-use crate::wire::{AskAgain, Spoken};
+use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Ollama {
     /// The model's own message, as it message it, then the results of its calls.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours_are: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: Names) -> Option<String> {
         let pieces: Vec<Vec<u8>> = match spoken {
-            Spoken::Reply(body) => vec![body.to_vec()],
-            Spoken::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
+            LegOutput::Reply(body) => vec![body.to_vec()],
+            LegOutput::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
         };
         let mut message = Message::default();
         let mut ours = pairs.iter();

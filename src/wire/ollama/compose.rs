@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 use crate::text::date::rfc3339;
 use crate::text::json;
-use crate::wire::{Compose, LocalAnswer, Shape, View};
+use crate::wire::{AnswerShape, Compose, LocalAnswer, View};
 
 impl Compose for Ollama {
-    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let line = |text: &str, rest: &str| {
             format!(
                 r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
@@ -23,8 +23,8 @@ impl Compose for Ollama {
         );
         let text = json::quote(said.text);
         match shape {
-            Shape::Whole => line(&text, &end).into(),
-            Shape::Stream(_) => {
+            AnswerShape::Whole => line(&text, &end).into(),
+            AnswerShape::Stream(_) => {
                 format!("{}\n{}\n", line(&text, r#""done":false"#), line(r#""""#, &end)).into()
             }
         }

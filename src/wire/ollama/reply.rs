@@ -10,12 +10,12 @@ use super::usage;
 use crate::mark::escape::{self, Escaper};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::wire::call_fingerprint::{Fingerprints, Position};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
 use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: Position) -> Option<LegReport> {
+fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
     let line = Line::read(text)?;
     line.message?;

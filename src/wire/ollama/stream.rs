@@ -11,7 +11,7 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::Names;
-use crate::wire::call_fingerprint::{Fingerprints, Position};
+use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
@@ -33,7 +33,7 @@ impl Streams for Ollama {
 struct Stream {
     watch: Watch,
     /// Where the agent's transcript will have this response.
-    place: Position,
+    place: MessageNumber,
     leg: usize,
     report: LegReport,
     /// Whether anything of this leg was shown.
@@ -278,7 +278,7 @@ impl Dialect for Stream {
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl Stream {
-    fn new(watch: Watch, place: Position) -> Self {
+    fn new(watch: Watch, place: MessageNumber) -> Self {
         Self {
             watch,
             spoke: false,

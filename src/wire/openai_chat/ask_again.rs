@@ -7,7 +7,7 @@ use super::pairs::result;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::Names;
-use crate::wire::{AskAgain, Spoken, sse};
+use crate::wire::{AskAgain, LegOutput, sse};
 
 /// Members of a reply that are no part of what a model said, or are put in here anew.
 const NOT_SAID: [&str; 6] = [
@@ -22,10 +22,10 @@ const NOT_SAID: [&str; 6] = [
 impl AskAgain for OpenaiChat {
     /// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
     /// then their results.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], _ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: Names) -> Option<String> {
         let message = match spoken {
-            Spoken::Reply(body) => Message::reply(body)?,
-            Spoken::Stream(frames) => Message::stream(frames),
+            LegOutput::Reply(body) => Message::reply(body)?,
+            LegOutput::Stream(frames) => Message::stream(frames),
         };
         let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
         let extras: String = message

@@ -4,20 +4,20 @@ use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{Compose, LocalAnswer, Shape, View, sse};
+use crate::wire::{AnswerShape, Compose, LocalAnswer, View, sse};
 
 impl Compose for OpenaiChat {
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let text = json::quote(said.text);
         match shape {
-            Shape::Whole => {
+            AnswerShape::Whole => {
                 let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
                 let choice =
                     format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
                 let usage = format!(r#","usage":{}"#, usage(said));
                 object(said, "chat.completion", &choice, &usage).into()
             }
-            Shape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
+            AnswerShape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
         }
     }
 }

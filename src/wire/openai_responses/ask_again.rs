@@ -8,19 +8,19 @@ use super::response_object;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::Names;
-use crate::wire::{AskAgain, Spoken, sse};
+use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for OpenaiResponses {
     /// The model's own items, as it said them, our calls behind them, then the results.
-    fn ask_again(&self, spoken: &Spoken, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
         let (items, stored) = match spoken {
-            Spoken::Reply(body) => {
+            LegOutput::Reply(body) => {
                 let response = json::whole(body).ok()?;
                 let items = response_object::output(body, response);
                 let items: Vec<String> = items.into_iter().map(|i| response_object::raw(body, i)).collect();
                 (items, stored(body, response))
             }
-            Spoken::Stream(frames) => streamed(frames),
+            LegOutput::Stream(frames) => streamed(frames),
         };
         if !pairs.iter().all(|p| items.iter().any(|i| answers(i, p))) {
             return None;

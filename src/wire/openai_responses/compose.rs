@@ -5,10 +5,10 @@ use bytes::Bytes;
 
 use super::own_message::OwnMessage;
 use crate::text::json;
-use crate::wire::{Compose, LocalAnswer, Replies, Shape, View, sse};
+use crate::wire::{AnswerShape, Compose, LocalAnswer, Replies, View, sse};
 
 impl Compose for OpenaiResponses {
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: Shape) -> Bytes {
+    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let message = OwnMessage::named(said.id("msg_"), said.text);
         let object = |status: &str, output: &str, usage: &str| {
             let made = object(said, status, output, usage);
@@ -17,8 +17,8 @@ impl Compose for OpenaiResponses {
         };
         let done = object("completed", &message.done(), &usage(said));
         match shape {
-            Shape::Whole => done.into(),
-            Shape::Stream(_) => {
+            AnswerShape::Whole => done.into(),
+            AnswerShape::Stream(_) => {
                 let begun = format!(r#""response":{}"#, object("in_progress", "", "null"));
                 let mut all = vec![
                     ("response.created", begun.clone()),

@@ -7,7 +7,7 @@ use super::*;
 use crate::mark::{aside, gap};
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{Ending, Leg, Spoken, Stop};
+use crate::wire::{Ending, Leg, LegOutput, Stop};
 
 fn body(message: Value, reason: &str) -> Bytes {
     let reply = json!({"id":"r","object":"chat.completion","created":1,"model":"m",
@@ -144,10 +144,14 @@ fn asking_again_and_putting_back_agree() {
             "tool_calls",
         );
         let streamed = OpenaiChat
-            .ask_again(&Spoken::Stream(frames), &[aside()], crate::tools::Names::HANDOFF)
+            .ask_again(
+                &LegOutput::Stream(frames),
+                &[aside()],
+                crate::tools::Names::HANDOFF,
+            )
             .unwrap();
         let whole = OpenaiChat
-            .ask_again(&Spoken::Reply(reply), &[aside()], crate::tools::Names::HANDOFF)
+            .ask_again(&LegOutput::Reply(reply), &[aside()], crate::tools::Names::HANDOFF)
             .unwrap();
         assert_eq!(streamed, whole);
         let shown = said.replace("resume:", "resume\\:");
@@ -170,7 +174,11 @@ fn reasoning_is_told_back() {
     .map(|d| Bytes::from(format!("data: {}\n\n", json!({"choices":[{"delta":d}]}))))
     .collect();
     let asked = OpenaiChat
-        .ask_again(&Spoken::Stream(frames), &[aside()], crate::tools::Names::HANDOFF)
+        .ask_again(
+            &LegOutput::Stream(frames),
+            &[aside()],
+            crate::tools::Names::HANDOFF,
+        )
         .unwrap();
     let asked: Value = serde_json::from_str(&format!("[{asked}]")).unwrap();
     assert_eq!(

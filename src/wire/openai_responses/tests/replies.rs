@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{Ending, Leg, Spoken, Stop, Watch};
+use crate::wire::{Ending, Leg, LegOutput, Stop, Watch};
 
 const WATCH: Watch = Watch {
     hide: crate::tools::Names::HANDOFF,
@@ -98,7 +98,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
     );
     let pairs = [pair("h", Place::Aside)];
     let more = OpenaiResponses
-        .ask_again(&Spoken::Reply(body), &pairs, crate::tools::Names::HANDOFF)
+        .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::Names::HANDOFF)
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let kinds: Vec<_> = more
@@ -110,7 +110,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
     assert_eq!(kinds, ["message", "function_call", "function_call_output"]);
     assert!(more.as_array().unwrap().iter().all(|i| i.get("id").is_none()));
     assert_eq!(
-        OpenaiResponses.ask_again(&Spoken::Stream(vec![]), &pairs, crate::tools::Names::HANDOFF),
+        OpenaiResponses.ask_again(&LegOutput::Stream(vec![]), &pairs, crate::tools::Names::HANDOFF),
         None
     );
 }

@@ -37,7 +37,7 @@ impl Unanswered {
 }
 
 /// The result of a request.
-pub(super) type Told = Result<FullResponse, Unanswered>;
+pub(super) type ApiResult = Result<FullResponse, Unanswered>;
 
 impl From<JournalError> for Unanswered {
     fn from(error: JournalError) -> Self {
@@ -52,12 +52,12 @@ impl From<StoreError> for Unanswered {
 }
 
 /// Query parameters.
-pub(super) struct Asked {
+pub(super) struct QueryParams {
     pairs: Vec<(String, String)>,
     raw: String,
 }
 
-impl Asked {
+impl QueryParams {
     pub(super) fn of(query: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         Self {
@@ -136,7 +136,7 @@ pub(super) async fn read<T: Send + 'static>(
     }
 }
 
-pub(super) fn shown(value: &impl Serialize) -> Told {
+pub(super) fn shown(value: &impl Serialize) -> ApiResult {
     match serde_json::to_vec(value) {
         Ok(body) => Ok(respond(StatusCode::OK, JSON, body)),
         Err(error) => Err(Unanswered::Unavailable(error.to_string())),
@@ -149,16 +149,16 @@ mod tests {
 
     #[test]
     fn parameters_are_unescaped() {
-        let asked = Asked::of("q=a+b%20%C3%A4%zz&limit=7&x=");
-        assert_eq!(asked.text("q").as_deref(), Some("a b ä?"));
-        assert_eq!(asked.limit().unwrap(), 7);
-        assert_eq!(asked.text("x"), None);
-        assert!(Asked::of("limit=-1").limit().is_err());
-        let asked = Asked::of("q=a+b&replica=two&limit=7");
+        let params = QueryParams::of("q=a+b%20%C3%A4%zz&limit=7&x=");
+        assert_eq!(params.text("q").as_deref(), Some("a b ä?"));
+        assert_eq!(params.limit().unwrap(), 7);
+        assert_eq!(params.text("x"), None);
+        assert!(QueryParams::of("limit=-1").limit().is_err());
+        let params = QueryParams::of("q=a+b&replica=two&limit=7");
         assert_eq!(
-            (asked.text("replica").as_deref(), asked.without_replica()),
+            (params.text("replica").as_deref(), params.without_replica()),
             (Some("two"), "q=a+b&limit=7".to_owned())
         );
-        assert_eq!(Asked::of("replica=two").without_replica(), "");
+        assert_eq!(QueryParams::of("replica=two").without_replica(), "");
     }
 }

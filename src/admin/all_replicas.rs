@@ -7,15 +7,20 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::merge::{self, Part};
-use super::peers::{Away, Peer, Peers, Told};
-use super::question::{Asked, Unanswered, shown};
+use super::peers::{Away, Peer, PeerAnswer, Peers};
+use super::query::{QueryParams, Unanswered, shown};
 use super::responses::{FullResponse, JSON, TEXT, error, respond};
 
 /// The replica whose answer this is.
 const REPLICA: HeaderName = HeaderName::from_static("x-baton-replica");
 
 /// The answer of all replicas to `/api/{path}?{query}`; `own` is this one's.
-pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: FullResponse) -> FullResponse {
+pub(super) async fn answer(
+    peers: &Peers,
+    path: &str,
+    params: &QueryParams,
+    own: FullResponse,
+) -> FullResponse {
     let segments: Vec<_> = path.split('/').collect();
     let list = match segments.as_slice() {
         ["status"] => List::Status,
@@ -24,7 +29,7 @@ pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: FullRe
         ["exchanges"] => List::Exchanges,
         ["handoffs"] => List::Handoffs,
         ["search"] => List::Search,
-        _ if own.status() == StatusCode::NOT_FOUND => return whoever_has_it(peers, path, asked, own).await,
+        _ if own.status() == StatusCode::NOT_FOUND => return whoever_has_it(peers, path, params, own).await,
         _ => {
             let own = whole(own, peers.own_name()).await;
             return passed_on(own, path);
@@ -35,7 +40,7 @@ pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: FullRe
         return own;
     }
     let own = whole(own, peers.own_name()).await;
-    let (told, mut away) = peers.ask(path, &asked.without_replica()).await;
+    let (told, mut away) = peers.ask(path, &params.without_replica()).await;
     let mut parts = Vec::new();
     for told in std::iter::once(own).chain(told) {
         if told.status == StatusCode::NOT_FOUND {
@@ -52,12 +57,12 @@ pub(super) async fn answer(peers: &Peers, path: &str, asked: &Asked, own: FullRe
             }),
         }
     }
-    list.of(&parts, asked, &away, peers.own_name())
+    list.of(&parts, params, &away, peers.own_name())
 }
 
 /// One other replica's own answer.
-pub(super) async fn of_one(peer: &Peer, path: &str, asked: &Asked) -> FullResponse {
-    match peer.ask(path, &asked.without_replica()).await {
+pub(super) async fn of_one(peer: &Peer, path: &str, params: &QueryParams) -> FullResponse {
+    match peer.ask(path, &params.without_replica()).await {
         Ok(told) => passed_on(told, path),
         Err(why) => error(
             StatusCode::BAD_GATEWAY,
@@ -79,8 +84,8 @@ enum List {
 }
 
 impl List {
-    fn of(self, parts: &[Part], asked: &Asked, away: &[Away], own: &str) -> FullResponse {
-        let limit = match asked.limit() {
+    fn of(self, parts: &[Part], params: &QueryParams, away: &[Away], own: &str) -> FullResponse {
+        let limit = match params.limit() {
             Ok(limit) => limit,
             Err(_) => {
                 return error(
@@ -136,8 +141,8 @@ fn status(parts: &[Part], away: &[Away], own: &str) -> Value {
 }
 
 /// Asks the other replicas for what this one has not.
-async fn whoever_has_it(peers: &Peers, path: &str, asked: &Asked, own: FullResponse) -> FullResponse {
-    let (told, away) = peers.ask(path, &asked.without_replica()).await;
+async fn whoever_has_it(peers: &Peers, path: &str, params: &QueryParams, own: FullResponse) -> FullResponse {
+    let (told, away) = peers.ask(path, &params.without_replica()).await;
     match told.into_iter().find(|told| told.status.is_success()) {
         Some(told) => passed_on(told, path),
         None if away.is_empty() => own,
@@ -158,7 +163,7 @@ fn nowhere(message: &str, away: &[Away]) -> FullResponse {
 }
 
 /// A replica's answer as it is, signed with its name. Its headers are this listener's own.
-fn passed_on(told: Told, path: &str) -> FullResponse {
+fn passed_on(told: PeerAnswer, path: &str) -> FullResponse {
     let last = path.rsplit('/').next().unwrap_or_default();
     let kind = match last {
         "received" | "sent" | "response" | "shown" if told.status.is_success() => TEXT,
@@ -178,7 +183,7 @@ fn passed_on(told: Told, path: &str) -> FullResponse {
 }
 
 /// An exchange whose row says where it is.
-fn with_replica(told: &Told) -> Option<Bytes> {
+fn with_replica(told: &PeerAnswer) -> Option<Bytes> {
     let mut said: Value = serde_json::from_slice(&told.body).ok()?;
     let row = said.get_mut("exchange")?.take();
     said["exchange"] = merge::of_replica(row, &told.replica);
@@ -193,11 +198,11 @@ fn signed(mut answer: FullResponse, replica: &str) -> FullResponse {
 }
 
 /// This replica's own answer, like another's.
-async fn whole(answer: FullResponse, name: &str) -> Told {
+async fn whole(answer: FullResponse, name: &str) -> PeerAnswer {
     let status = answer.status();
     // It is complete already, and cannot fail.
     let body = answer.into_body().collect().await;
-    Told {
+    PeerAnswer {
         replica: name.to_owned(),
         status,
         body: body.map(|body| body.to_bytes()).unwrap_or_default(),

@@ -5,7 +5,7 @@ use crate::record::HiddenResult;
 
 /// A call that is to be answered with a text.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct CallToAnswer<'a> {
     /// The tool's name.
     pub tool: &'static str,
     /// The arguments' JSON text.
@@ -20,7 +20,7 @@ pub struct Asked<'a> {
 
 /// How a call of a tool that is answered with a text came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum AnswerOutcome {
     /// Something was found.
     Found,
     /// Nothing was.
@@ -31,7 +31,7 @@ pub enum Outcome {
     TooOften,
 }
 
-impl Outcome {
+impl AnswerOutcome {
     /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Found, Self::Nothing, Self::BadArguments, Self::TooOften];
 
@@ -49,5 +49,5 @@ impl Outcome {
 /// What answers calls. It may take some time over a long history, and is asked where that blocks nobody.
 pub trait Answers: Send + Sync {
     /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
-    fn answer(&self, call: &Asked<'_>) -> (HiddenResult, Outcome);
+    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome);
 }
