@@ -8,7 +8,8 @@ use std::time::Instant;
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
-use crate::report::{Goal, Report};
+use crate::goal::Goal;
+use crate::report::Report;
 use crate::requests::body;
 use crate::stats::{Figure, median, micros};
 

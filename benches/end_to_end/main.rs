@@ -18,6 +18,7 @@ mod args;
 mod children;
 mod client;
 mod counts;
+mod goal;
 mod handoffs;
 #[path = "../support/history.rs"]
 #[allow(dead_code)]

@@ -8,8 +8,9 @@ use http_body_util::BodyExt;
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
+use crate::goal::Goal;
 use crate::history::Seeded;
-use crate::report::{Goal, Report};
+use crate::report::Report;
 use crate::requests::body;
 use crate::stats::{Figure, turns};
 

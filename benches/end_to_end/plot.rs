@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::Goal;
+use crate::goal::Goal;
 
 const ROW: usize = 22;
 const LABELS: f64 = 400.0;

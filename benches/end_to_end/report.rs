@@ -2,86 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::goal::Goal;
 use crate::plot;
 use crate::stats::Figure;
-
-/// Stands in the names of figures that are measured with the journal on.
-const SHIPPED: &str = "as shipped";
-
-/// A figure that has a bound.
-pub(crate) struct Goal {
-    what: String,
-    figure: Figure,
-    bound: f64,
-    least: bool,
-}
-
-impl Goal {
-    pub(crate) fn at_most(what: &str, figure: Figure, bound: f64) -> Self {
-        Self {
-            what: what.to_owned(),
-            figure,
-            bound,
-            least: false,
-        }
-    }
-
-    pub(crate) fn at_least(what: &str, figure: Figure, bound: f64) -> Self {
-        Self {
-            least: true,
-            ..Self::at_most(what, figure, bound)
-        }
-    }
-
-    /// Whether it is a figure of the program as it is shipped.
-    fn is_shipped(&self) -> bool {
-        self.what.contains(SHIPPED)
-    }
-
-    pub(crate) fn what(&self) -> &str {
-        &self.what
-    }
-
-    /// What of its bound the least, the median and the most take: 1 is the bound, more is missed.
-    pub(crate) fn shares(&self) -> [f64; 3] {
-        let figure = &self.figure;
-        let share = |value: f64| {
-            if self.least {
-                self.bound / value
-            } else {
-                value / self.bound
-            }
-        };
-        let mut shares = [figure.min(), figure.median(), figure.max()].map(share);
-        shares.sort_by(f64::total_cmp);
-        shares
-    }
-
-    pub(crate) fn is_met(&self) -> bool {
-        let median = self.figure.median();
-        if self.least {
-            median >= self.bound
-        } else {
-            median <= self.bound
-        }
-    }
-
-    fn row(&self) -> Vec<String> {
-        let sign = if self.least { '≥' } else { '≤' };
-        let met = if self.is_met() { "yes" } else { "no" };
-        vec![
-            self.what.clone(),
-            self.figure.show(),
-            format!("{sign} {}", self.bound),
-            met.to_owned(),
-        ]
-    }
-
-    fn json(&self) -> Value {
-        let bound = if self.least { "least" } else { "most" };
-        json!({ "what": self.what, "figure": self.figure.json(), bound: self.bound, "met": self.is_met() })
-    }
-}
 
 /// Everything measured so far.
 #[derive(Default)]

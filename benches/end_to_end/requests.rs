@@ -7,8 +7,9 @@ use bytes::Bytes;
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
+use crate::goal::Goal;
 use crate::history::{self, Seeded, Shape};
-use crate::report::{Goal, Report};
+use crate::report::Report;
 use crate::stats::{Figure, median, micros, turns};
 use crate::upstream::PROMPT;
 

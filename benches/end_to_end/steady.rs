@@ -9,8 +9,9 @@ use bytes::Bytes;
 use crate::Bench;
 use crate::children::{Kind, Proxy};
 use crate::client::Client;
+use crate::goal::Goal;
 use crate::history::{self, Seeded, Shape};
-use crate::report::{Goal, Report};
+use crate::report::Report;
 use crate::requests::{SETTLED, body};
 use crate::stats::{Figure, micros, turns};
 
