@@ -1,4 +1,4 @@
-//! What the commands over the store share.
+//! What the commands that read the store directly share.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -5,9 +5,9 @@
 //!
 //! ```text
 //! leg ended ─► judge ─┬► end
-//!                     ├► fire: write the handoff ─► say its sentinel ─► send the next leg, or end (stop mode)
+//!                     ├► fire: write the handoff ─► show its sentinel ─► send the next leg, or end (stop mode)
 //!                     ├► mixed: write the pairs ─► end
-//!                     └► answer the call: write the pair ─► say its mark ─► send the model's own turn and the answer
+//!                     └► answer the call: write the pair ─► show its mark ─► send the model's own turn and the answer
 //! leg failed before anything of it was shown ─► send it again after a pause, or end behind what was shown
 //! ```
 

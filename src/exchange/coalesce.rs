@@ -1,5 +1,5 @@
-//! Coalesces the writes of a streamed response. Upstream's client hands over one chunk at a time and has to run for the
-//! next one; where it has many, a write to the agent for each would cost more than all else.
+//! Coalesces the writes of a streamed response. Upstream's client task hands over one chunk at a time and must run again for
+//! the next; if many chunks are ready, a separate write to the agent for each would cost more than everything else.
 
 use std::task::Context;
 
@@ -121,7 +121,7 @@ impl WriteCoalescer {
         Some(piece)
     }
 
-    /// Whether asking was worth it.
+    /// Notes whether asking for more brought more, and adapts how often it is done.
     fn learn(&mut self) {
         if self.chunks > 1 {
             (self.pass, self.next_pass) = (0, 0);

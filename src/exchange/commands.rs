@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
-use super::active::{Active, find_active, meant};
+use super::active_handoff::{Active, find_active, meant};
 use super::nudges::betas;
 use super::request::Request;
-use super::{Exchange, heavy, patience};
+use super::{Exchange, heavy, slow_answer};
 use crate::commands::{Command, PinRefused, add_pin, help, listed, parse};
 use crate::draft::{DraftAsk, End, FLAGS};
 use crate::drafting::{Job, State, Wanted};
@@ -125,7 +125,7 @@ impl Exchange {
 
     /// Has a handoff written. Keep-alives go to the agent until that has come to an end, which is the answer.
     async fn hand_over_now(self, asked: Asked) -> Response<ResponseBody> {
-        patience::answered(self.clone(), async move {
+        slow_answer::answered(self.clone(), async move {
             let said = match self.handed_over(asked).await {
                 Ok(said) => said,
                 Err(error) => {

@@ -53,7 +53,7 @@ struct Document {
 
 /// Answers a request with which a draft is made: by the leg behind the handoff, or as if nobody had asked.
 pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> {
-    super::patience::answered(exchange.clone(), async move {
+    super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id(), job.wanted().ask.origin);
         match exchange.hand_over(job).await {
             Ok(handoff) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::response::Parts;
 use http::{Response, StatusCode};
 
-use super::active::is_spelled_out;
+use super::active_handoff::is_spelled_out;
 use super::prepare::body_hash;
 use super::whole::WholeAnswer;
 use super::{Exchange, is_json, is_model_call, shaped, stream, whole};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::active::{Active, MOST_CANDIDATES};
+use super::active_handoff::{Active, MOST_CANDIDATES};
 use super::heavy;
 use crate::proxy::{App, RequestContext};
 use crate::record::{Handoff, HandoffId};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::active::{Active, fresh_preamble, stored_head};
+use super::active_handoff::{Active, fresh_preamble, stored_head};
 use super::heavy;
 use crate::proxy::{App, RequestContext};
 use crate::rewrite::Reading;
@@ -12,7 +12,7 @@ use crate::session::LiveConversation;
 use crate::store::StoreError;
 use crate::wire::Wire;
 
-/// The handoff whose answer the agent cut off and left out, where it stands behind `found`: the transcript goes on from
+/// The handoff whose answer the agent stopped and left out, where it stands behind `found`: the transcript goes on from
 /// the request that it fired in, with new text.
 pub(super) async fn find(
     app: &App,

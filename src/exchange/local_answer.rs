@@ -4,8 +4,8 @@ use http::{HeaderValue, Response, header};
 use uuid::Uuid;
 
 use super::Exchange;
-use super::active::Unresolved;
-use super::patience::content_type;
+use super::active_handoff::Unresolved;
+use super::slow_answer::content_type;
 use crate::proxy::response_body::ResponseBody;
 use crate::telemetry::Outcome;
 use crate::wire::{AnswerShape, LocalAnswer};

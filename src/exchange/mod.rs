@@ -5,8 +5,7 @@
 //!                                                                          └─► effects (write, send a later leg)
 //! ```
 
-mod active;
-mod ahead;
+mod active_handoff;
 mod automatic;
 mod coalesce;
 mod commands;
@@ -20,17 +19,18 @@ mod heavy;
 mod insertions;
 mod left_out;
 mod local_answer;
-mod notes;
 mod nudges;
-mod offer;
 mod pairs;
-mod patience;
 mod prepare;
 mod prepared;
+mod read_ahead;
+mod recording;
 mod request;
 mod send;
+mod slow_answer;
 mod store_writes;
 mod stream;
+mod tool_offer;
 mod whole;
 
 use std::sync::{Arc, Mutex, PoisonError};

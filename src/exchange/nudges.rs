@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use super::active::Active;
+use super::active_handoff::Active;
 use super::{Exchange, heavy, is_model_call};
 use crate::drafting::Job;
 use crate::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill};

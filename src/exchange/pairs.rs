@@ -1,14 +1,14 @@
-//! The hidden pairs that may have their place in a request's transcript.
+//! Finds the hidden pairs that belong into a request's transcript.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Timestamp;
 
-use super::active::Active;
-use super::ahead::{Ahead, unknown_calls};
+use super::active_handoff::Active;
 use super::heavy;
 use super::prepared::Prepared;
+use super::read_ahead::{Ahead, unknown_calls};
 use crate::proxy::{App, RequestContext};
 use crate::record::{HiddenPair, Place};
 use crate::session::LiveConversation;

@@ -5,13 +5,13 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 
-use super::active::{Active, find_active, find_previous, why_unresolved};
-use super::ahead::Ahead;
-use super::offer::{forbidden, summary_class, why_untooled};
+use super::active_handoff::{Active, find_active, find_previous, why_unresolved};
 use super::pairs::find_pairs;
 use super::prepared::{Prepared, Received};
+use super::read_ahead::Ahead;
 use super::request::Request;
-use super::{ahead, flattened, heavy, insertions, is_model_call, left_out};
+use super::tool_offer::{forbidden, summary_class, why_untooled};
+use super::{flattened, heavy, insertions, is_model_call, left_out, read_ahead};
 use crate::commands;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
@@ -44,7 +44,7 @@ pub(super) async fn prepare(
     let newest = candidates.first().cloned();
     let (opened, mut ahead) = match app.sessions.is_shared() {
         true => {
-            Box::pin(ahead::read(
+            Box::pin(read_ahead::read(
                 app,
                 ctx,
                 wire,

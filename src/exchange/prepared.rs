@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::active::{Active, Unresolved, fresh_preamble};
+use super::active_handoff::{Active, Unresolved, fresh_preamble};
 use super::heavy;
 use super::request::Request;
 use crate::commands::pinned_text;

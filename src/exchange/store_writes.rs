@@ -1,7 +1,7 @@
 //! Writes handoffs, hidden pairs and response ids to the store, before anything of them is shown.
 
 use super::Exchange;
-use super::active::{Active, HANDOFF};
+use super::active_handoff::{Active, HANDOFF};
 use super::heavy;
 use crate::answers::{AnswerOutcome, CallToAnswer};
 use crate::config;

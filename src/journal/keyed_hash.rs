@@ -71,7 +71,7 @@ impl Beginnings {
         }
     }
 
-    /// In order; the nth is of n + 1 blocks.
+    /// The hashes in order; the nth covers n + 1 blocks.
     pub(super) fn hashes(&self) -> &[KeyedHash] {
         &self.hashes
     }

@@ -53,7 +53,7 @@ impl KnownBeginnings {
         (regions.head.end == known.head.0 && last == end).then_some(known)
     }
 
-    /// Caches the beginnings of a body. The messages from number `from` on are given by their hashes and nodes.
+    /// Caches the beginnings of a body. The messages from index `from` on are given by their hashes and nodes.
     pub(super) fn remember(
         &mut self,
         beginnings: &[KeyedHash],

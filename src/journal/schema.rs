@@ -10,18 +10,18 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 /// The file's name in the state directory.
 pub const FILE: &str = "journal.db";
 
-/// How long a statement waits for somebody else to let go of the file.
+/// How long a statement waits for a lock of another process.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// The write-ahead log shrinks back to this after a burst, and is moved to the file from this on; bytes. Under a small bound it
-/// is this part of it.
+/// Size in bytes to which the write-ahead log is truncated after a burst, and from which it is checkpointed. Under a small
+/// bound it is this part of the bound.
 const LOG: u64 = 4 << 20;
 const LOG_PART: u64 = 16;
 
 /// Bytes of a page: SQLite's default.
 const PAGE: u64 = 4096;
 
-/// Bytes of the file that are read through a map: a transcript's chunks lie all over it.
+/// Bytes of the file that are memory-mapped: a transcript's chunks are scattered over it.
 const MAPPED: u32 = 256 << 20;
 
 /// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
@@ -146,7 +146,7 @@ pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<(
     ))
 }
 
-/// What SQLite would flush ten times over while it makes a file is flushed once, when all of it is there.
+/// Creates the tables without flushing; the caller flushes the new file once. SQLite itself would flush ten times.
 fn fill(temp: &Path) -> Result<(), JournalError> {
     let mut conn = connect(temp)?;
     // Only heeded while the file is empty: the second lets a shrunken journal give its pages back.

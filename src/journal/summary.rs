@@ -100,7 +100,7 @@ fn listed<'a>(message: &'a [u8], role: Role) -> Vec<Part<'a>> {
     parts
 }
 
-/// What a message without parts is called.
+/// The kind of a message without parts.
 fn bare_kind(role: Role) -> &'static str {
     match role {
         Role::Tool => "tool_result",
@@ -152,7 +152,7 @@ fn raw(json: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok()
 }
 
-/// The line that says most of a part; of a call the tool and its arguments.
+/// The most telling line of a part; for a call the tool and its arguments.
 fn part_line(message: &[u8], part: &Part<'_>) -> String {
     match part.kind {
         Kind::Text(text) => first_line(&text),

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Work between two offers: what a stream on the same core waits at most, but for one step that cannot be cut.
+/// Work between two yields: the longest that a stream on the same core waits, except for a step that cannot be divided.
 const SLICE: Duration = Duration::from_micros(100);
 
-/// Bytes that are gone over between two looks at the clock: some microseconds where they are hashed, not more than a slice
-/// where they are searched for credentials.
+/// Bytes processed between two clock reads: some microseconds if they are hashed, at most a slice if they are searched for
+/// credentials.
 const LOOK_AFTER: usize = 16 << 10;
 
 /// What a step costs beside its bytes.

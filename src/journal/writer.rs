@@ -343,7 +343,7 @@ impl Writer {
 /// Lowers this thread's priority. Not to the lowest, and not to the idle class: on a busy machine the queue would fill up and
 /// copies would be dropped. Short time slices, not the priority, keep it from delaying streams.
 fn run_in_background() {
-    /// A third of the weight of a thread with the default priority.
+    /// The nice value: a third of the weight of a thread with the default priority.
     #[cfg(all(target_os = "linux", not(test)))]
     const NICE: i32 = 5;
     // On Linux this affects the calling thread alone. If it is refused, the thread keeps its priority.

@@ -1,4 +1,5 @@
-//! What the model is told. It becomes part of a prefix that must not change: stored whole, and the same for the same numbers.
+//! The text of a nudge. It becomes part of a prefix that must not change: it is stored whole, and the same numbers give the
+//! same text.
 
 /// How every nudge of this version begins.
 const OPENING: &str = "<context-notice>";

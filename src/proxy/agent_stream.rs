@@ -31,7 +31,7 @@ pub(super) struct AgentStream<S> {
     stream: Take<S>,
     /// Bytes read since something was written.
     read: u64,
-    /// Told when a request begins and when it is answered.
+    /// Notified when a request begins and when it is answered.
     begun: HeadStart,
     /// Runs while the agent takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,

@@ -17,10 +17,10 @@ use crate::journal::Beginnings;
 use crate::mark::STEM;
 use crate::text::prescan::{Prescan, Prescanner};
 
-/// A refused body is drained for a while, since an agent that is still writing would see a reset connection instead of
-/// the response. At most this many bytes …
+/// Maximum bytes that are drained of a refused body: an agent that is still writing would see a reset connection instead
+/// of the response.
 const DISCARD_BYTES: u64 = 256 << 20;
-/// … and at most for this long.
+/// Maximum time for draining a refused body.
 const DISCARD_TIME: Duration = Duration::from_secs(10);
 
 /// Bytes that are reserved on the strength of `content-length` alone; more is reserved as they arrive.
@@ -33,9 +33,9 @@ pub enum RequestBody {
     Plain(Bytes),
     /// In memory, as it came under a coding, and as plain text.
     Coded {
-        /// As it came.
+        /// The bytes as they came.
         raw: Bytes,
-        /// What it says.
+        /// The decoded text.
         text: Bytes,
     },
     /// In memory, under a coding that cannot be decoded: it can only be relayed.

@@ -21,7 +21,7 @@ const UNIT: usize = 16 << 10;
 /// tests.)
 const WAIT: Duration = Duration::from_millis(if cfg!(test) { 1_000 } else { 10_000 });
 
-/// What is left of the bound.
+/// What is left of the bound, in units.
 #[derive(Clone)]
 pub(crate) struct Budget {
     common: Arc<Semaphore>,
@@ -47,7 +47,7 @@ impl Budget {
         }
     }
 
-    /// Nothing, of which more can be made.
+    /// An empty reservation, which can grow.
     pub(super) fn hold(&self) -> Hold {
         Hold {
             budget: self.clone(),
@@ -67,7 +67,7 @@ impl Budget {
 }
 
 impl Hold {
-    /// For another text of the same request.
+    /// An empty reservation for another text of the same request.
     pub(super) fn another(&self) -> Self {
         Self {
             aside: self.aside.clone(),
@@ -75,7 +75,7 @@ impl Hold {
         }
     }
 
-    /// Holds `bytes` at least; waits for them where it must.
+    /// Reserves `bytes` at least; waits until they are free.
     pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), Fault> {
         let wanted = self.missing(bytes);
         if wanted == 0 || self.aside.is_some() {

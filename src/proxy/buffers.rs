@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::budget::Hold;
 
-/// Smaller ones are the allocator's own to keep.
+/// Smaller buffers are left to the allocator.
 const SMALLEST: usize = 64 << 10;
 
 /// Bytes that are kept at most: some requests of a long session at once.

@@ -1,4 +1,4 @@
-//! The clock of the records that an exchange makes.
+//! The clock that timestamps an exchange's records; tests can shift it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -9,8 +9,8 @@ use async_compression::zstd::DParameter;
 use http::{HeaderMap, header};
 use tokio::io::{AsyncBufRead, AsyncRead};
 
-use super::members::Members;
-pub(super) use super::members::TooManyMembers;
+use super::multi_member::Members;
+pub(super) use super::multi_member::TooManyMembers;
 
 /// RFC 9659 allows windows of up to 8 MiB (2^23) in `Content-Encoding: zstd`; the library's own bound is 128 MiB,
 /// which one small request could make us allocate.

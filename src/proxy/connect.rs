@@ -114,7 +114,7 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> ConnectFault {
     }
 }
 
-/// `EMFILE` and `ENFILE`, which have these numbers on every Unix.
+/// `EMFILE` and `ENFILE` (too many open files); every Unix uses these numbers.
 fn out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
     let number = error.downcast_ref().and_then(io::Error::raw_os_error);
     cfg!(unix) && matches!(number, Some(23 | 24))

@@ -18,10 +18,10 @@ use super::fault::{Code, Fault, too_large};
 /// Text that one step makes: some milliseconds of work, and room for it is asked for beforehand.
 const STEP: usize = 1 << 20;
 
-/// A body no longer than this is begun where we are: it and its first text take less than going to another thread is
-/// worth, some tenths of a millisecond at most …
+/// Maximum encoded bytes that are decoded on the current thread: that takes some tenths of a millisecond at most, less than
+/// moving to another thread.
 const SMALL: usize = 16 << 10;
-/// … where its text is no longer than this.
+/// Maximum decoded bytes that are decoded on the current thread.
 const SMALL_TEXT: usize = 64 << 10;
 
 /// Steps at once: more threads than processors would but hold more memory.
@@ -36,7 +36,7 @@ struct Decoding {
     hold: Hold,
 }
 
-/// What a step came to.
+/// Result of a step.
 enum Step {
     More,
     Done,

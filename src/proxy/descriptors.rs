@@ -3,14 +3,14 @@
 
 use crate::config::{Config, Limits};
 
-/// Standard streams, listeners, the runtime, databases, files without a name, and what name lookups open for a moment …
+/// Descriptors for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
 const OWN: usize = 64;
-/// … of which more are made at once where more is let in: one descriptor in so many.
+/// Of the rest, one descriptor in so many is reserved for the same: more load opens more of them at once.
 const OWN_SHARE: usize = 16;
 
-/// Connections of the admin listener, which takes no more than this …
+/// Maximum connections of the admin listener.
 const ADMIN: usize = 128;
-/// … and in practice, where descriptors are few, one in so many.
+/// Where descriptors are few, the admin listener gets one in so many.
 const ADMIN_SHARE: usize = 8;
 
 /// Of what is left, one descriptor in so many may be an idle connection to an upstream, all upstreams together.
@@ -20,8 +20,8 @@ const IDLE_SHARE: usize = 4;
 /// half as many again as exchanges may be idle.
 const EXCHANGES_OF: (usize, usize) = (2, 5);
 
-/// Raises this process's limit as far as it may be raised by itself. Returns the limit that holds then; `None` where
-/// there is none, or none that is known.
+/// Raises this process's soft limit to its hard limit. Returns the resulting limit; `None` if there is none or it is
+/// unknown.
 #[cfg(unix)]
 pub fn raise() -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -80,7 +80,7 @@ enum Source {
     Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
 }
 
-/// How long a body that is over by its last event is waited for.
+/// How long to wait for the end of a body whose last event was seen.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// How much decoded text is handed on at once, at most.
@@ -102,7 +102,7 @@ impl UpstreamBody {
         Self { source, copy: None }
     }
 
-    /// The same, copying what comes into `copy`.
+    /// The same body, which also copies every frame into `copy`.
     pub(crate) fn copied(self, copy: BodyCapture) -> Self {
         Self {
             copy: Some(Box::new(copy)),
@@ -285,8 +285,8 @@ fn as_fault(error: io::Error) -> StreamFault {
 /// Steps in which silence is counted: a fault comes at most one of them late.
 const STEPS: u32 = 4;
 
-/// Counts the time that it waits for upstream; the time in which nobody asks does not count. A frame costs no look
-/// at the clock and no timer: what is asked is whether any came since the last step.
+/// Measures how long upstream is silent; time in which nobody polls does not count. A frame costs neither a clock read nor
+/// a timer: the timer only checks whether any frame came since its last step.
 struct IdleBody {
     body: Incoming,
     idle: Duration,
@@ -295,7 +295,7 @@ struct IdleBody {
     /// Steps without a frame.
     quiet: u32,
     step: Option<Pin<Box<Sleep>>>,
-    /// Whom the end of the step wakes.
+    /// The waker of the task that waits.
     waker: Option<Waker>,
 }
 

@@ -170,7 +170,7 @@ impl HeadParser {
         }
     }
 
-    /// Whether something is half read that must not take long.
+    /// Whether a preface or a header block is incomplete.
     fn is_half(&self) -> bool {
         match self {
             Self::Preface { .. } => true,
@@ -185,7 +185,7 @@ pub(super) struct TimedHeads<S> {
     stream: S,
     parser: HeadParser,
     head: Duration,
-    /// Runs while something is half read.
+    /// Runs while a preface or a header block is incomplete.
     due: Option<Pin<Box<Sleep>>>,
 }
 

@@ -95,7 +95,7 @@ impl MinRateBody {
         }
     }
 
-    /// To be asked while nothing is there. Ready when a window has ended that brought too little.
+    /// To be polled while no data is there. Ready when a window has ended with too little data.
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut since = *self.since.get_or_insert_with(Instant::now);
         loop {

@@ -23,8 +23,8 @@ mod forward;
 mod guard;
 mod head_timeout;
 pub mod headers;
-mod members;
 mod min_rate;
+mod multi_member;
 pub mod relay;
 pub mod response_body;
 pub mod route;
@@ -98,7 +98,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>
 /// Answers a request whose transcript is read: `exchange::handle`, given by who puts the rooms together.
 pub type Handler = fn(Arc<App>, RequestContext, Collected) -> Answering;
 
-/// Says what text goes behind a request of a conversation, if any: its key, and the request.
+/// The text to put behind a request of a conversation, if any; called with its key and the request.
 pub type Reminder = Arc<dyn Fn(&str, &View) -> Option<String> + Send + Sync>;
 
 /// What all exchanges share.
@@ -139,7 +139,7 @@ pub struct App {
     /// Memory of the requests that are under way.
     pub(crate) bodies: Budget,
     admission: Admission,
-    /// Knows the config's keys and patterns; what is told, in events and logs, is told without them.
+    /// Knows the config's keys and patterns, and removes them from events and logs.
     pub(crate) redactor: Redactor,
 }
 
@@ -190,17 +190,17 @@ impl App {
         })
     }
 
-    /// The same, with a copy of what goes by for the journal.
+    /// Sets the journal's recorder.
     pub fn with_journal(self, journal: Recorder) -> Self {
         Self { journal, ..self }
     }
 
-    /// The same, with a document of each handoff.
+    /// Sets the writer of packets.
     pub fn with_packets(self, packets: PacketWriter) -> Self {
         Self { packets, ..self }
     }
 
-    /// The same, with these tools behind the one that hands over, and what answers them.
+    /// Adds these tools behind `session_handoff`, and what answers their calls.
     pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn Answers>) -> Self {
         let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
         let recall = self.recall_tools.get(RECALL_NAME).cloned();
@@ -212,12 +212,12 @@ impl App {
         }
     }
 
-    /// The same, by another clock.
+    /// Sets another clock.
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same, with what is put behind requests.
+    /// Sets what is put behind requests.
     pub fn with_reminder(self, reminder: Reminder) -> Self {
         Self {
             reminder: Some(reminder),
@@ -281,7 +281,7 @@ pub struct RequestContext {
     pub upstream: Arc<Upstream>,
     /// The wire, where it is known. It is, for every call that carries a transcript.
     pub wire: Option<WireId>,
-    /// What is asked.
+    /// What the request asks for.
     pub endpoint: Endpoint,
     /// The agent's method.
     pub method: Method,

@@ -38,7 +38,7 @@ pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Res
     answer(ctx, sent)
 }
 
-/// Upstream's answer as it is, be it an error or a page of HTML; or the fault in its stead.
+/// Upstream's answer unchanged, whatever it is; or the response for the fault.
 pub fn answer(
     ctx: &RequestContext,
     sent: Result<Response<UpstreamBody>, UpstreamFault>,

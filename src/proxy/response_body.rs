@@ -48,12 +48,12 @@ impl From<String> for ResponseBody {
 }
 
 impl ResponseBody {
-    /// All of it, at once.
+    /// A complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self::of(Source::Whole(Some(bytes.into()).filter(|b| !b.is_empty())))
     }
 
-    /// What upstream sends, as it comes.
+    /// Upstream's body, streamed through.
     pub fn upstream(body: UpstreamBody) -> Self {
         Self::of(Source::Upstream(body))
     }
@@ -81,7 +81,7 @@ impl ResponseBody {
         }
     }
 
-    /// The same, with its first piece there, or soon; the fault where there will be none.
+    /// Waits shortly for the first piece; returns the fault if there will be none.
     pub(super) async fn begun(mut self) -> Result<Self, StreamFault> {
         if self.is_end_stream() || matches!(self.source, Source::Whole(_)) {
             return Ok(self);

@@ -38,7 +38,7 @@ use super::{App, find_route, handle};
 use crate::config::{Config, Limits};
 use crate::record::WireId;
 
-/// A handshake that takes longer is nobody's.
+/// Timeout for a TLS handshake.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// A kept connection that is silent for longer is closed. It is longer than the pools of agents keep idle ones
@@ -68,7 +68,7 @@ pub struct Bound {
     addr: SocketAddr,
     tls: Option<TlsAcceptor>,
     http: Arc<Http>,
-    /// What is spoken while there are many connections.
+    /// HTTP settings while there are many connections.
     crowded: Arc<Http>,
     /// Most connections at once.
     most: usize,
@@ -251,13 +251,13 @@ async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Arc<Http>, app: Ar
     }
 }
 
-/// What a connection seems to speak.
+/// The HTTP version that a connection seems to use.
 enum HttpVersion {
     One,
     Perhaps2,
 }
 
-/// Looks at what comes first, and leaves it where it is. `None`: nothing did, or not enough in time.
+/// Peeks at the first bytes. `None`: too few of them came in time.
 async fn first_words(
     stream: &TcpStream,
     time: Duration,

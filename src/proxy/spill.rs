@@ -34,7 +34,7 @@ struct Shared {
     warned: AtomicBool,
 }
 
-/// What one thread of the pool works off, while there is something to do.
+/// Writes of texts that wait, worked off by one thread of the pool.
 #[derive(Default)]
 struct Writing {
     queue: VecDeque<Weak<Entry>>,

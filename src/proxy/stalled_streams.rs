@@ -11,12 +11,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::agent_stream::STALLED;
 
-/// What the server's last look at an answer's body came to.
+/// Result of the server's last poll of an answer's body.
 #[derive(Clone, Copy)]
 enum LastPoll {
-    /// It was not asked for anything.
+    /// The body was not polled.
     Nothing,
-    /// It had a frame: until it is asked again, that frame waits for the agent.
+    /// It returned a frame: until the next poll that frame waits for the agent.
     Frame,
     /// The next frame is upstream's to send.
     Wait,

@@ -62,7 +62,7 @@ impl Unmodifiable {
         }
     }
 
-    /// Says why, once for each upstream: agents send such requests by the hundred.
+    /// Logs the reason once for each upstream: agents send hundreds of such requests.
     pub(super) fn say(self, ctx: &RequestContext) {
         if ctx.upstream.first_time(1 << self as u8) {
             tracing::warn!(

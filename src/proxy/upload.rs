@@ -71,7 +71,7 @@ impl std::fmt::Display for AgentGone {
 
 impl std::error::Error for AgentGone {}
 
-/// What is sent up: something held, or what the agent is sending. It is one pointer large, since the client
+/// A request body: one that is held, or one that the agent is still sending. It is one pointer large, since the client
 /// library keeps room for dozens of requests with each connection.
 pub struct SendBody(Box<Sent>);
 

@@ -45,7 +45,7 @@ impl Upstreams {
         upstreams.collect::<io::Result<_>>().map(Self)
     }
 
-    /// The one of that name.
+    /// The upstream of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<Upstream>> {
         self.0.get(name)
     }
@@ -58,7 +58,7 @@ pub struct Upstream {
     /// Its config.
     pub config: config::Upstream,
     client: Client<Connector, SendBody>,
-    /// What was said of it once and is not said again: a bit for each thing.
+    /// Warnings about it that were logged already: one bit for each.
     told: AtomicU8,
 }
 
@@ -101,7 +101,7 @@ impl Upstream {
         })
     }
 
-    /// Whether this thing was not said of this upstream before.
+    /// Whether this warning was not logged for this upstream before; notes that it is now.
     pub(super) fn first_time(&self, thing: u8) -> bool {
         self.told.fetch_or(thing, Relaxed) & thing == 0
     }

@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::conversation::{Conversation, Repeat};
 use super::ids::HandoffId;
 
-/// Cut points listed for one key; the oldest goes first. Each takes a person who stops an answer behind its handoff.
+/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer behind
+/// its handoff.
 pub(crate) const LEFT_OUT_KEPT: usize = 32;
 
 /// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.

@@ -28,7 +28,7 @@ pub enum Place {
     /// (0: right behind it), `offset` < 0 that many in front of it (-1: right in front).
     Beside {
         /// Id of a visible call of the same turn, as the agent echoes it; where ids may be missing
-        /// (Gemini, Ollama) an anchor of that call, which only its wire can find again.
+        /// (Gemini, Ollama) a fingerprint of that call, which only its wire can find again.
         sibling: String,
         /// Distance in visible parts, see above.
         offset: i32,
@@ -40,7 +40,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What an insertion here is looked up by: the sibling's id, or what of its anchor agents cannot drop; the digest of a
+    /// What an insertion here is looked up by: the sibling's id, or what of its fingerprint agents cannot drop; the digest of a
     /// position.
     pub fn key(&self) -> Option<&str> {
         match self {

@@ -2,7 +2,7 @@
 
 use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
 use super::reading::Reading;
-use super::{count, cut, give_back, insertions, pairs};
+use super::{count, cut, insertions, pairs, unescape};
 use crate::text::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::View;
@@ -93,7 +93,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         changes.extend(SizeChange::of(why, &some));
         edits.extend(some);
     };
-    add(Why::GivenBack, give_back::edits(wire, reading, from));
+    add(Why::GivenBack, unescape::edits(wire, reading, from));
     add(Why::Reference, pairs::drop_references(reading, from));
     if let Some(ours) = what.tools {
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();

@@ -1,4 +1,4 @@
-//! Hidden pairs that find their place in a transcript no more.
+//! Hidden pairs whose place in a transcript is not found any more.
 
 use std::collections::HashSet;
 

@@ -8,7 +8,6 @@ mod apply;
 mod count;
 mod cut;
 pub mod flattened;
-mod give_back;
 pub mod insertions;
 pub mod left_out;
 #[cfg(test)]
@@ -22,6 +21,7 @@ pub mod positions;
 pub mod preamble;
 mod reading;
 mod texts;
+mod unescape;
 pub mod untooled;
 
 pub use apply::rewrite;

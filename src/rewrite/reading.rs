@@ -42,11 +42,17 @@ pub struct Candidate {
 
 impl Reading {
     /// Reads a request body.
+    ///
+    /// # Errors
+    /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, Unread> {
         Self::prescanned(wire, body, operation, &Prescan::default())
     }
 
     /// Reads a request body that was prescanned while it arrived.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
     pub fn prescanned(
         wire: &dyn Wire,
         body: &Bytes,
@@ -70,7 +76,7 @@ impl Reading {
         })
     }
 
-    /// Lets go of everything but what was found out of it; [`again`](Self::again) reads it once more.
+    /// Drops the text and keeps what was found in it; [`again`](Self::again) reads it once more.
     pub fn let_go(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();

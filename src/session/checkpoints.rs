@@ -3,8 +3,8 @@
 //! A cache of what the store said, and never more than that: every entry follows from a transcript and the store
 //! alone, so nothing that happens to the conversation's record, or to another conversation of the same key, makes
 //! one untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
-//! behind it have to be looked up. That it is this very call tells its name, where that was drawn at random or is
-//! signed; else branches may have equal calls, and all that stands before it has to be the same, byte for byte.
+//! behind it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
+//! Otherwise branches may have equal calls, and everything before the call must be the same, byte for byte.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
@@ -36,7 +36,7 @@ struct Checkpoint {
     read_ms: u64,
 }
 
-/// A call, so named that no other one of the conversation's branches is.
+/// A call, by a name that no call of another branch has.
 #[derive(Clone, PartialEq, Eq)]
 struct Called {
     name: String,
@@ -52,7 +52,7 @@ pub struct Transcript<'a, Calls> {
     pub up_to: &'a dyn Fn(usize) -> &'a [u8],
 }
 
-/// A hash of bytes; it means nothing in another process, and nobody can make two texts that meet in it.
+/// A hash of bytes, keyed per process: nobody outside can construct a collision, and it means nothing in another process.
 pub fn hash(bytes: &[u8]) -> u128 {
     /// What XXH3 asks for where it is given a key.
     const KEY: usize = 192;
@@ -88,7 +88,7 @@ impl Unknown {
 }
 
 impl Checkpoints {
-    /// Those that a transcript with this cut may meet. One that was read long ago is met no more: reading pairs marks
+    /// Those that a transcript with this cut may contain. One that was read long ago is skipped: reading pairs marks
     /// them as used, and a fork's would be swept otherwise.
     fn of(&self, cut: Option<HandoffId>, now_ms: u64) -> Vec<Arc<Checkpoint>> {
         let fresh = |c: &Checkpoint| now_ms.saturating_sub(c.read_ms) <= TOUCH_AFTER_MS;

@@ -13,7 +13,7 @@ pub(super) struct Insertions {
     all: Option<Vec<Arc<Insertion>>>,
     /// When the oldest of them was read from the store or written to it.
     read_ms: u64,
-    /// Those that were told to be lost.
+    /// Ids that were already reported as lost.
     told: Vec<Uuid>,
     /// Whether the store was asked for those of a conversation that this one may be the copy of.
     copy_checked: bool,

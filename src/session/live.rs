@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) unwritten: Vec<Change>,
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
-    /// The cut points of the handoffs that the record lists as cut off.
+    /// The cut points of the handoffs whose answer the agent may have left out.
     pub(super) left_out: LeftOut,
     /// The texts of ours behind its turns.
     pub(super) insertions: Insertions,

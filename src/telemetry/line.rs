@@ -145,8 +145,8 @@ mod tests {
 
     use pretty_assertions::assert_eq;
 
-    use super::super::plain::PlainFields;
     use super::super::tests::Lines;
+    use super::super::text_fields::PlainFields;
     use super::*;
 
     const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";

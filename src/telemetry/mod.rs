@@ -8,10 +8,10 @@ mod line;
 mod metrics;
 mod models;
 mod otlp;
-mod plain;
 pub mod prometheus;
 mod series;
 mod setup;
+mod text_fields;
 
 pub use handoff::HandoffEvent;
 pub use metrics::Metrics;

@@ -5,7 +5,7 @@ use std::io::stderr;
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
-use super::plain::PlainFields;
+use super::text_fields::PlainFields;
 use crate::config::Log;
 
 /// Installs the global log to standard error as configured; coloured only on a terminal.

@@ -45,9 +45,15 @@ pub trait Wire:
 /// A request as a whole: read, and the edits of a rewrite that are not about one turn.
 pub trait Requests {
     /// Indexes a request body of which `prescan` is known.
+    ///
+    /// # Errors
+    /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
     fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread>;
 
     /// Indexes a request body.
+    ///
+    /// # Errors
+    /// As [`Self::read_prescanned`].
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, Unread> {
         self.read_prescanned(body, operation, &Prescan::default())
     }

@@ -244,7 +244,7 @@ impl<T> Index<T> {
         found.map(|n| &self.all[n].1)
     }
 
-    /// By id, else by signature; best where the place is the same, too.
+    /// By id, else by signature; a candidate at the same place wins.
     fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
         let place = wanted.place.unwrap_or_default();
         let by_id = (!wanted.id.is_empty()).then(|| {

@@ -1,9 +1,9 @@
-//! How the frames of a stream are spelled. One in a hundred needs a look; the others differ from the one before in
-//! nothing but the piece of text that they carry and a number or two, and are told by that.
+//! Templates of a stream's frames: most frames are passed on without being parsed. They differ from the frame before
+//! only in the piece of text that they carry and in a number or two.
 //!
-//! A spelling is learned from a frame that was read: its bytes, with holes where later ones may differ. A frame
-//! that fits has the same members with the same values outside of the holes. So it means the same, and what was
-//! changed in the first one is changed in it, too.
+//! A template is learned from a frame that was parsed: its bytes, with holes where later frames may differ. A frame that
+//! fits the template has the same members with the same values outside of the holes. So it means the same, and gets the
+//! same edits.
 
 use memchr::memchr2;
 
@@ -11,7 +11,7 @@ use crate::text::Span;
 use crate::text::scan;
 use crate::text::splice::Edit;
 
-/// Holes of one spelling, at most; frames with more are read one by one.
+/// Maximum holes of one template; frames with more are parsed one by one.
 const HOLES: usize = 4;
 
 /// What may stand in a hole.
@@ -27,7 +27,7 @@ pub(super) enum Hole {
     Count,
 }
 
-/// What becomes of the next frame, which may be spelled like one before it.
+/// What becomes of the next frame, which may fit the template of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
     /// It must be read.
@@ -38,7 +38,7 @@ pub enum Pass {
     Changed(usize),
 }
 
-/// A spelling; the default one fits nothing.
+/// A template; the default one fits nothing.
 #[derive(Debug, Default)]
 pub(super) struct FrameTemplate {
     /// What stands around the holes, as it comes.
@@ -138,8 +138,8 @@ impl FrameTemplate {
         self.changes = self.given != self.shown || self.steps.iter().any(|step| !step.kept);
     }
 
-    /// Passes the frame on that `raw` begins with, where it is spelled alike: as it is, or anew into `out`. `count`
-    /// gets the number that counts the events and returns the one that is shown.
+    /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the event's
+    /// number to the one that is shown.
     pub(super) fn pass(&mut self, raw: &[u8], count: impl FnOnce(u64) -> u64, out: &mut Vec<u8>) -> Pass {
         let Some(found) = self.fit(raw) else {
             return Pass::Unread;

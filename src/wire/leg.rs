@@ -197,8 +197,8 @@ pub trait Dialect: Send {
     /// One frame: `raw` as it came, `data` its payload.
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
-    /// Takes the frame that `raw` begins with by its bytes alone, where it is spelled like one that was read: it goes
-    /// on as it is, or is appended to `changed`. `Unread` is always right, and slower.
+    /// Takes the frame at the start of `raw` without parsing it, where it fits the template of one that was parsed: it
+    /// goes on unchanged, or is rewritten into `changed`. `Unread` is always right, and slower.
     fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> Pass {
         Pass::Unread
     }

@@ -82,6 +82,33 @@ impl<'v> Members<'v> {
         Edit::insert(object.start + 1, format!(r#""{name}":{value}{comma}"#))
     }
 
+    /// Sets `tool_choice` for a request for a text alone; `none` and `auto` are how the wire writes the two choices.
+    pub(super) fn tool_choice(&self, how: TextOnly, none: &str, auto: &str) -> Option<Edit> {
+        let wanted = other_choice(self.view, how)?;
+        Some(self.set("tool_choice", if wanted == Choice::None { none } else { auto }))
+    }
+
+    /// Makes `turn` the only turn of the transcript.
+    pub(super) fn only_turn(&self, turn: &str) -> Edit {
+        Edit::replace(self.view.list, format!("[{turn}]"))
+    }
+
+    /// Takes out what a request without tools cannot have, and where the model is another one, what that may not know; a
+    /// model that the body names is replaced.
+    pub(super) fn without_tools(
+        &self,
+        with_tools: &[&str],
+        of_model: &[&str],
+        model: Option<&str>,
+    ) -> Vec<Edit> {
+        let Some(model) = model else {
+            return self.without(with_tools);
+        };
+        let named = self.get("model").map(|_| self.set("model", &json::quote(model)));
+        let gone = [with_tools, of_model].concat();
+        named.into_iter().chain(self.without(&gone)).collect()
+    }
+
     /// Takes members out.
     pub(super) fn without(&self, names: &[&str]) -> Vec<Edit> {
         let text: &[u8] = &self.view.body;

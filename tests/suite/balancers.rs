@@ -32,7 +32,8 @@ struct Kind {
 const NGINX: Kind = Kind {
     program: "nginx",
     file: "nginx.conf",
-    args: &["-g", "daemon off;", "-c"],
+    // One process: workers of a master that is killed would stay.
+    args: &["-g", "daemon off; master_process off;", "-c"],
 };
 
 const HAPROXY: Kind = Kind {

@@ -78,19 +78,18 @@ async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Rep
     answer
 }
 
+/// A task's first turn, and one so long that the request behind it is over the threshold.
+async fn fill(fixture: &Fixture, history: &mut Vec<Value>) {
+    say(fixture, history, "Mend the importer.", Reply::text("Looking.")).await;
+    say(fixture, history, &long(5_500), Reply::text("Long.")).await;
+}
+
 #[tokio::test]
 async fn the_model_is_told_once_and_sees_it_at_the_same_place_ever_after() {
     for variant in WIRES {
         let fixture = fixture(variant, memory(), |_| {}).await;
         let mut history = Vec::new();
-        say(
-            &fixture,
-            &mut history,
-            "Mend the importer.",
-            Reply::text("Looking."),
-        )
-        .await;
-        say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
+        fill(&fixture, &mut history).await;
         assert_eq!(nudges(&fixture), [0; 0], "nothing is known of this request yet");
         let answer = say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
         let [at] = nudges(&fixture)[..] else {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::harness::{memory, read_until};
 use crate::matrix::fixture::{Fixture, fresh, outline};
-use crate::matrix::variants::{self, Answer, Variant};
+use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 
 const DOCUMENT: &str =
     "## Goal\nMend the importer, then the exporter.\n\n## Next steps\n1. Open exporter.rs.";
@@ -123,24 +123,7 @@ fn holds(leg: &Received, text: &str) -> bool {
     memchr::memmem::find(&leg.raw, text.as_bytes()).is_some()
 }
 
-macro_rules! on_every_wire {
-    ($($test:ident)*) => {
-        $(mod $test {
-            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
-                ollama OLLAMA);
-        })*
-    };
-    (@ $test:ident: $($wire:ident $side:ident),*) => {
-        $(#[tokio::test]
-        async fn $wire() {
-            for stream in [true, false] {
-                super::$test(super::variants::$side, stream).await;
-            }
-        })*
-    };
-}
-
-on_every_wire!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
+on_every_wire_both_ways!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
 
 /// The draft is the live request and one message more; the sentinel comes first, then the leg behind it; later requests are
 /// cut there.

@@ -11,30 +11,13 @@ use serde_json::{Value, json};
 
 use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
-use crate::matrix::variants::{self, Answer, Variant};
+use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 
 fn on(config: &mut Config) {
     config.recall.enabled = true;
 }
 
-macro_rules! on_every_wire {
-    ($($test:ident)*) => {
-        $(mod $test {
-            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
-                ollama OLLAMA);
-        })*
-    };
-    (@ $test:ident: $($wire:ident $side:ident),*) => {
-        $(#[tokio::test]
-        async fn $wire() {
-            for stream in [true, false] {
-                super::$test(super::variants::$side, stream).await;
-            }
-        })*
-    };
-}
-
-on_every_wire!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may bad_arguments
+on_every_wire_both_ways!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may bad_arguments
     nothing_found in_the_leg_of_a_handoff forked_and_rewound deeper_by_a_handoff switched_on_and_off
     beside_the_agents_own_tool);
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff_beside, outline};
-use crate::matrix::variants::{self, Variant};
+use crate::matrix::variants::{Variant, on_every_wire_both_ways};
 
 /// Answers each call with another text, so that an answer which is asked for twice is not the same.
 struct Notes(AtomicU32);
@@ -76,24 +76,7 @@ fn says_nothing_of_it(text: &str) {
     );
 }
 
-macro_rules! on_every_wire {
-    ($($test:ident)*) => {
-        $(mod $test {
-            on_every_wire!(@ $test: anthropic ANTHROPIC, openai_chat CHAT, openai_responses RESPONSES, gemini GEMINI,
-                ollama OLLAMA);
-        })*
-    };
-    (@ $test:ident: $($wire:ident $side:ident),*) => {
-        $(#[tokio::test]
-        async fn $wire() {
-            for stream in [true, false] {
-                super::$test(super::variants::$side, stream).await;
-            }
-        })*
-    };
-}
-
-on_every_wire!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may);
+on_every_wire_both_ways!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may);
 
 async fn alone(side: Variant, stream: bool) {
     let script = [asks(thinks().say("Let me look.")), Reply::text("So it is.")];

@@ -72,7 +72,7 @@ export function path(segments, query = {}) {
 /** The wait before the next try grows from half a second to ten. */
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
-/** The proxy says something every 15 s; after this long the line is dead. */
+/** The proxy sends an event or a comment every 15 s; after this long without one the connection is dead. */
 const SILENCE = 40_000;
 
 /**

@@ -190,7 +190,7 @@ function tokens(row) {
   return sum ? `${short(allInput(sum))} · ${short(sum.output)}` : "–";
 }
 
-/** A text in a node, which is left alone where it says so already. */
+/** Sets a node's text, unless it is the same already. */
 function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

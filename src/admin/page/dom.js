@@ -86,7 +86,7 @@ function place(parent, node, next) {
   else parent.insertBefore(node, next);
 }
 
-/** Makes an element read as another one does, and stay itself. */
+/** Copies attributes and children of one element to another, which keeps its identity. */
 function become(node, other) {
   for (const { name } of [...node.attributes]) if (!other.hasAttribute(name)) node.removeAttribute(name);
   for (const { name, value } of other.attributes) if (node.getAttribute(name) !== value) node.setAttribute(name, value);

@@ -16,7 +16,7 @@ const HELP = [
   ["?", "this help"],
 ];
 
-/** How long the second key of a pair may take. */
+/** Maximum time between the two keys of a sequence such as `g h`. */
 const PAIR = 1200;
 
 export function keyboard({ view, theme }) {

@@ -5,7 +5,9 @@
 //! that may have changed files.
 
 mod block;
+mod changed_files;
 mod claims;
+mod failures;
 mod repository;
 mod value;
 mod walk;

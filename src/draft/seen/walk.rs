@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::changed_files::{ChangedFiles, Occasion};
+use super::failures::{Failures, RunKey, run_key};
 use super::repository::Repository;
-use super::{Changed, Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
+use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
 use crate::agents::commands::{self, Purpose};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
@@ -15,17 +17,8 @@ use crate::wire::Role;
 /// Bytes of what the model said before a change.
 const WHY: usize = 140;
 
-/// Failures that are remembered, the newest ones: each command is compared with them.
-const MOST_FAILURES: usize = 128;
-
 /// Verdicts that are remembered, the newest ones.
 const MOST_VERDICTS: usize = 50;
-
-/// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
-const MOST_LOOKS: usize = 1_000_000;
-
-/// Tells a command that verifies from others: what it is for, its words, and the folder.
-type Key = (Purpose, String, Option<String>);
 
 /// What is known at one place of the transcript.
 ///
@@ -40,21 +33,18 @@ pub(super) struct Walk<'w> {
     changed: Option<usize>,
     /// The last two calls that may have changed one, each with its group.
     maybe: [Option<(usize, usize)>; 2],
-    runs: HashMap<Key, Run>,
+    runs: HashMap<RunKey, Run>,
     commands: Vec<Ran>,
-    files: Vec<File>,
-    by_path: HashMap<String, usize>,
+    files: ChangedFiles,
     read: Vec<String>,
     was_read: HashSet<String>,
-    failures: Vec<Failure>,
+    failures: Failures,
     questions: Vec<Stated>,
     services: Vec<Stated>,
     verdicts: Vec<Verdict>,
     repository: Repository,
     /// The last group with a commit.
     committed: Option<usize>,
-    /// Words of commands that were looked for in paths so far.
-    looks: usize,
 }
 
 struct Run {
@@ -63,24 +53,6 @@ struct Run {
     call: usize,
     /// Its own line may change files behind it.
     changes_behind: bool,
-}
-
-struct File {
-    path: String,
-    first: FileChange,
-    last: FileChange,
-    turn: usize,
-    group: usize,
-    why: Option<String>,
-    /// A command may have taken it away or brought an older one back.
-    uncertain: bool,
-}
-
-struct Failure {
-    failed: Failed,
-    folder: Option<String>,
-    /// The command of the line whose failing it was, or those of which one was.
-    keys: Vec<Key>,
 }
 
 impl<'w> Walk<'w> {
@@ -95,17 +67,15 @@ impl<'w> Walk<'w> {
             maybe: [None, None],
             runs: HashMap::new(),
             commands: Vec::new(),
-            files: Vec::new(),
-            by_path: HashMap::new(),
+            files: ChangedFiles::default(),
             read: Vec::new(),
             was_read: HashSet::new(),
-            failures: Vec::new(),
+            failures: Failures::default(),
             questions: Vec::new(),
             services: Vec::new(),
             verdicts: Vec::new(),
             repository: Repository::on(whereabouts.branch.clone()),
             committed: None,
-            looks: 0,
         }
     }
 
@@ -200,7 +170,7 @@ impl<'w> Walk<'w> {
         }
         for (path, change) in &call.paths {
             let path = self.whereabouts.relative(path);
-            let known = self.was_read.contains(&path) || self.by_path.contains_key(&path);
+            let known = self.was_read.contains(&path) || self.files.holds(&path);
             let change = match (call.kind, outcome.made) {
                 (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(FileChange::Created),
                 (ToolKind::Write, None) if !known => Some(FileChange::Written),
@@ -215,30 +185,17 @@ impl<'w> Walk<'w> {
     fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
         self.changed = Some(self.group);
         self.repository.changed();
-        let at = *self.by_path.entry(path.clone()).or_insert(self.files.len());
-        if at == self.files.len() {
-            self.files.push(File {
-                path,
-                first: change,
-                last: change,
+        let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+        let why = said.filter(|said| !said.is_empty());
+        self.files.add(
+            path,
+            change,
+            Occasion {
                 turn,
                 group: self.group,
-                why: None,
-                uncertain: false,
-            });
-        }
-        let group = self.group;
-        let file = &mut self.files[at];
-        // What became of it in between is settled by what is done to it now, but not what it was at first.
-        if file.uncertain {
-            file.first = FileChange::Written;
-            file.uncertain = false;
-        }
-        file.last = change;
-        file.turn = turn;
-        file.group = group;
-        let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-        file.why = said.filter(|said| !said.is_empty()).or(file.why.take());
+                why,
+            },
+        );
     }
 
     fn shell(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
@@ -253,10 +210,10 @@ impl<'w> Walk<'w> {
             }
         }
         if commands::may_undo(command) {
-            self.undone(command);
+            self.files.undone(command);
         }
         let runs = commands::runs(command);
-        self.settle(command, call, exit, &runs);
+        self.failures.settle(command, call, exit, &runs);
         for run in &runs {
             let good = run.outcome(exit);
             match run.purpose {
@@ -294,7 +251,6 @@ impl<'w> Walk<'w> {
             Some(path) => format!("cd {path} && {}", run.text),
             None => run.text.to_owned(),
         };
-        let key = key(run, call);
         let kept = Run {
             verified: Verified {
                 purpose: run.purpose,
@@ -307,33 +263,7 @@ impl<'w> Walk<'w> {
             call: self.call,
             changes_behind: run.changes_behind || !call.whole,
         };
-        self.runs.insert(key, kept);
-    }
-
-    /// Takes failures out that this command settles, or of which it is not known whether it does.
-    fn settle(&mut self, command: &str, call: &Call, exit: Option<i32>, runs: &[commands::Run<'_>]) {
-        let good: Vec<Key> = runs
-            .iter()
-            .filter(|run| run.outcome(exit) != Some(false))
-            .map(|run| key(run, call))
-            .collect();
-        let all_of = |failed: &Key| {
-            good.iter().any(|(purpose, words, folder)| {
-                *purpose == failed.0
-                    && maybe_same(folder, &failed.2)
-                    && (*words == failed.1
-                        || failed
-                            .1
-                            .strip_prefix(words.as_str())
-                            .is_some_and(|rest| rest.starts_with(' ')))
-            })
-        };
-        self.failures.retain(|failure| {
-            let same = failure.failed.command == command && maybe_same(&failure.folder, &call.folder);
-            let again = failure.keys.iter().any(all_of);
-            // The newer of two failures of one command is the one to keep.
-            !(same || again)
-        });
+        self.runs.insert(run_key(run, call), kept);
     }
 
     /// Keeps the command, and that it failed.
@@ -355,50 +285,13 @@ impl<'w> Walk<'w> {
         let Some(exit) = exit.filter(|code| *code != 0 && !looks(command)) else {
             return;
         };
-        if self.failures.len() == MOST_FAILURES {
-            self.failures.remove(0);
-        }
-        // Where the line does not tell which of its commands failed, it may have been any of them.
-        let known = runs.iter().any(|run| run.bad_if_not);
-        let failing = runs.iter().filter(|run| run.bad_if_not || !known);
-        self.failures.push(Failure {
-            failed: Failed {
-                command: command.to_owned(),
-                exit,
-                turn,
-                lines: outcome.lines.clone(),
-            },
-            folder: call.folder.clone(),
-            keys: failing.map(|run| key(run, call)).collect(),
-        });
-    }
-
-    /// Marks the files that a command may have taken away or brought back to what they were.
-    fn undone(&mut self, command: &str) {
-        let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
-        let words: Vec<&str> = command
-            .split(cuts)
-            .filter(|word| !word.starts_with('-'))
-            .collect();
-        let git =
-            words.contains(&"git") && !command.contains("checkout -b") && !command.contains("switch -c");
-        let named: Vec<&str> = words
-            .iter()
-            .map(|word| word.trim_matches(['/', '*', '.']))
-            .filter(|word| !word.is_empty())
-            .collect();
-        let anything = git
-            || words
-                .iter()
-                .any(|word| matches!(*word, "." | "./" | "*" | "..") || word.contains('$'));
-        self.looks += self.files.len().saturating_mul(named.len());
-        let anything = anything || self.looks > MOST_LOOKS;
-        for file in self.files.iter_mut().filter(|file| !file.uncertain) {
-            file.uncertain = anything
-                || named
-                    .iter()
-                    .any(|word| file.path.contains(word) || word.contains(&file.path));
-        }
+        let failed = Failed {
+            command: command.to_owned(),
+            exit,
+            turn,
+            lines: outcome.lines.clone(),
+        };
+        self.failures.add(failed, call, runs);
     }
 
     fn verdict(&mut self, call: &Call, outcome: &Outcome) {
@@ -443,25 +336,13 @@ impl<'w> Walk<'w> {
             runs.push((run.call, verified));
         }
         runs.sort_by(|a, b| (a.0, &a.1.command).cmp(&(b.0, &b.1.command)));
-        let behind_commit = |file: &&File| self.committed.is_some_and(|group| file.group > group);
-        let kept = || self.files.iter().filter(|file| !file.uncertain);
-        let uncommitted = kept().filter(behind_commit).filter(|file| net(file).is_some());
         Seen {
             verification: runs.into_iter().map(|(_, run)| run).collect(),
-            uncommitted: uncommitted.map(|file| file.path.clone()).collect(),
-            files: kept()
-                .filter_map(|file| {
-                    Some(Changed {
-                        path: file.path.clone(),
-                        change: net(file)?,
-                        why: file.why.clone(),
-                        turn: file.turn,
-                    })
-                })
-                .collect(),
+            uncommitted: self.files.since(self.committed),
+            files: self.files.all(),
             commands: once(self.commands),
             read: self.read,
-            failed: self.failures.into_iter().map(|failure| failure.failed).collect(),
+            failed: self.failures.all(),
             questions: self.questions,
             services: self.services,
             verdicts: self.verdicts,
@@ -470,27 +351,6 @@ impl<'w> Walk<'w> {
             ..Seen::default()
         }
     }
-}
-
-fn key(run: &commands::Run<'_>, call: &Call) -> Key {
-    let folder = run.folder.map(str::to_owned).or_else(|| call.folder.clone());
-    (run.purpose, commands::name_of(run.text), folder)
-}
-
-/// Whether two folders may be the same: some shells stay where a command went.
-fn maybe_same(a: &Option<String>, b: &Option<String>) -> bool {
-    a == b || a.is_none() || b.is_none()
-}
-
-/// What all changes of a file come to; `None` for one that was made and is gone.
-fn net(file: &File) -> Option<FileChange> {
-    Some(match (file.first, file.last) {
-        (FileChange::Created, FileChange::Deleted) => return None,
-        (_, FileChange::Deleted) => FileChange::Deleted,
-        (FileChange::Created, _) => FileChange::Created,
-        (FileChange::Deleted | FileChange::Modified, _) => FileChange::Modified,
-        (FileChange::Written, _) => FileChange::Written,
-    })
 }
 
 /// Each command with each of its ends once, the last time.

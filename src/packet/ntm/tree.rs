@@ -40,7 +40,10 @@ impl Read {
     }
 }
 
-/// Reads a file. Only what is no YAML mapping at all is an error; the rest is told by [`Read::errors`].
+/// Reads a file; what breaks a rule of the format is listed by [`Read::errors`].
+///
+/// # Errors
+/// It is no YAML mapping.
 pub fn read(text: &str) -> Result<Read, Malformed> {
     let nothing = |message: &str| Malformed {
         message: message.to_owned(),

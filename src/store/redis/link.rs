@@ -241,7 +241,7 @@ impl Link {
 enum Fault {
     /// The connection, or what it leads to, is not what it was: another one may do.
     Broken(String),
-    /// The server said no.
+    /// The server refused it.
     Refused(String),
 }
 

@@ -83,7 +83,7 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// As [`open`](Self::open), by the config.
+    /// Opens the store as the config describes it.
     ///
     /// # Errors
     /// The certificates cannot be read.

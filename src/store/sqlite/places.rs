@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::rows;
 
-/// The places that have something, as hashes of eight bytes. A collision costs one look-up.
+/// The places that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one look-up.
 pub(super) struct Places {
     hasher: RandomState,
     known: RwLock<HashSet<u64>>,

@@ -38,7 +38,7 @@ struct Stream {
     stop: Option<Bytes>,
     transformations: Option<String>,
     opening: Option<String>,
-    /// How the open block's deltas are spelled.
+    /// Template of the open block's deltas.
     spelling: FrameTemplate,
 }
 

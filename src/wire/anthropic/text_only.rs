@@ -2,8 +2,8 @@
 
 use super::Anthropic;
 use crate::text::splice::Edit;
-use crate::wire::members::{Members, bounded, exactly, other_choice};
-use crate::wire::view::{Choice, View};
+use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
 /// What a request without tools and history cannot have.
@@ -16,32 +16,15 @@ impl TextRequests for Anthropic {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
         let members = Members::of(view, exactly);
         let mut edits: Vec<Edit> = bound(&members, how.max_tokens).into_iter().collect();
-        if let Some(choice) = other_choice(view, how) {
-            let named = if choice == Choice::None {
-                r#"{"type":"none"}"#
-            } else {
-                r#"{"type":"auto"}"#
-            };
-            edits.push(members.set("tool_choice", named));
-        }
+        edits.extend(members.tool_choice(how, r#"{"type":"none"}"#, r#"{"type":"auto"}"#));
         edits
     }
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
         let members = Members::of(view, exactly);
-        let mut edits = vec![Edit::replace(
-            view.list,
-            format!("[{}]", self.user_text(lone.text)),
-        )];
+        let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens));
-        let mut gone = WITH_TOOLS.to_vec();
-        if let Some(model) = lone.model {
-            gone.extend(OF_MODEL);
-            if members.get("model").is_some() {
-                edits.push(members.set("model", &crate::text::json::quote(model)));
-            }
-        }
-        edits.extend(members.without(&gone));
+        edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
 }

@@ -54,7 +54,7 @@ struct Stream {
     opening: Option<String>,
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
-    /// How the chunks of what goes on are spelled.
+    /// Template of the chunks of the text or call that continues.
     spelling: FrameTemplate,
 }
 

@@ -29,10 +29,7 @@ impl TextRequests for Gemini {
     /// The model is in the path, or beside the envelope.
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
         let members = Members::of(view, is);
-        let mut edits = vec![Edit::replace(
-            view.list,
-            format!("[{}]", self.user_text(lone.text)),
-        )];
+        let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         if let Some(model) = lone.model {
             let text: &[u8] = &view.body;
             let whole = Span::new(json::blank(text, 0), text.len());

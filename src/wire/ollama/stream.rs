@@ -49,7 +49,7 @@ struct Stream {
     opening: Option<String>,
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
-    /// How the lines of what goes on are spelled.
+    /// Template of the lines of the text that continues.
     spelling: FrameTemplate,
 }
 

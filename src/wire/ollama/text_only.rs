@@ -1,7 +1,6 @@
 //! Requests to Ollama that ask for a text alone. It knows no tool choice: calls are ignored by who asks.
 
 use super::Ollama;
-use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::members::{Members, bounded, exactly};
 use crate::wire::view::View;
@@ -20,17 +19,9 @@ impl TextRequests for Ollama {
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
         let members = Members::of(view, exactly);
-        let mut edits = vec![Edit::replace(
-            view.list,
-            format!("[{}]", self.user_text(lone.text)),
-        )];
+        let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens));
-        let mut gone = WITH_TOOLS.to_vec();
-        if let Some(model) = lone.model {
-            gone.extend(OF_MODEL);
-            edits.push(members.set("model", &json::quote(model)));
-        }
-        edits.extend(members.without(&gone));
+        edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
 }

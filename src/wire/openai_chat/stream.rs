@@ -49,7 +49,7 @@ struct Stream {
     /// What is said before anything of upstream's, and whether it was.
     opening: Option<String>,
     opened: bool,
-    /// How the chunks of what goes on are spelled.
+    /// Template of the chunks of the text or call that continues.
     spelling: FrameTemplate,
 }
 
@@ -249,7 +249,7 @@ impl Stream {
         }
     }
 
-    /// Learns from a chunk that is treated like others that are spelled alike.
+    /// Learns the template of a chunk that is treated like others of its form.
     fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, shape: &Shape) {
         // A role is taken out but for the first one, and totals grow.
         let later = self.leg > 0 || self.opened;

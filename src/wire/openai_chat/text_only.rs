@@ -1,10 +1,9 @@
 //! Requests to a chat server that ask for a text alone.
 
 use super::OpenaiChat;
-use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::members::{Members, bounded, exactly, other_choice};
-use crate::wire::view::{Choice, View};
+use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
 /// What a request without tools and history cannot have.
@@ -27,32 +26,15 @@ impl TextRequests for OpenaiChat {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
         let members = Members::of(view, exactly);
         let mut edits = bound(&members, how.max_tokens, how.forbids_calls);
-        if let Some(choice) = other_choice(view, how) {
-            let named = if choice == Choice::None {
-                r#""none""#
-            } else {
-                r#""auto""#
-            };
-            edits.push(members.set("tool_choice", named));
-        }
+        edits.extend(members.tool_choice(how, r#""none""#, r#""auto""#));
         edits
     }
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
         let members = Members::of(view, exactly);
-        let mut edits = vec![Edit::replace(
-            view.list,
-            format!("[{}]", self.user_text(lone.text)),
-        )];
+        let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens, true));
-        let mut gone = WITH_TOOLS.to_vec();
-        if let Some(model) = lone.model {
-            gone.extend(OF_MODEL);
-            if members.get("model").is_some() {
-                edits.push(members.set("model", &json::quote(model)));
-            }
-        }
-        edits.extend(members.without(&gone));
+        edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
 }

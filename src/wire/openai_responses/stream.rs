@@ -64,7 +64,7 @@ struct Stream {
     end: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
     opening: Option<String>,
-    /// How the deltas of what goes on are spelled, and which text they are of.
+    /// Template of the deltas of the text that continues, and which text that is.
     spelling: FrameTemplate,
     spelled: (u64, u64),
 }
@@ -85,7 +85,7 @@ enum Slot {
     Shown(usize),
     /// Ours.
     Hidden(HiddenCall),
-    /// Ours, and over.
+    /// Ours, and complete.
     Gone,
 }
 

@@ -364,3 +364,23 @@ macro_rules! on_every_wire {
     };
 }
 pub(crate) use on_every_wire;
+
+/// Two runs for each wire, streamed and in one piece: `on_every_wire_both_ways!(FUNCTION …)` makes `FUNCTION::WIRE`. A
+/// function takes a variant, and whether the agent asks for streams.
+macro_rules! on_every_wire_both_ways {
+    ($($test:ident)*) => {
+        $(mod $test {
+            $crate::matrix::variants::on_every_wire_both_ways!(@ $test: anthropic ANTHROPIC, openai_chat CHAT,
+                openai_responses RESPONSES, gemini GEMINI, ollama OLLAMA);
+        })*
+    };
+    (@ $test:ident: $($wire:ident $variant:ident),*) => {
+        $(#[tokio::test]
+        async fn $wire() {
+            for stream in [true, false] {
+                super::$test($crate::matrix::variants::$variant, stream).await;
+            }
+        })*
+    };
+}
+pub(crate) use on_every_wire_both_ways;

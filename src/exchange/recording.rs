@@ -70,7 +70,7 @@ impl Exchange {
         self.prepared.active.as_ref().map(|a| a.id.to_string())
     }
 
-    /// Tells of hidden pairs that had to be left out.
+    /// Logs hidden pairs that had to be left out.
     pub(super) fn note_lost(&self, first: &Rewritten) {
         let lost = if is_model_call(self.ctx.endpoint) {
             self.prepared.lost(first)

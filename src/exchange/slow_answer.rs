@@ -1,4 +1,4 @@
-//! An answer that takes long to begin: keep-alives go to the agent until it does.
+//! Sends keep-alives to the agent while an answer takes long to begin.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,0 +1,134 @@
+//! The files that calls surely changed, and what all changes of one come to.
+
+use std::collections::HashMap;
+
+use super::Changed;
+use crate::agents::files::FileChange;
+
+/// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
+const MOST_LOOKS: usize = 1_000_000;
+
+/// All of them, in the order of their first changes.
+#[derive(Default)]
+pub(super) struct ChangedFiles {
+    all: Vec<File>,
+    by_path: HashMap<String, usize>,
+    /// Words of commands that were looked for in paths so far.
+    looks: usize,
+}
+
+struct File {
+    path: String,
+    first: FileChange,
+    last: FileChange,
+    turn: usize,
+    group: usize,
+    why: Option<String>,
+    /// A command may have taken it away or brought an older one back.
+    uncertain: bool,
+}
+
+/// When a file was changed, and why.
+pub(super) struct Occasion {
+    pub(super) turn: usize,
+    /// The group of calls that changed it.
+    pub(super) group: usize,
+    /// What the model said before it.
+    pub(super) why: Option<String>,
+}
+
+impl ChangedFiles {
+    /// Whether this path was changed.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        self.by_path.contains_key(path)
+    }
+
+    /// A call changed the file at this path.
+    pub(super) fn add(&mut self, path: String, change: FileChange, at: Occasion) {
+        let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
+        if index == self.all.len() {
+            self.all.push(File {
+                path,
+                first: change,
+                last: change,
+                turn: at.turn,
+                group: at.group,
+                why: None,
+                uncertain: false,
+            });
+        }
+        let file = &mut self.all[index];
+        // What became of it in between is settled by what is done to it now, but not what it was at first.
+        if file.uncertain {
+            file.first = FileChange::Written;
+            file.uncertain = false;
+        }
+        file.last = change;
+        file.turn = at.turn;
+        file.group = at.group;
+        file.why = at.why.or(file.why.take());
+    }
+
+    /// Marks the files that a command may have taken away or brought back to what they were.
+    pub(super) fn undone(&mut self, command: &str) {
+        let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
+        let words: Vec<&str> = command
+            .split(cuts)
+            .filter(|word| !word.starts_with('-'))
+            .collect();
+        let git =
+            words.contains(&"git") && !command.contains("checkout -b") && !command.contains("switch -c");
+        let named: Vec<&str> = words
+            .iter()
+            .map(|word| word.trim_matches(['/', '*', '.']))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let anything = git
+            || words
+                .iter()
+                .any(|word| matches!(*word, "." | "./" | "*" | "..") || word.contains('$'));
+        self.looks += self.all.len().saturating_mul(named.len());
+        let anything = anything || self.looks > MOST_LOOKS;
+        for file in self.all.iter_mut().filter(|file| !file.uncertain) {
+            file.uncertain = anything
+                || named
+                    .iter()
+                    .any(|word| file.path.contains(word) || word.contains(&file.path));
+        }
+    }
+
+    /// Those whose changes are certain and did not cancel out.
+    pub(super) fn all(&self) -> Vec<Changed> {
+        let changed = |file: &File| {
+            Some(Changed {
+                path: file.path.clone(),
+                change: net(file)?,
+                why: file.why.clone(),
+                turn: file.turn,
+            })
+        };
+        self.certain().filter_map(changed).collect()
+    }
+
+    /// The paths of those that were changed behind this group of calls; none where it is not known.
+    pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
+        let behind = |file: &&File| group.is_some_and(|group| file.group > group);
+        let files = self.certain().filter(behind).filter(|file| net(file).is_some());
+        files.map(|file| file.path.clone()).collect()
+    }
+
+    fn certain(&self) -> impl Iterator<Item = &File> {
+        self.all.iter().filter(|file| !file.uncertain)
+    }
+}
+
+/// What all changes of a file come to; `None` for one that was made and is gone.
+fn net(file: &File) -> Option<FileChange> {
+    Some(match (file.first, file.last) {
+        (FileChange::Created, FileChange::Deleted) => return None,
+        (_, FileChange::Deleted) => FileChange::Deleted,
+        (FileChange::Created, _) => FileChange::Created,
+        (FileChange::Deleted | FileChange::Modified, _) => FileChange::Modified,
+        (FileChange::Written, _) => FileChange::Written,
+    })
+}
