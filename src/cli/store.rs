@@ -58,17 +58,13 @@ async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
         copied: Some(*there),
         ..row(*kind, *amount)
     };
-    let packets = Row {
-        copied: Some(copied.packets.1),
-        ..of_packets(copied.packets.0)
-    };
     let unreadable = copied.unreadable.iter();
     let problems: Vec<String> = unreadable
         .map(|(id, why)| format!("{id} cannot be read and was not copied: {why}"))
         .collect();
     Ok(Report {
         ok: copied.is_whole() && problems.is_empty(),
-        kinds: copied.kinds.iter().map(row).chain([packets]).collect(),
+        kinds: copied.kinds.iter().map(row).collect(),
         count: problems.len() as u64,
         problems,
     })
@@ -81,7 +77,7 @@ async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(Report {
         ok: checked.count == 0,
-        kinds: kinds.chain([of_packets(checked.packets)]).collect(),
+        kinds: kinds.collect(),
         problems: checked.problems,
         count: checked.count,
     })
@@ -115,13 +111,6 @@ fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedS
         },
     }
     open(&settings, &dir).map_err(unanswered)
-}
-
-fn of_packets(amount: Amount) -> Row {
-    Row {
-        kind: "packets",
-        ..row(RecordKind::Handoff, amount)
-    }
 }
 
 fn row(kind: RecordKind, amount: Amount) -> Row {

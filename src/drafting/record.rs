@@ -115,7 +115,7 @@ impl Draft {
             Origin::Oneshot => (Origin::Person, Some(Method::Oneshot)),
             Origin::Bundle => (Origin::Person, Some(Method::Bundle)),
             Origin::Local => (Origin::Person, Some(Method::Local)),
-            Origin::Person => (Origin::Person, None),
+            Origin::Person | Origin::Other => (Origin::Person, None),
             origin @ (Origin::Auto | Origin::Api) => (origin, Some(Method::Oneshot)),
         };
         let ask = DraftAsk {

@@ -360,6 +360,7 @@ fn how(origin: Origin) -> &'static str {
         Origin::Person => "as given",
         Origin::Auto => "by a threshold",
         Origin::Api => "by the API",
+        Origin::Other => "by a newer version of baton",
     }
 }
 

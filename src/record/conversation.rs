@@ -1,6 +1,7 @@
 //! The record of a conversation.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal};
@@ -43,6 +44,9 @@ pub struct Conversation {
     /// Grows with every write; 0: never written.
     #[serde(default)]
     pub version: u64,
+    /// What a newer version of baton has written beside these fields, written back as it is: both may serve one store.
+    #[serde(flatten)]
+    pub newer: Map<String, Value>,
 }
 
 /// An answer that showed a handoff and whose end was not handed over: the same request again goes on behind it.

@@ -23,10 +23,13 @@ pub enum Origin {
     Auto,
     /// A call of the API.
     Api,
+    /// One that only a newer version knows.
+    #[serde(other)]
+    Other,
 }
 
 impl Origin {
-    /// Every origin.
+    /// Every origin that this version knows.
     pub const ALL: [Self; 7] = [
         Self::Model,
         Self::Oneshot,
@@ -47,6 +50,7 @@ impl Origin {
             Self::Person => "person",
             Self::Auto => "auto",
             Self::Api => "api",
+            Self::Other => "other",
         }
     }
 

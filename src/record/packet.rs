@@ -59,3 +59,13 @@ pub struct PacketRecord {
     /// The JSON document.
     pub document: String,
 }
+
+impl PacketRecord {
+    /// Whether at most one of the two may be active.
+    pub fn is_about_the_same(&self, other: &Self) -> bool {
+        self.principal == other.principal
+            && self.repository == other.repository
+            && self.branch == other.branch
+            && self.topic == other.topic
+    }
+}

@@ -285,10 +285,7 @@ impl Inner {
             let others = self.packets.values_mut().filter(|other| {
                 other.handoff != packet.handoff
                     && other.status == PacketStatus::Active
-                    && other.principal == packet.principal
-                    && other.repository == packet.repository
-                    && other.branch == packet.branch
-                    && other.topic == packet.topic
+                    && other.is_about_the_same(packet)
             });
             for other in others {
                 other.status = PacketStatus::Superseded;
@@ -297,6 +294,23 @@ impl Inner {
         }
         self.packets.insert(packet.handoff, packet.clone());
         Ok(superseded)
+    }
+
+    /// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+    fn import_packet(&mut self, packet: &PacketRecord) -> Result<bool, StoreError> {
+        let newer = |other: &PacketRecord| {
+            other.status == PacketStatus::Active
+                && other.is_about_the_same(packet)
+                && (other.created_ms, other.handoff) > (packet.created_ms, packet.handoff)
+        };
+        let mut packet = packet.clone();
+        if packet.status == PacketStatus::Active && self.packets.values().any(newer) {
+            packet.status = PacketStatus::Superseded;
+        }
+        if self.packets.get(&packet.handoff) == Some(&packet) {
+            return Ok(false);
+        }
+        self.put_packet(&packet).map(|_| true)
     }
 
     fn packets(&self, filter: &PacketFilter) -> Vec<PacketRecord> {
@@ -592,6 +606,11 @@ impl Inner {
                 all.map(|record| StoredRecord::Conversation(record.clone()))
                     .collect()
             }
+            RecordKind::Packet => {
+                let all = self.packets.values();
+                all.map(|record| StoredRecord::Packet(Box::new(record.clone())))
+                    .collect()
+            }
         }
     }
 
@@ -629,6 +648,7 @@ impl Inner {
             StoredRecord::Conversation(record) => {
                 self.conversations.insert(record.key.clone(), record.clone());
             }
+            StoredRecord::Packet(packet) => return self.import_packet(packet),
         }
         Ok(true)
     }
@@ -673,6 +693,9 @@ impl Inner {
             }
             StoredRecord::Conversation(record) => {
                 StoredRecord::Conversation(self.conversations.get(&record.key)?.clone())
+            }
+            StoredRecord::Packet(packet) => {
+                StoredRecord::Packet(Box::new(self.packets.get(&packet.handoff)?.clone()))
             }
         })
     }

@@ -14,6 +14,8 @@ pub mod whole;
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]
+mod versions_tests;
+#[cfg(test)]
 mod whole_tests;
 
 use std::fmt;

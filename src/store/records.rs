@@ -1,6 +1,6 @@
 //! Records of any kind, for what goes through a whole store: copies and checks.
 
-use crate::record::{Conversation, CutPoint, Handoff, HiddenPair, Insertion};
+use crate::record::{Conversation, CutPoint, Handoff, HiddenPair, Insertion, PacketRecord};
 
 /// Records read at a time.
 pub(super) const PAGE: usize = 256;
@@ -20,17 +20,20 @@ pub enum RecordKind {
     ResponseId,
     /// Conversations.
     Conversation,
+    /// Packets.
+    Packet,
 }
 
 impl RecordKind {
     /// Every kind; what others refer to comes first, so that a copy that was interrupted refers to nothing that is missing.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Handoff,
         Self::Pair,
         Self::CutPoint,
         Self::Insertion,
         Self::ResponseId,
         Self::Conversation,
+        Self::Packet,
     ];
 
     /// The name that `baton store` prints.
@@ -42,6 +45,7 @@ impl RecordKind {
             Self::Insertion => "insertions",
             Self::ResponseId => "response ids",
             Self::Conversation => "conversations",
+            Self::Packet => "packets",
         }
     }
 }
@@ -69,6 +73,7 @@ pub enum StoredRecord {
         used_ms: u64,
     },
     Conversation(Conversation),
+    Packet(Box<PacketRecord>),
 }
 
 /// A response id of the Responses API, with what stands behind it upstream.
@@ -132,6 +137,7 @@ impl StoredRecord {
             Self::Insertion { .. } => RecordKind::Insertion,
             Self::ResponseId { .. } => RecordKind::ResponseId,
             Self::Conversation(_) => RecordKind::Conversation,
+            Self::Packet(_) => RecordKind::Packet,
         }
     }
 
@@ -183,6 +189,7 @@ impl StoredRecord {
                 return (record.principal.len() + record.shown.len() + record.upstream.len()) as u64;
             }
             Self::Conversation(record) => serde_json::to_string(record),
+            Self::Packet(record) => return record.document.len() as u64,
         };
         json.map_or(0, |json| json.len() as u64)
     }

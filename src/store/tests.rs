@@ -554,7 +554,7 @@ async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     assert!(store.response_id("w", "r").await.unwrap().is_some());
 }
 
-fn packet(principal: &str, branch: &str, created_ms: u64) -> PacketRecord {
+pub(crate) fn packet(principal: &str, branch: &str, created_ms: u64) -> PacketRecord {
     PacketRecord {
         handoff: Uuid::now_v7(),
         principal: principal.into(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use uuid::Uuid;
 
 use super::records::{RecordKind, StoredRecord};
-use super::{PacketFilter, Store, StoreError};
+use super::{Store, StoreError};
 use crate::record::HandoffId;
 
 /// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then once more.
@@ -28,8 +28,6 @@ pub struct Amount {
 pub struct Copied {
     /// By kind: what the source has, and how many of its records the target has.
     pub kinds: BTreeMap<RecordKind, (Amount, u64)>,
-    /// The same for packets.
-    pub packets: (Amount, u64),
     /// Records of the source that cannot be read: the id, and why not.
     pub unreadable: Vec<(String, String)>,
 }
@@ -37,10 +35,8 @@ pub struct Copied {
 impl Copied {
     /// Whether the target has all that could be read.
     pub fn is_whole(&self) -> bool {
-        let kinds = self.kinds.values().chain([&self.packets]);
-        kinds
-            .into_iter()
-            .all(|(source, target)| source.records == *target)
+        let mut kinds = self.kinds.values();
+        kinds.all(|(source, target)| source.records == *target)
     }
 }
 
@@ -49,8 +45,6 @@ impl Copied {
 pub struct Checked {
     /// By kind.
     pub kinds: BTreeMap<RecordKind, Amount>,
-    /// Packets.
-    pub packets: Amount,
     /// Records that cannot be read, and references to nothing.
     pub problems: Vec<String>,
     /// How many there are; `problems` has the first ones.
@@ -58,7 +52,7 @@ pub struct Checked {
 }
 
 /// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written over
-/// an older one and over none that is newer.
+/// an older one and over none that is newer, and a packet that a newer one of the target supersedes is superseded there.
 ///
 /// # Errors
 /// A store cannot be read or written.
@@ -87,25 +81,7 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<Copied, StoreError
             break;
         }
     }
-    copied.packets = copy_packets(from, to).await?;
     Ok(copied)
-}
-
-/// Oldest first, so that the newest of a topic supersedes the others in the target, too.
-async fn copy_packets(from: &dyn Store, to: &dyn Store) -> Result<(Amount, u64), StoreError> {
-    let all = from.packets(&PacketFilter::default()).await?;
-    let known = to.packets(&PacketFilter::default()).await?;
-    for packet in all.iter().rev().filter(|packet| !known.contains(packet)) {
-        to.put_packet(packet).await?;
-    }
-    let there = to.packets(&PacketFilter::default()).await?;
-    let there: HashSet<HandoffId> = there.iter().map(|packet| packet.handoff).collect();
-    let amount = Amount {
-        records: all.len() as u64,
-        bytes: all.iter().map(|packet| packet.document.len() as u64).sum(),
-    };
-    let copied = all.iter().filter(|packet| there.contains(&packet.handoff));
-    Ok((amount, copied.count() as u64))
 }
 
 /// Checks that every record reads and that what it refers to is there.
@@ -131,13 +107,6 @@ pub async fn check(store: &dyn Store) -> Result<Checked, StoreError> {
             next = page.next;
         }
         checked.kinds.insert(kind, amount);
-    }
-    for packet in store.packets(&PacketFilter::default()).await? {
-        checked.packets.records += 1;
-        checked.packets.bytes += packet.document.len() as u64;
-        if !known.contains(&(RecordKind::Handoff, packet.handoff)) {
-            checked.problem(format!("packet {}: its handoff is missing", packet.handoff));
-        }
     }
     Ok(checked)
 }
@@ -191,6 +160,10 @@ impl Checked {
                 asked.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
                 asked.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
                 format!("conversation {}", record.key)
+            }
+            StoredRecord::Packet(record) => {
+                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                format!("packet {}", record.handoff)
             }
         };
         for (kind, id, what) in asked {

@@ -9,10 +9,10 @@ use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::store_in;
 use super::sqlite::SqliteStore;
-use super::tests::{conversation, cut_point, handoff, insertion, pair, update};
+use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
 use super::whole::{check, copy};
 use super::{SharedStore, Store};
-use crate::record::{Change, HandoffId, HiddenPair, Update};
+use crate::record::{Change, HandoffId, HiddenPair, PacketRecord, PacketStatus, Update};
 
 /// Makes empty stores of a kind.
 type Make<'a> = Box<dyn Fn() -> SharedStore + 'a>;
@@ -73,6 +73,26 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         if n % 7 == 0 {
             assert!(store.archive("a", fired.id, true).await.unwrap());
         }
+        let pinned = Change::Commanded {
+            pinned: Some(format!("Mind {n}.")),
+            unpinned: None,
+        };
+        store.change(&with(vec![pinned])).await.unwrap();
+        // Every third one is about the same as the one before.
+        let document = PacketRecord {
+            handoff: fired.id,
+            document: format!("{{\"n\": {n}}}"),
+            ..packet("a", &format!("branch {}", n / 3), 10 + n as u64)
+        };
+        store.put_packet(&document).await.unwrap();
+        if n % 11 == 0 {
+            let archived = PacketStatus::Archived;
+            store.set_packet_status("a", fired.id, archived).await.unwrap();
+        }
+        // A draft that waits for a person's yes.
+        if n % 5 == 0 {
+            store.put_draft(&handoff("a", &key, 12 + n as u64)).await.unwrap();
+        }
         ids.push(fired.id);
     }
     ids
@@ -93,6 +113,7 @@ async fn all(store: &dyn Store) -> Vec<String> {
                 StoredRecord::Insertion { record, .. } => format!("{record:?}"),
                 StoredRecord::ResponseId { record, .. } => format!("{record:?}"),
                 StoredRecord::Conversation(record) => format!("{record:?}"),
+                StoredRecord::Packet(record) => format!("{record:?}"),
             }));
             next = page.next;
         }
@@ -126,7 +147,8 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
                 source.kind(),
                 target.kind()
             );
-            assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300);
+            assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300 + 60);
+            assert_eq!(copied.kinds[&RecordKind::Packet], (copied.kinds[&RecordKind::Packet].0, 300));
             assert_eq!(
                 all(&*target).await,
                 wanted,
@@ -140,6 +162,10 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
             let beside = target.pairs_beside("a", &["call_7".to_owned()]).await.unwrap();
             assert_eq!(beside.len(), 1);
             assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
+            assert_eq!(target.conversation("c5").await.unwrap().unwrap().pins, ["Mind 5."]);
+            let again = target.set_packet_status("a", ids[3], PacketStatus::Active).await;
+            assert_eq!(again.unwrap(), Some(vec![ids[5]]), "what it is about is known");
+            target.set_packet_status("a", ids[5], PacketStatus::Active).await.unwrap();
             assert_eq!(
                 target.cut_points_at("a", &["d9".to_owned()]).await.unwrap().len(),
                 1
@@ -175,7 +201,7 @@ async fn what_is_written_while_a_copy_runs_is_copied() {
     let copied = copied.unwrap();
     assert!(copied.is_whole());
     let again = copy(&from, &to).await.unwrap();
-    assert!(again.is_whole() && again.kinds[&RecordKind::Handoff].0.records == 320);
+    assert!(again.is_whole() && again.kinds[&RecordKind::Handoff].0.records == 320 + 64);
     assert!(to.handoff("a", late[19]).await.unwrap().is_some());
 }
 
@@ -216,6 +242,72 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
     let key = server.cli(&["KEYS", "{damaged}:pair:*"]);
     server.cli(&["HSET", key.lines().next().unwrap(), "r", "{"]);
     assert_eq!(check(&store).await.unwrap().count, 2);
+}
+
+/// A copy that is broken off anywhere while its source is in use, and begun again.
+#[tokio::test]
+async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for from in &kinds(&dir, server.as_ref())[1..] {
+        for to in &kinds(&dir, server.as_ref())[1..] {
+            let (source, target) = (from(), to());
+            fill(&*source, 60).await;
+            let mut whole = false;
+            for moment in 1..60 {
+                let time = std::time::Duration::from_millis(2 * moment * moment);
+                // What is written meanwhile: conversations that were there are changed, and have more.
+                let (broken_off, _) = tokio::join!(
+                    tokio::time::timeout(time, copy(&*source, &*target)),
+                    fill(&*source, 3)
+                );
+                if let Ok(copied) = broken_off {
+                    whole = copied.unwrap().is_whole();
+                    break;
+                }
+                // What is there refers to nothing that is missing, but for what was written before the source's own.
+                let checked = check(&*target).await.unwrap();
+                assert!(checked.problems.iter().all(|p| p.contains("missing")), "{:?}", checked.problems);
+            }
+            assert!(whole, "{} to {}", source.kind(), target.kind());
+            // At rest there is nothing left to copy.
+            assert!(copy(&*source, &*target).await.unwrap().is_whole());
+            assert_eq!(all(&*target).await, all(&*source).await, "{} to {}", source.kind(), target.kind());
+            assert_eq!(check(&*target).await.unwrap().problems, check(&*source).await.unwrap().problems);
+        }
+    }
+}
+
+/// A target in use has packets of its own: what is newer there stays in force.
+#[tokio::test]
+async fn a_copied_packet_supersedes_no_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for to in kinds(&dir, server.as_ref()) {
+        let (source, target) = (MemoryStore::default(), to());
+        let [older, newer] = [packet("a", "main", 5), packet("a", "main", 6)];
+        source.put_packet(&older).await.unwrap();
+        target.put_packet(&newer).await.unwrap();
+        for _ in 0..2 {
+            assert!(copy(&source, &*target).await.unwrap().is_whole());
+            let found = target.packets(&Default::default()).await.unwrap();
+            let found: Vec<_> = found.iter().map(|p| (p.handoff, p.status)).collect();
+            let wanted = [
+                (newer.handoff, PacketStatus::Active),
+                (older.handoff, PacketStatus::Superseded),
+            ];
+            assert_eq!(found, wanted, "{}", target.kind());
+        }
+        let page = source.page(RecordKind::Packet, "").await.unwrap();
+        assert_eq!(target.import(&page.records).await.unwrap(), 0, "nothing is left to do");
+        // A newer one of the source supersedes the target's.
+        let newest = packet("a", "main", 7);
+        source.put_packet(&newest).await.unwrap();
+        copy(&source, &*target).await.unwrap();
+        let active = target.packets(&Default::default()).await.unwrap();
+        let active: Vec<_> = active.iter().filter(|p| p.status == PacketStatus::Active).collect();
+        assert_eq!(active, [&newest], "{}", target.kind());
+    }
 }
 
 /// What an expiry takes, and what is in use.

@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::conversations::shared;
 use crate::harness::anthropic::Anthropic;
+use crate::harness::faulty_wire::{Fault, FaultyWire};
 use crate::harness::fixture::{AnthropicFixture, PROMPT, assistant, handoff, history, texts, then, user};
 use crate::harness::program::Program;
 use crate::harness::redis::RedisServer;
@@ -23,7 +24,6 @@ use crate::harness::{self, AgentWire, Baton};
 struct Wire {
     url: String,
     trips: Arc<AtomicU64>,
-    stopped: Arc<AtomicBool>,
 }
 
 /// How long an answer takes.
@@ -35,9 +35,8 @@ impl Wire {
         let this = Self {
             url: format!("redis://{}", listener.local_addr().unwrap()),
             trips: Arc::default(),
-            stopped: Arc::default(),
         };
-        let (trips, stopped, port) = (Arc::clone(&this.trips), Arc::clone(&this.stopped), server.port);
+        let (trips, port) = (Arc::clone(&this.trips), server.port);
         let answered = Arc::new(AtomicBool::new(true));
         tokio::spawn(async move {
             while let Ok((agent, _)) = listener.accept().await {
@@ -46,14 +45,10 @@ impl Wire {
                 };
                 let (mut from_agent, mut to_agent) = agent.into_split();
                 let (mut from_server, mut to_server) = server.into_split();
-                let (trips, stopped, asked) =
-                    (Arc::clone(&trips), Arc::clone(&stopped), Arc::clone(&answered));
+                let (trips, asked) = (Arc::clone(&trips), Arc::clone(&answered));
                 tokio::spawn(async move {
                     let mut buffer = vec![0; 1 << 16];
                     while let Ok(read @ 1..) = from_agent.read(&mut buffer).await {
-                        while stopped.load(Ordering::SeqCst) {
-                            tokio::time::sleep(Duration::from_millis(5)).await;
-                        }
                         if asked.swap(false, Ordering::SeqCst) {
                             trips.fetch_add(1, Ordering::SeqCst);
                         }
@@ -318,47 +313,79 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
     assert!(said(&away).contains("store.url"), "{away:?}");
 }
 
-/// One proxy's server answers slowly; its other conversations, and the process, are unharmed.
-#[tokio::test]
-async fn a_server_that_hangs_costs_bounded_waits() {
+/// One proxy's way to the server fails in every way; the streams that are open, its other conversations and the process are
+/// unharmed, and pinned conversations are told to come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_that_fails_costs_bounded_waits() {
     let Some(server) = RedisServer::start(&[]) else {
         return;
     };
-    let wire = Wire::to(&server).await;
-    let replies = (0..40).map(|_| Reply::text("Fine."));
-    let provider =
-        baton_proxy::strict::Strict::start(baton_proxy::strict::Queue::new(replies), Default::default())
-            .await
-            .unwrap();
-    let store = crate::conversations::shared_within(&wire.url, "slow", Duration::from_millis(400));
-    let proxy = Baton::start(harness::config(&provider.url()), store);
-    let ask = async || {
-        proxy
-            .turn(&Anthropic, &Anthropic.body(&[user("Hello.")], true))
-            .await
+    let lossy = Fault::Lossy {
+        one_in: 20,
+        late: Duration::from_millis(200),
     };
-    assert_eq!(ask().await.status, 200);
-    wire.stopped.store(true, Ordering::SeqCst);
-    for _ in 0..2 {
-        let began = Instant::now();
-        let all = futures_util::future::join_all((0..8).map(|_| ask())).await;
-        assert!(all.iter().all(|response| response.status == 200));
-        assert!(
-            began.elapsed() < Duration::from_millis(1500),
-            "{:?}",
-            began.elapsed()
-        );
-    }
-    wire.stopped.store(false, Ordering::SeqCst);
-    let began = Instant::now();
-    loop {
-        ask().await;
-        let last = provider.requests().last().unwrap().clone();
-        if last.body["tools"].to_string().contains("session_handoff") {
-            break;
+    let trickled = Fault::Trickled(Duration::from_millis(30));
+    for fault in [Fault::Stalled, Fault::Swallowed, trickled, Fault::Reset, Fault::Torn, lossy] {
+        let wire = FaultyWire::to(server.port);
+        let replies = [handoff(), Reply::text("Fresh."), Reply::text("Slow and steady.").head_delay(Duration::from_secs(2))];
+        let script = baton_proxy::strict::Queue::new(replies);
+        let provider = baton_proxy::strict::Strict::start(script.clone(), Default::default()).await.unwrap();
+        let prefix = uuid::Uuid::now_v7().to_string();
+        let store = crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
+        let mut config = harness::config(&provider.url());
+        // Nothing but the store knows the handoff.
+        config.handoff.transcript = baton_proxy::config::Transcript::Sentinel;
+        let proxy = Arc::new(Baton::start(config, store));
+        let ask = async |history: &[Value]| proxy.turn(&Anthropic, &Anthropic.body(history, true)).await;
+        let first = ask(&history()).await;
+        let message = Anthropic.parse(&first.raw, true, false).unwrap();
+        let pinned = then(&history(), &message, "Go on.");
+        let open = {
+            let (proxy, body) = (Arc::clone(&proxy), Anthropic.body(&[user("Slowly.")], true));
+            tokio::spawn(async move { proxy.turn(&Anthropic, &body).await })
+        };
+        while provider.requests().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(began.elapsed() < Duration::from_secs(4), "not back");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+
+        wire.fault(fault);
+        (0..200).for_each(|_| script.push(Reply::text("Fine.")));
+        for _ in 0..2 {
+            let began = Instant::now();
+            let (others, told) = tokio::join!(
+                futures_util::future::join_all((0..12).map(async |n| ask(&[user(&format!("Hello {n}."))]).await)),
+                futures_util::future::join_all((0..4).map(async |_| ask(&pinned).await))
+            );
+            assert!(began.elapsed() < Duration::from_millis(2500), "{fault:?}: {:?}", began.elapsed());
+            for other in others {
+                assert_eq!((other.status, other.broken), (200, false), "{fault:?}: {}", other.text());
+            }
+            for told in told {
+                let to_come_back = (told.status, told.header("x-baton-error")) == (503, Some("store_unavailable"));
+                let fine = told.status == 200 && told.header("x-baton-handoff").is_some();
+                assert!(to_come_back || fine && fault == lossy, "{fault:?}: {} {}", told.status, told.text());
+            }
+        }
+        let answer = open.await.unwrap();
+        assert!(answer.text().contains("Slow and steady."), "{fault:?}: {}", answer.text());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Connections of agents and to the provider stay open for their next requests, two tasks each; calls leave none.
+        assert!(tasks() < before + 100, "{fault:?}: {} after {before}", tasks());
+
+        wire.fault(Fault::None);
+        let began = Instant::now();
+        loop {
+            let response = ask(&pinned).await;
+            if response.status == 200 {
+                assert!(response.header("x-baton-handoff").is_some());
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(4), "{fault:?}: not back");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(provider.complaints(), [], "{fault:?}");
     }
 }
 
@@ -371,13 +398,14 @@ async fn cost_of_a_shared_store() {
     let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
         return;
     };
-    let network = Network::to(&server).await;
+    let network = FaultyWire::to(server.port);
+    network.delay(Duration::from_millis(1));
     let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let stores = [
         ("memory", harness::memory()),
         ("sqlite", harness::sqlite(dir.path())),
         ("redis, loopback", shared(&server.url(), "loopback")),
-        ("redis, 1 ms away", shared(&network, "network")),
+        ("redis, 1 ms away", shared(&network.redis_url(), "network")),
     ];
     let mut rows = Vec::new();
     for (name, store) in stores {
@@ -427,33 +455,4 @@ async fn cost_of_a_shared_store() {
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
-}
-
-/// An address of the server that is a millisecond away.
-struct Network;
-
-impl Network {
-    async fn to(server: &RedisServer) -> String {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let (url, port) = (format!("redis://{}", listener.local_addr().unwrap()), server.port);
-        tokio::spawn(async move {
-            while let Ok((agent, _)) = listener.accept().await {
-                let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-                for stream in [&agent, &server] {
-                    stream.set_nodelay(true).unwrap();
-                }
-                let (mut from_agent, mut to_agent) = agent.into_split();
-                let (mut from_server, mut to_server) = server.into_split();
-                tokio::spawn(async move { tokio::io::copy(&mut from_agent, &mut to_server).await });
-                tokio::spawn(async move {
-                    let mut buffer = vec![0; 1 << 16];
-                    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                        let _ = to_agent.write_all(&buffer[..read]).await;
-                    }
-                });
-            }
-        });
-        url
-    }
 }

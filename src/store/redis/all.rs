@@ -6,8 +6,8 @@ use redis::{Pipeline, Value};
 
 use super::kinds::{self, Kind};
 use super::{
-    ARCHIVED, CONVERSATION, CUT_POINT, Durable, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID, Record,
-    ResponseId, Shared, from_json, handoff, texts,
+    ARCHIVED, CONVERSATION, CUT_POINT, Durable, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, Record,
+    ResponseId, Shared, from_json, handoff, packets, texts,
 };
 use crate::store::StoreError;
 use crate::store::records::{self, PAGE, Page, RecordKind, StoredRecord};
@@ -20,6 +20,7 @@ fn kind_of(kind: RecordKind) -> Kind {
         RecordKind::Insertion => INSERTION,
         RecordKind::ResponseId => RESPONSE_ID,
         RecordKind::Conversation => CONVERSATION,
+        RecordKind::Packet => PACKET,
     }
 }
 
@@ -63,6 +64,10 @@ impl Shared {
     pub(super) async fn import(&self, records: &[StoredRecord]) -> Result<u64, StoreError> {
         let mut changed = 0;
         for (record, mut stored) in records.iter().zip(self.stored(records).await?) {
+            if let StoredRecord::Packet(packet) = record {
+                changed += u64::from(self.import_packet(packet, stored).await?);
+                continue;
+            }
             // A conversation may be changed between the look and the write.
             loop {
                 if stored.as_ref().is_some_and(|stored| stored.covers(record)) {
@@ -109,11 +114,11 @@ impl Shared {
         ids: &[String],
     ) -> Result<Vec<Option<Result<StoredRecord, StoreError>>>, StoreError> {
         let of = kind_of(kind);
-        let fields = ["o", "r", ARCHIVED, HEAD];
+        let fields = ["o", "r", ARCHIVED, HEAD, packets::STATUS];
         let found = self
             .records_by_id(what, of, "", fields, ids.iter().cloned())
             .await?;
-        let mut found: HashMap<String, (u64, [String; 4])> = found.into_iter().collect();
+        let mut found: HashMap<String, (u64, [String; 5])> = found.into_iter().collect();
         let mut take = |id: &String| {
             let (used_ms, values) = found.remove(id)?;
             Some(parsed(kind, used_ms, values))
@@ -125,7 +130,7 @@ impl Shared {
 fn parsed(
     kind: RecordKind,
     used_ms: u64,
-    [owner, record, archived, head]: [String; 4],
+    [owner, record, archived, head, status]: [String; 5],
 ) -> Result<StoredRecord, StoreError> {
     Ok(match kind {
         RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
@@ -153,6 +158,7 @@ fn parsed(
             }
         }
         RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
+        RecordKind::Packet => StoredRecord::Packet(Box::new(packets::packet(owner, &status, &record)?)),
     })
 }
 
@@ -164,6 +170,7 @@ fn id_of(record: &StoredRecord) -> String {
         StoredRecord::Insertion { record, .. } => record.id.to_string(),
         StoredRecord::ResponseId { record, .. } => kinds::response(&record.principal, &record.shown),
         StoredRecord::Conversation(conversation) => conversation.key.clone(),
+        StoredRecord::Packet(packet) => packet.handoff.to_string(),
     }
 }
 
@@ -178,5 +185,7 @@ fn as_is(record: &StoredRecord, over: u64) -> Result<Record, StoreError> {
             Record::response_id(&record.principal, &record.shown, &record.upstream, *used_ms)?
         }
         StoredRecord::Conversation(conversation) => Record::conversation(conversation, over)?,
+        // A script of their own writes them.
+        StoredRecord::Packet(_) => return Err(super::strange("write records")),
     })
 }

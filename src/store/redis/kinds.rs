@@ -67,6 +67,14 @@ pub(super) const RESPONSE_ID: Kind = Kind {
     used_by: "",
 };
 
+/// Written by a script of its own, since one packet supersedes another.
+pub(super) const PACKET: Kind = Kind {
+    name: "packet",
+    times: "packets",
+    owned_by: "",
+    used_by: "",
+};
+
 /// A record that only shows that one can be written.
 pub(super) const PROBE: Kind = Kind {
     name: "probe",

@@ -28,8 +28,8 @@ use uuid::Uuid;
 
 use self::dial::{Dial, text};
 use self::kinds::{
-    ARCHIVED, CONVERSATION, CUT_POINT, HANDOFF, HANDOFF_IDS, HEAD, INSERTION, Kind, PAIR, RESPONSE_ID,
-    Record, ResponseId,
+    ARCHIVED, CONVERSATION, CUT_POINT, HANDOFF, HANDOFF_IDS, HEAD, INSERTION, Kind, PACKET, PAIR,
+    RESPONSE_ID, Record, ResponseId,
 };
 use self::link::{Durable, Link, Request};
 use self::scripts::{Script, ScriptCall};

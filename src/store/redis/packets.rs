@@ -7,6 +7,7 @@ use super::link::{Durable, Request};
 use super::scripts::Script;
 use super::{PAGE, Shared, from_json, strange, texts};
 use crate::record::{HandoffId, PacketRecord, PacketStatus};
+use crate::store::records::StoredRecord;
 use crate::store::{PacketFilter, StoreError, foreign};
 
 /// A packet without what stands in fields of its own.
@@ -21,45 +22,88 @@ struct Stored {
     document: String,
 }
 
+/// The field with a packet's status.
+pub(super) const STATUS: &str = "s";
+
+/// What the script is given.
+struct Write<'a> {
+    handoff: HandoffId,
+    principal: &'a str,
+    status: PacketStatus,
+    /// The key and the record; `None`: the status alone is written.
+    packet: Option<&'a PacketRecord>,
+    is_copy: bool,
+}
+
+/// What the script did.
+enum Done {
+    /// The packet has this status now, and these are superseded.
+    Written(String, Vec<HandoffId>),
+    /// It is another principal's.
+    Foreign,
+    /// There is none whose status could be written.
+    Unknown,
+}
+
 impl Shared {
     /// Writes a packet; returns the handoffs of those that it superseded.
     pub(super) async fn put_packet(&self, packet: &PacketRecord) -> Result<Vec<HandoffId>, StoreError> {
         let what = "write a packet";
-        let stored = Stored {
-            handoff: packet.handoff,
-            repository: packet.repository.clone(),
-            branch: packet.branch.clone(),
-            topic: packet.topic.clone(),
-            created_ms: packet.created_ms,
-            folder: packet.folder.clone(),
-            document: packet.document.clone(),
+        match self.write_packet(what, &Write::of(packet, false)).await? {
+            Done::Written(_, superseded) => Ok(superseded),
+            Done::Foreign => Err(foreign(what)),
+            Done::Unknown => Err(strange(what)),
+        }
+    }
+
+    /// Writes a packet of another store. Returns whether anything changed.
+    pub(super) async fn import_packet(
+        &self,
+        packet: &PacketRecord,
+        stored: Option<StoredRecord>,
+    ) -> Result<bool, StoreError> {
+        let stored = match stored {
+            Some(StoredRecord::Packet(stored)) if *stored == *packet => return Ok(false),
+            Some(StoredRecord::Packet(stored)) => Some(stored),
+            _ => None,
         };
-        let record = serde_json::to_string(&stored).map_err(|error| StoreError {
-            message: format!("{what}: {error}"),
-        })?;
-        let about = [
-            &packet.principal,
-            &packet.repository,
-            &packet.branch,
-            &packet.topic,
-        ];
-        let about = about.map(|part| part.replace('\0', " ")).join("\0");
+        let what = "write records";
+        let Done::Written(status, _) = self.write_packet(what, &Write::of(packet, true)).await? else {
+            return Err(foreign(what));
+        };
+        let written = PacketRecord {
+            status: PacketStatus::named(&status).unwrap_or(packet.status),
+            ..packet.clone()
+        };
+        Ok(stored.is_none_or(|stored| *stored != written))
+    }
+
+    async fn write_packet(&self, what: &'static str, write: &Write<'_>) -> Result<Done, StoreError> {
+        let (about, record, time) = match write.packet {
+            Some(packet) => (about(packet), stored(what, packet)?, packet.created_ms),
+            None => Default::default(),
+        };
         let args = [
             self.prefix.clone(),
-            packet.handoff.to_string(),
-            packet.principal.clone(),
-            packet.status.name().to_owned(),
+            write.handoff.to_string(),
+            write.principal.to_owned(),
+            write.status.name().to_owned(),
             about,
             record,
-            packet.created_ms.to_string(),
+            time.to_string(),
+            u8::from(write.is_copy).to_string(),
         ];
         let args = args.map(String::into_bytes).into();
         let request = Request::Script(self.call(Script::Packet, args), Durable::Yes);
         let answer = self.writer().send(what, &request).await?;
         let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
-        match answer.next().as_deref() {
-            Some("written") => Ok(answer.filter_map(|id| id.parse().ok()).collect()),
-            Some("foreign") => Err(foreign(what)),
+        match (answer.next().as_deref(), answer.next()) {
+            (Some("written"), Some(status)) => {
+                let superseded = answer.filter_map(|id| id.parse().ok());
+                Ok(Done::Written(status, superseded.collect()))
+            }
+            (Some("foreign"), _) => Ok(Done::Foreign),
+            (Some("unknown"), _) => Ok(Done::Unknown),
             _ => Err(strange(what)),
         }
     }
@@ -81,7 +125,7 @@ impl Shared {
             let mut pipe = Pipeline::new();
             for id in &ids {
                 let key = format!("{}packet:{id}", self.prefix);
-                pipe.cmd("HMGET").arg(key).arg("o").arg("s").arg("r");
+                pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
             }
             if !ids.is_empty() {
                 for values in self.ask(what, pipe).await? {
@@ -110,19 +154,58 @@ impl Shared {
         id: HandoffId,
         status: PacketStatus,
     ) -> Result<Option<Vec<HandoffId>>, StoreError> {
-        let one = PacketFilter {
-            principal: Some(principal.to_owned()),
-            handoff: Some(id),
-            ..PacketFilter::default()
+        // The record itself stays: a newer version may have written more in it than this one knows.
+        let write = Write {
+            handoff: id,
+            principal,
+            status,
+            packet: None,
+            is_copy: false,
         };
-        match self.packets(&one).await?.pop() {
-            Some(packet) => self
-                .put_packet(&PacketRecord { status, ..packet })
-                .await
-                .map(Some),
-            None => Ok(None),
+        Ok(match self.write_packet("change a packet", &write).await? {
+            Done::Written(_, superseded) => Some(superseded),
+            Done::Foreign | Done::Unknown => None,
+        })
+    }
+}
+
+impl<'a> Write<'a> {
+    fn of(packet: &'a PacketRecord, is_copy: bool) -> Self {
+        Self {
+            handoff: packet.handoff,
+            principal: &packet.principal,
+            status: packet.status,
+            packet: Some(packet),
+            is_copy,
         }
     }
+}
+
+/// What a packet is about, as one text.
+fn about(packet: &PacketRecord) -> String {
+    let about = [
+        &packet.principal,
+        &packet.repository,
+        &packet.branch,
+        &packet.topic,
+    ];
+    about.map(|part| part.replace('\0', " ")).join("\0")
+}
+
+/// A packet's record as it is stored.
+fn stored(what: &str, packet: &PacketRecord) -> Result<String, StoreError> {
+    let stored = Stored {
+        handoff: packet.handoff,
+        repository: packet.repository.clone(),
+        branch: packet.branch.clone(),
+        topic: packet.topic.clone(),
+        created_ms: packet.created_ms,
+        folder: packet.folder.clone(),
+        document: packet.document.clone(),
+    };
+    serde_json::to_string(&stored).map_err(|error| StoreError {
+        message: format!("{what}: {error}"),
+    })
 }
 
 /// A packet from its fields; `None` where there is none.
@@ -135,16 +218,21 @@ fn read(values: redis::Value) -> Result<Option<PacketRecord>, StoreError> {
     let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
         return Ok(None);
     };
-    let stored: Stored = from_json(&record)?;
-    Ok(Some(PacketRecord {
+    packet(principal, &status, &record).map(Some)
+}
+
+/// A packet from what is stored of it.
+pub(super) fn packet(principal: String, status: &str, record: &str) -> Result<PacketRecord, StoreError> {
+    let stored: Stored = from_json(record)?;
+    Ok(PacketRecord {
         handoff: stored.handoff,
         principal,
         repository: stored.repository,
         branch: stored.branch,
         topic: stored.topic,
-        status: PacketStatus::named(&status).unwrap_or(PacketStatus::Superseded),
+        status: PacketStatus::named(status).unwrap_or(PacketStatus::Superseded),
         created_ms: stored.created_ms,
         folder: stored.folder,
         document: stored.document,
-    }))
+    })
 }

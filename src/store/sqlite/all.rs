@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::rows;
+use super::{packet_rows, rows};
 use crate::record::Conversation;
 use crate::store::records::{PAGE, Page, RecordKind, ResponseId, StoredRecord};
 
@@ -82,6 +82,7 @@ pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::R
                 rows::put_response_id(conn, &record.principal, &record.shown, &record.upstream, *used_ms)?;
             }
             StoredRecord::Conversation(conversation) => rows::put_conversation(conn, conversation)?,
+            StoredRecord::Packet(packet) => changed -= u64::from(!packet_rows::import(conn, packet)?),
         }
     }
     Ok(changed)
@@ -132,6 +133,7 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
         RecordKind::Insertion => ("insertions", "id"),
         RecordKind::ResponseId => ("response_ids", "shown"),
         RecordKind::Conversation => ("conversations", "key"),
+        RecordKind::Packet => ("packets", "handoff"),
     }
 }
 
@@ -143,6 +145,7 @@ fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<Sto
         StoredRecord::CutPoint { record, .. } => RowId::Uuid(record.handoff),
         StoredRecord::Insertion { record, .. } => RowId::Uuid(record.id),
         StoredRecord::Conversation(conversation) => RowId::Key(conversation.key.clone()),
+        StoredRecord::Packet(packet) => RowId::Uuid(packet.handoff),
         StoredRecord::ResponseId { record, .. } => {
             let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE principal = ?1 AND shown = ?2";
             let mut statement = conn.prepare_cached(sql)?;
@@ -183,6 +186,9 @@ fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<O
         }
         RecordKind::Insertion => {
             touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Insertion { record, used_ms })
+        }
+        RecordKind::Packet => {
+            packet_rows::one(conn, id)?.map(|packet| StoredRecord::Packet(Box::new(packet)))
         }
         RecordKind::ResponseId | RecordKind::Conversation => None,
     })

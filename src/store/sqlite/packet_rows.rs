@@ -43,6 +43,38 @@ pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<
     Ok(superseded)
 }
 
+/// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
+        AND branch = ?3 AND topic = ?4 AND (created_ms, handoff) > (?5, ?6))";
+    let newer: bool = conn.prepare_cached(sql)?.query_row(
+        params![
+            packet.principal,
+            packet.repository,
+            packet.branch,
+            packet.topic,
+            int(packet.created_ms),
+            packet.handoff.as_bytes()
+        ],
+        |row| row.get(0),
+    )?;
+    let mut packet = packet.clone();
+    if packet.status == PacketStatus::Active && newer {
+        packet.status = PacketStatus::Superseded;
+    }
+    if one(conn, packet.handoff)?.as_ref() == Some(&packet) {
+        return Ok(false);
+    }
+    put(conn, &packet).map(|_| true)
+}
+
+/// The packet of a handoff, whoever owns it.
+pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<PacketRecord>> {
+    let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    statement.query_row([id.as_bytes()], read).optional()
+}
+
 fn supersede(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
     let mut statement = conn.prepare_cached(SUPERSEDE)?;
     let key = params![

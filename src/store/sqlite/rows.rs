@@ -447,7 +447,6 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
 fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
     let wire: String = row.get(3)?;
     let unknown = || rusqlite::Error::FromSqlConversionFailure(3, Type::Text, "unknown wire".into());
-    let strange = || rusqlite::Error::FromSqlConversionFailure(11, Type::Text, "unknown origin".into());
     let origin: String = row.get(11)?;
     let parent: Option<[u8; 16]> = row.get(6)?;
     Ok(Handoff {
@@ -462,7 +461,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         history_bytes: uint(row.get(8)?),
         reason: row.get(9)?,
         prompt: row.get(10)?,
-        origin: Origin::named(&origin).ok_or_else(strange)?,
+        origin: Origin::named(&origin).unwrap_or(Origin::Other),
         spelled_out: row.get(12)?,
         head: String::new(),
         recall: false,

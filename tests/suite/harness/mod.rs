@@ -1,6 +1,8 @@
 //! The real proxy in front of the strict provider, and a small agent that talks to it over a socket.
 
 pub mod anthropic;
+#[allow(dead_code, reason = "the library's tests use all of it")]
+pub mod faulty_wire;
 pub mod fixture;
 pub mod program;
 pub mod quirks;

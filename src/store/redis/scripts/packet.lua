@@ -1,26 +1,46 @@
--- Writes a packet. One that is active supersedes the active one with the same key.
+-- Writes a packet, or its status alone. One that is active supersedes the active one with the same key.
 --
--- ARGV: the prefix, its handoff's id, its owner, its status, what it is about (the key), the record, its time.
--- Returns `written` and the ids of those that are superseded, or `foreign`.
+-- ARGV: the prefix, its handoff's id, its owner, its status, what it is about (the key), the record, its time, and `1` for a
+-- copy from another store: a newer one that is active supersedes it. Without a record the one that is stored stays as it is.
+-- Returns `written`, its status, and the id of the one that is superseded; or `foreign`; or `unknown`.
 local prefix, id, owner, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local about, record, time = ARGV[5], ARGV[6], ARGV[7]
-local key, active = prefix .. 'packet:' .. id, prefix .. 'packets-active'
+local about, record, time, is_copy = ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1'
+local key, active, times = prefix .. 'packet:' .. id, prefix .. 'packets-active', prefix .. 'packets'
 local known = redis.call('HMGET', key, 'o', 'a')
 if known[1] and known[1] ~= owner then
   return { 'foreign' }
 end
-local answer = { 'written' }
+if record == '' then
+  if not known[1] then
+    return { 'unknown' }
+  end
+  about = known[2]
+end
+
+local other = status == 'active' and redis.call('HGET', active, about)
+if other == id then
+  other = false
+end
+if other and is_copy then
+  local others = tonumber(redis.call('ZSCORE', times, other) or '0')
+  if others > tonumber(time) or (others == tonumber(time) and other > id) then
+    status, other = 'superseded', false
+  end
+end
 if known[2] and redis.call('HGET', active, known[2]) == id then
   redis.call('HDEL', active, known[2])
 end
+local answer = { 'written', status }
+if other then
+  redis.call('HSET', prefix .. 'packet:' .. other, 's', 'superseded')
+  answer[3] = other
+end
 if status == 'active' then
-  local other = redis.call('HGET', active, about)
-  if other then
-    redis.call('HSET', prefix .. 'packet:' .. other, 's', 'superseded')
-    answer[2] = other
-  end
   redis.call('HSET', active, about, id)
 end
-redis.call('HSET', key, 'o', owner, 's', status, 'a', about, 'r', record)
-redis.call('ZADD', prefix .. 'packets', time, id)
+redis.call('HSET', key, 'o', owner, 's', status, 'a', about)
+if record ~= '' then
+  redis.call('HSET', key, 'r', record)
+  redis.call('ZADD', times, time, id)
+end
 return answer

