@@ -20,11 +20,11 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
             let own = here(inspector, path, &params).await;
             all_replicas::answer(peers, path, &params, own).await
         }
-        Scope::Peer(peer) => all_replicas::of_one(peer, path, &params).await,
+        Scope::Peer(peer) => all_replicas::of_one(&peer, path, &params).await,
         Scope::Unknown => error(
             StatusCode::NOT_FOUND,
             "not_found",
-            "there is no replica of this name (admin.peers)",
+            "there is no replica of this name (admin.peers, admin.url)",
         ),
     }
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -41,11 +42,10 @@ pub(super) fn answer(
     let (out, events) = mpsc::channel(WAITING);
     let params = QueryParams::of(query.unwrap_or_default());
     if params.text("replica").is_none() {
-        for peer in inspector.peers.iter() {
-            tokio::spawn(peer_events::follow(peer.clone(), out.clone(), closing.clone()));
-        }
+        let peers = Arc::clone(&inspector.peers);
+        tokio::spawn(peer_events::follow_all(peers, out.clone(), closing.clone()));
     }
-    let own_name = (inspector.peers.iter().next().is_some()).then(|| inspector.peers.own_name().to_owned());
+    let own_name = (inspector.peers.are_possible()).then(|| inspector.peers.own_name().to_owned());
     tokio::spawn(tell(live, inspector.dir.clone(), own_name, out, closing));
     let mut answer = Response::new(Events(events).boxed_unsync());
     let kind = HeaderValue::from_static("text/event-stream");

@@ -58,7 +58,7 @@ pub struct Inspector {
     /// The handoffs.
     pub store: SharedStore,
     /// The other processes behind the same balancer.
-    pub peers: Peers,
+    pub peers: Arc<Peers>,
     /// The drafts.
     pub drafting: Arc<Drafting>,
     /// Address of the data listener.

@@ -1,5 +1,7 @@
 //! Live updates of the other replicas, passed on as they come.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,9 +10,10 @@ use http_body_util::BodyExt;
 use memchr::memmem;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::merge;
-use super::peers::{Peer, TIME};
+use super::peers::{Peer, Peers, TIME};
 
 /// Pause before a replica that is away is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -21,22 +24,56 @@ const EVENT_BYTES: usize = 4 << 20;
 /// Tells the page that it may have missed something.
 const MISSED: &[u8] = b"event: missed\ndata: 0\n\n";
 
-/// Passes on a replica's events until the reader leaves or the listener closes.
-pub(super) async fn follow(peer: Peer, out: mpsc::Sender<Bytes>, mut closing: watch::Receiver<bool>) {
+/// Passes on the events of all other replicas, also of those that come later, until the reader leaves or the listener
+/// closes.
+pub(super) async fn follow_all(
+    peers: Arc<Peers>,
+    out: mpsc::Sender<Bytes>,
+    mut closing: watch::Receiver<bool>,
+) {
     let following = async {
-        let mut is_first = true;
+        let mut followed = JoinSet::new();
+        let mut known: HashMap<String, AbortHandle> = HashMap::new();
         loop {
-            // What happened while it was away has to be asked for.
-            let before = (!is_first).then_some(Bytes::from_static(MISSED));
-            pass_on(&peer, before, &out).await;
-            is_first = false;
+            let all = peers.all();
+            known.retain(|name, task| {
+                let stays = all.iter().any(|peer| peer.name == *name);
+                if !stays {
+                    task.abort();
+                }
+                stays
+            });
+            for peer in all
+                .iter()
+                .filter(|peer| !known.contains_key(&peer.name))
+                .collect::<Vec<_>>()
+            {
+                let task = followed.spawn(follow(peer.clone(), out.clone()));
+                known.insert(peer.name.clone(), task);
+            }
+            if !peers.are_possible() {
+                std::future::pending::<()>().await;
+            }
             tokio::time::sleep(AGAIN).await;
         }
     };
+    // With the set its tasks end.
     tokio::select! {
         () = out.closed() => {}
         _ = closing.wait_for(|closed| *closed) => {}
         () = following => {}
+    }
+}
+
+/// Passes on a replica's events for ever.
+async fn follow(peer: Peer, out: mpsc::Sender<Bytes>) {
+    let mut is_first = true;
+    loop {
+        // What happened while it was away has to be asked for.
+        let before = (!is_first).then_some(Bytes::from_static(MISSED));
+        pass_on(&peer, before, &out).await;
+        is_first = false;
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

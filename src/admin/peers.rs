@@ -1,7 +1,9 @@
 //! Other replicas: asks their admin listeners what this one's inspector shows as well. Each is given a bounded time, and one
 //! that does not answer is named.
 
+use std::future::Future;
 use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +19,8 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 
 use crate::config::{self, Secret};
+use crate::store::SharedStore;
+use crate::store::replicas::Replica;
 
 /// How long a replica may take to answer: longer than a search may.
 pub(super) const TIME: Duration = Duration::from_secs(3);
@@ -24,12 +28,33 @@ pub(super) const TIME: Duration = Duration::from_secs(3);
 /// Maximum length of an answer: bodies are shown in full.
 const ANSWER_BYTES: usize = 128 << 20;
 
-/// The other replicas.
+/// How often a replica says in the store that it is still there, and looks for others.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How long a replica that ends may take to take itself out of the register.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// The other replicas: those of the config, and those that registered themselves in the store.
 pub struct Peers {
     /// What this replica is called.
     name: String,
-    all: Vec<Peer>,
+    /// The config's.
+    given: Vec<Peer>,
+    /// All that are known now, the config's first.
+    all: RwLock<Arc<[Peer]>>,
+    /// What it asks others with.
+    own: Option<Own>,
 }
+
+/// What a replica asks others with that it found in the store.
+struct Own {
+    client: HttpClient,
+    token: Option<Secret>,
+    /// Its entry in the register.
+    entry: Option<Replica>,
+}
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
 /// One other replica.
 #[derive(Clone)]
@@ -37,7 +62,7 @@ pub(super) struct Peer {
     pub(super) name: String,
     url: String,
     token: Option<Secret>,
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: HttpClient,
 }
 
 /// A replica's answer.
@@ -56,13 +81,13 @@ pub(super) struct Away {
 }
 
 /// Whose answer a request is for.
-pub(super) enum Scope<'a> {
+pub(super) enum Scope {
     /// This replica's own.
     Here,
     /// That of all replicas.
     All,
     /// That of one other.
-    Peer(&'a Peer),
+    Peer(Box<Peer>),
     /// Nobody's.
     Unknown,
 }
@@ -70,9 +95,15 @@ pub(super) enum Scope<'a> {
 impl Peers {
     /// No other replica.
     pub fn none() -> Self {
+        Self::with(String::new(), Vec::new(), None)
+    }
+
+    fn with(name: String, given: Vec<Peer>, own: Option<Own>) -> Self {
         Self {
-            name: String::new(),
-            all: Vec::new(),
+            name,
+            all: RwLock::new(given.clone().into()),
+            given,
+            own,
         }
     }
 
@@ -81,9 +112,12 @@ impl Peers {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(admin: &config::Admin) -> io::Result<Self> {
-        let name = admin.name.clone().unwrap_or_else(|| admin.listen.to_string());
-        if admin.peers.is_empty() {
-            return Ok(Self { name, ..Self::none() });
+        let place = admin.url.as_deref().and_then(|url| url.split_once("://"));
+        let place = place.map(|(_, rest)| rest.split('/').next().unwrap_or_default().to_owned());
+        let name = admin.name.clone().or(place);
+        let name = name.unwrap_or_else(|| admin.listen.to_string());
+        if admin.peers.is_empty() && admin.url.is_none() {
+            return Ok(Self::with(name, Vec::new(), None));
         }
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider())
@@ -94,14 +128,20 @@ impl Peers {
         let client = Client::builder(TokioExecutor::new()).build(connector);
         // All replicas may have the same list.
         let others = admin.peers.iter().filter(|peer| peer.name != name);
-        let all = others.map(|peer| Peer {
+        let given = others.map(|peer| Peer {
             name: peer.name.clone(),
             url: peer.url.clone(),
             token: peer.token.clone(),
             client: client.clone(),
         });
-        let all = all.collect();
-        Ok(Self { name, all })
+        let given = given.collect();
+        let entry = admin.url.as_ref().map(|url| Replica {
+            name: name.clone(),
+            url: url.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        });
+        let token = admin.token.clone();
+        Ok(Self::with(name, given, Some(Own { client, token, entry })))
     }
 
     /// What this replica is called.
@@ -109,33 +149,93 @@ impl Peers {
         &self.name
     }
 
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.all.iter()
+    /// All that are known now.
+    pub(super) fn all(&self) -> Arc<[Peer]> {
+        Arc::clone(&self.all.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether there are others, or may be soon.
+    pub(super) fn are_possible(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Registers this replica in the store, and finds the others there, until `ended`; then it leaves. Without `admin.url`,
+    /// or in a store of its own, it does nothing.
+    pub async fn register(&self, store: &SharedStore, ended: impl Future<Output = ()>) {
+        let Some(entry) = self.own.as_ref().and_then(|own| own.entry.as_ref()) else {
+            return;
+        };
+        if !store.shared() {
+            return;
+        }
+        let heartbeat = async {
+            let mut told = false;
+            loop {
+                match store.announce(entry).await {
+                    Ok(registered) => {
+                        told = false;
+                        self.found(&registered);
+                    }
+                    // Those that are known stay.
+                    Err(error) if !told => {
+                        told = true;
+                        tracing::warn!(target: "baton", %error, "other replicas cannot be looked for in the store");
+                    }
+                    Err(_) => {}
+                }
+                tokio::time::sleep(HEARTBEAT).await;
+            }
+        };
+        tokio::select! {
+            () = heartbeat => {}
+            () = ended => {}
+        }
+        // One that cannot leave is named as away for a while.
+        let _ = tokio::time::timeout(LEAVE, store.leave(&entry.name)).await;
+    }
+
+    /// Takes over what the register says. What the config says of a replica counts.
+    fn found(&self, registered: &[Replica]) {
+        let Some(own) = &self.own else { return };
+        let is_new = |replica: &&Replica| {
+            replica.name != self.name && self.given.iter().all(|peer| peer.name != replica.name)
+        };
+        let found = registered.iter().filter(is_new).map(|replica| Peer {
+            name: replica.name.clone(),
+            url: replica.url.clone(),
+            token: own.token.clone(),
+            client: own.client.clone(),
+        });
+        let all: Arc<[Peer]> = self.given.iter().cloned().chain(found).collect();
+        let names = |all: &[Peer]| all.iter().map(|peer| peer.name.clone()).collect::<Vec<_>>();
+        let mut known = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if names(&known) != names(&all) {
+            tracing::info!(target: "baton", replicas = ?names(&all), "the other replicas are these");
+        }
+        *known = all;
     }
 
     /// Whom a request asks that names this replica, or none.
-    pub(super) fn scope(&self, named: Option<&str>) -> Scope<'_> {
+    pub(super) fn scope(&self, named: Option<&str>) -> Scope {
+        let all = self.all();
         match named {
-            None if self.all.is_empty() => Scope::Here,
+            None if all.is_empty() => Scope::Here,
             None => Scope::All,
             Some(HERE) => Scope::Here,
             Some(name) if name == self.name => Scope::Here,
             Some(name) => {
-                let peer = self.all.iter().find(|peer| peer.name == name);
-                peer.map_or(Scope::Unknown, Scope::Peer)
+                let peer = all.iter().find(|peer| peer.name == name);
+                peer.map_or(Scope::Unknown, |peer| Scope::Peer(Box::new(peer.clone())))
             }
         }
     }
 
     /// What every other replica says to `/api/{path}?{query}`, in the order of the config, and which are away.
     pub(super) async fn ask(&self, path: &str, query: &str) -> (Vec<PeerAnswer>, Vec<Away>) {
+        let all = self.all();
         let (mut told, mut away) = (Vec::new(), Vec::new());
-        for (peer, answer) in self
-            .all
-            .iter()
-            .zip(join_all(self.all.iter().map(|peer| peer.ask(path, query))).await)
-        {
+        let answers = join_all(all.iter().map(|peer| peer.ask(path, query))).await;
+        for (peer, answer) in all.iter().zip(answers) {
             match answer {
                 Ok(answer) => told.push(answer),
                 Err(why) => away.push(Away {
@@ -199,7 +299,7 @@ impl Peer {
         })?;
         match response.status() {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Err("it refuses the token (admin.peers)".to_owned())
+                Err("it refuses the token (admin.token, or admin.peers)".to_owned())
             }
             _ => Ok(response),
         }

@@ -75,7 +75,7 @@ fn shown(config: &Config) -> Result<Shown, Failure> {
             keys: keys.collect(),
         });
     }
-    let dir = &config.state_dir;
+    let dir = config.seal_key_dir();
     let Some(stored) = seal_key::load(dir).map_err(unreadable)? else {
         let message = format!(
             "there is no seal key in {} yet",
@@ -176,10 +176,10 @@ fn older(keys: &StoredKeys, wanted: &str) -> Result<String, Failure> {
     }
 }
 
-/// The state directory, where the keys are its own.
+/// The folder of the keys, where the config gives none.
 fn of_files<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, Failure> {
     if config.handoff.seal_keys.is_empty() {
-        return Ok(&config.state_dir);
+        return Ok(config.seal_key_dir());
     }
     let message = "the seal keys are given in the config (handoff.seal_key)";
     Err(Failure::new(Exit::USAGE, message).help(format!("{instead}, then restart each proxy in turn")))

@@ -37,8 +37,8 @@ pub(super) struct ShowKeysArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Running proxies that use this state folder follow at once. Keys that are given in the config (handoff.seal_key) are
-rotated there: put a new one in front of the list.
+Running proxies that use this folder (the state folder, or handoff.seal_key_dir) follow at once. Keys that are given in the
+config (handoff.seal_key) are rotated there: put a new one in front of the list.
 
 Examples:
   baton seal-key rotate")]

@@ -87,7 +87,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
 
     let peers = Peers::new(&config.admin);
-    let peers = peers.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let peers = Arc::new(peers.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?);
     let draining = Arc::new(AtomicBool::new(false));
     let journal_place = JournalPlace {
         enabled: config.journal.enabled,
@@ -102,7 +102,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
             journal: journal.clone(),
             dir: config.state_dir.clone(),
             store: Arc::clone(&swept),
-            peers,
+            peers: Arc::clone(&peers),
             drafting: data.drafting(),
             data_listener: data.addr(),
             started: Instant::now(),
@@ -119,10 +119,13 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
         draining.store(true, Ordering::Relaxed);
     };
     let sweeper = tokio::spawn(sweep(Arc::clone(&swept), config.store.keep));
+    let until_drained = drained.subscribe();
+    let registered = tokio::spawn(async move { peers.register(&swept, happened(until_drained)).await });
     data.run(stop).await;
     sweeper.abort();
     drop(claim);
     let _ = drained.send(true);
+    let _ = registered.await;
     // Its responses are short, and all exchanges have ended.
     let _ = admin.await;
     traces.flush(TRACES_TIME).await;
@@ -279,19 +282,19 @@ async fn sweep(store: SharedStore, keep: Keep) {
     }
 }
 
-/// The seal keys: the config's if replicas share them, else the state directory's own.
+/// The seal keys: the config's, else those of their folder.
 fn seals(config: &Config) -> Result<Seals, Failure> {
     let given = config.handoff.seal_keys.iter();
     let mut given = given.map(|key| SealKey::new(key.reveal().as_bytes()));
     if let Some(newest) = given.next() {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
-    Seals::of_dir(&config.state_dir).map_err(|error| {
+    Seals::of_dir(config.seal_key_dir()).map_err(|error| {
         Failure::new(
             Exit::CANNOT_CREATE,
             format!("the seal keys cannot be had: {error}"),
         )
-        .help("choose another folder with --state-dir or `state.dir`, or give `handoff.seal_key`")
+        .help("choose another folder with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
     })
 }
 

@@ -115,6 +115,9 @@ pub(super) const SECTIONS: &[Section] = &[
             optional("peers", |d, v, e| {
                 put(&mut d.config.admin.peers, v.peers(e, TOKEN_CHARS, MOST_PEERS))
             }),
+            optional("url", |d, v, _| {
+                put(&mut d.config.admin.url, v.base_url().map(Some))
+            }),
         ],
     },
     Section {
@@ -188,6 +191,9 @@ pub(super) const SECTIONS: &[Section] = &[
                     &mut d.config.handoff.seal_keys,
                     v.secrets(e, SEAL_KEY_CHARS, MOST_KEYS),
                 )
+            }),
+            optional("seal_key_dir", |d, v, e| {
+                put(&mut d.config.handoff.seal_key_dir, v.path(e).map(Some))
             }),
             key("keepalive_secs", |d, v, _| {
                 put(&mut d.config.handoff.keepalive, v.secs(0.1, 120.0))
@@ -497,6 +503,7 @@ pub(super) fn blank() -> Draft {
                 token: None,
                 name: None,
                 peers: Vec::new(),
+                url: None,
             },
             state_dir: Default::default(),
             store: StoreKind::Memory.into(),
@@ -511,6 +518,7 @@ pub(super) fn blank() -> Draft {
                 description: None,
                 max_chain: 0,
                 seal_keys: Vec::new(),
+                seal_key_dir: None,
                 keepalive: Duration::ZERO,
                 retries: 0,
                 thresholds: Thresholds::default(),

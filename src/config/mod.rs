@@ -65,6 +65,13 @@ pub struct Config {
     pub limits: Limits,
 }
 
+impl Config {
+    /// The folder with the files of the seal keys, where the config gives none.
+    pub fn seal_key_dir(&self) -> &std::path::Path {
+        self.handoff.seal_key_dir.as_deref().unwrap_or(&self.state_dir)
+    }
+}
+
 /// The data listener.
 #[derive(Debug, Clone)]
 pub struct Server {
@@ -91,6 +98,9 @@ pub struct Admin {
     pub name: Option<String>,
     /// The other processes whose exchanges the inspector shows, too.
     pub peers: Vec<Peer>,
+    /// Where the others reach this listener; no trailing slash. With it this process registers itself in a store that it
+    /// shares, and finds those that did.
+    pub url: Option<String>,
 }
 
 /// Another process behind the same balancer.
@@ -235,6 +245,8 @@ pub struct HandoffPolicy {
     /// `seal_key`: the seal keys shared by replicas, the one that makes seals first; none: generated at first start in the
     /// state directory.
     pub seal_keys: Vec<Secret>,
+    /// `seal_key_dir`: the folder with the files of the seal keys; `None`: the state directory.
+    pub seal_key_dir: Option<PathBuf>,
     /// Time without output after which a keep-alive is sent.
     pub keepalive: Duration,
     /// Maximum retries of a later leg.

@@ -14,6 +14,7 @@ pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, probl
     let mut rules = Rules { origins, problems };
     rules.tls(draft);
     rules.state(draft);
+    rules.seal_keys(draft);
     rules.store(draft);
     rules.upstreams(draft);
     rules.clients(draft);
@@ -56,6 +57,20 @@ impl Rules<'_> {
             (Some(_), None) => lacks("server.tls_cert", "server.tls_key"),
             (None, Some(_)) => lacks("server.tls_key", "server.tls_cert"),
             (None, None) => {}
+        }
+    }
+
+    fn seal_keys(&mut self, draft: &Draft) {
+        let both = ["handoff.seal_key", "handoff.seal_key_dir"];
+        if both.iter().all(|key| self.origins.contains_key(*key))
+            && draft.config.handoff.seal_key_dir.is_some()
+        {
+            self.report(
+                ProblemKind::Conflict,
+                "handoff.seal_key_dir",
+                "the seal keys are given as `handoff.seal_key` as well",
+                "give one of the two",
+            );
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod memory;
 pub mod records;
 pub mod redis;
+pub mod replicas;
 pub mod seal_key;
 pub mod seals;
 pub mod sqlite;
@@ -30,6 +31,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 use self::records::{Page, RecordKind, Retention, StoredRecord};
+use self::replicas::Replica;
 use crate::config::{self, StoreKind};
 use crate::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
@@ -233,6 +235,19 @@ pub trait Store: Send + Sync + 'static {
     fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
         Box::pin(std::future::ready(Err(not_whole())))
+    }
+
+    /// Registers a process, or says that it is still there. Returns all that are registered, itself among them: none in a
+    /// store that is not [shared](Self::shared).
+    fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
+        let _ = replica;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Takes a process that ends out of the register.
+    fn leave<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
+        let _ = name;
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Checks that the store can be read.

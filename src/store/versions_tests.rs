@@ -35,14 +35,19 @@ fn in_sqlite(dir: &tempfile::TempDir) -> Opened {
         texts: Box::new(move |kind| {
             let conn = read();
             let mut all = conn.prepare(&format!("SELECT record FROM {kind}")).unwrap();
-            all.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+            all.query_map([], |row| row.get(0))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect()
         }),
         newer: Box::new(move |kind| {
             let sql = format!("UPDATE {kind} SET record = ?1 || substr(record, 2)");
             assert!(write().execute(&sql, [NEWER]).unwrap() > 0, "{kind}");
         }),
         other_origin: Box::new(move || {
-            origin().execute("UPDATE handoffs SET origin = 'of_tomorrow'", []).unwrap();
+            origin()
+                .execute("UPDATE handoffs SET origin = 'of_tomorrow'", [])
+                .unwrap();
         }),
     }
 }
@@ -89,8 +94,14 @@ fn changes() -> Vec<Change> {
     let id = uuid::Uuid::now_v7;
     let one = id();
     vec![
-        Change::Tooled { from: Some(true), to: false },
-        Change::Followed { from: None, to: Some(id()) },
+        Change::Tooled {
+            from: Some(true),
+            to: false,
+        },
+        Change::Followed {
+            from: None,
+            to: Some(id()),
+        },
         Change::Fired {
             handoff: one,
             placed: true,
@@ -102,7 +113,7 @@ fn changes() -> Vec<Change> {
                 at_ms: 1,
             }),
         },
-        Change::CutOff(id()),
+        Change::LeftOut(id()),
         Change::ReliedOn(one),
         Change::Shown(vec![one]),
         Change::Paired(vec![id()]),
@@ -123,7 +134,10 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
         insertion("a", "c", "i"),
     );
     let point = cut_point(&fired, "d");
-    store.put_handoff(&fired, Some(&point), &update(&known)).await.unwrap();
+    store
+        .put_handoff(&fired, Some(&point), &update(&known))
+        .await
+        .unwrap();
     let pairs = std::slice::from_ref(&beside);
     store.put_pairs(pairs, &update(&known)).await.unwrap();
     store.put_insertion(&text, &update(&known)).await.unwrap();
@@ -152,10 +166,18 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
     }
     let other = pair("a", "c", Some("other"));
     let update = update(&store.conversation("c").await.unwrap().unwrap());
-    store.put_pairs(std::slice::from_ref(&other), &update).await.unwrap();
-    store.put_handoff(&handoff("a", "c", 11), None, &update).await.unwrap();
+    store
+        .put_pairs(std::slice::from_ref(&other), &update)
+        .await
+        .unwrap();
+    store
+        .put_handoff(&handoff("a", "c", 11), None, &update)
+        .await
+        .unwrap();
     assert!(store.archive("a", fired.id, true).await.unwrap());
-    let resumed = store.set_packet_status("a", packets[0].handoff, PacketStatus::Active).await;
+    let resumed = store
+        .set_packet_status("a", packets[0].handoff, PacketStatus::Active)
+        .await;
     assert_eq!(resumed.unwrap(), Some(vec![packets[1].handoff]));
     assert_eq!(store.packets(&Default::default()).await.unwrap().len(), 2);
 
@@ -163,7 +185,9 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
     for kind in kinds {
         let texts = (opened.texts)(kind).into_iter();
         let records: Vec<Value> = texts.map(|text| serde_json::from_str(&text).unwrap()).collect();
-        let kept = records.iter().filter(|record| record["of_tomorrow"] == front["of_tomorrow"]);
+        let kept = records
+            .iter()
+            .filter(|record| record["of_tomorrow"] == front["of_tomorrow"]);
         let wanted = match *kind {
             "packets" => 2,
             _ => 1,
@@ -174,14 +198,22 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
     (opened.other_origin)();
     let found = store.handoff("a", fired.id).await.unwrap().unwrap();
     assert_eq!((found.origin, &found.prompt), (Origin::Other, &fired.prompt));
-    assert_eq!(store.handoffs(&Default::default()).await.unwrap().len(), 1, "one is archived");
+    assert_eq!(
+        store.handoffs(&Default::default()).await.unwrap().len(),
+        1,
+        "one is archived"
+    );
 }
 
 #[tokio::test]
 async fn fields_of_a_newer_version_survive_in_sqlite() {
     let dir = tempfile::tempdir().unwrap();
     // Handoffs and packets are columns there.
-    what_is_not_known_stays(&in_sqlite(&dir), &["conversations", "pairs", "cut_points", "insertions"]).await;
+    what_is_not_known_stays(
+        &in_sqlite(&dir),
+        &["conversations", "pairs", "cut_points", "insertions"],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -189,6 +221,13 @@ async fn fields_of_a_newer_version_survive_in_redis() {
     let Some(server) = RedisServer::start(&[]) else {
         return;
     };
-    let kinds = ["conversations", "handoffs", "pairs", "cut_points", "insertions", "packets"];
+    let kinds = [
+        "conversations",
+        "handoffs",
+        "pairs",
+        "cut_points",
+        "insertions",
+        "packets",
+    ];
     what_is_not_known_stays(&in_redis(&Arc::new(server)), &kinds).await;
 }

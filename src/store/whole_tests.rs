@@ -148,7 +148,10 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
                 target.kind()
             );
             assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300 + 60);
-            assert_eq!(copied.kinds[&RecordKind::Packet], (copied.kinds[&RecordKind::Packet].0, 300));
+            assert_eq!(
+                copied.kinds[&RecordKind::Packet],
+                (copied.kinds[&RecordKind::Packet].0, 300)
+            );
             assert_eq!(
                 all(&*target).await,
                 wanted,
@@ -162,10 +165,16 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
             let beside = target.pairs_beside("a", &["call_7".to_owned()]).await.unwrap();
             assert_eq!(beside.len(), 1);
             assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
-            assert_eq!(target.conversation("c5").await.unwrap().unwrap().pins, ["Mind 5."]);
+            assert_eq!(
+                target.conversation("c5").await.unwrap().unwrap().pins,
+                ["Mind 5."]
+            );
             let again = target.set_packet_status("a", ids[3], PacketStatus::Active).await;
             assert_eq!(again.unwrap(), Some(vec![ids[5]]), "what it is about is known");
-            target.set_packet_status("a", ids[5], PacketStatus::Active).await.unwrap();
+            target
+                .set_packet_status("a", ids[5], PacketStatus::Active)
+                .await
+                .unwrap();
             assert_eq!(
                 target.cut_points_at("a", &["d9".to_owned()]).await.unwrap().len(),
                 1
@@ -267,13 +276,26 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
                 }
                 // What is there refers to nothing that is missing, but for what was written before the source's own.
                 let checked = check(&*target).await.unwrap();
-                assert!(checked.problems.iter().all(|p| p.contains("missing")), "{:?}", checked.problems);
+                assert!(
+                    checked.problems.iter().all(|p| p.contains("missing")),
+                    "{:?}",
+                    checked.problems
+                );
             }
             assert!(whole, "{} to {}", source.kind(), target.kind());
             // At rest there is nothing left to copy.
             assert!(copy(&*source, &*target).await.unwrap().is_whole());
-            assert_eq!(all(&*target).await, all(&*source).await, "{} to {}", source.kind(), target.kind());
-            assert_eq!(check(&*target).await.unwrap().problems, check(&*source).await.unwrap().problems);
+            assert_eq!(
+                all(&*target).await,
+                all(&*source).await,
+                "{} to {}",
+                source.kind(),
+                target.kind()
+            );
+            assert_eq!(
+                check(&*target).await.unwrap().problems,
+                check(&*source).await.unwrap().problems
+            );
         }
     }
 }
@@ -299,13 +321,20 @@ async fn a_copied_packet_supersedes_no_newer_one() {
             assert_eq!(found, wanted, "{}", target.kind());
         }
         let page = source.page(RecordKind::Packet, "").await.unwrap();
-        assert_eq!(target.import(&page.records).await.unwrap(), 0, "nothing is left to do");
+        assert_eq!(
+            target.import(&page.records).await.unwrap(),
+            0,
+            "nothing is left to do"
+        );
         // A newer one of the source supersedes the target's.
         let newest = packet("a", "main", 7);
         source.put_packet(&newest).await.unwrap();
         copy(&source, &*target).await.unwrap();
         let active = target.packets(&Default::default()).await.unwrap();
-        let active: Vec<_> = active.iter().filter(|p| p.status == PacketStatus::Active).collect();
+        let active: Vec<_> = active
+            .iter()
+            .filter(|p| p.status == PacketStatus::Active)
+            .collect();
         assert_eq!(active, [&newest], "{}", target.kind());
     }
 }

@@ -91,7 +91,7 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             journal: Recorder::off(),
             dir: config("").state_dir,
             store,
-            peers: Peers::none(),
+            peers: Peers::none().into(),
             drafting: Arc::clone(&fixture.baton.drafting),
             data_listener: fixture.baton.addr,
             started: Instant::now(),

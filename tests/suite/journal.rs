@@ -241,7 +241,7 @@ impl Listener {
             ready: Arc::new(|| Box::pin(async { Report::default() })),
             token: token.map(Secret::new),
             inspector: Some(Inspector {
-                peers: Peers::none(),
+                peers: Peers::none().into(),
                 journal: run.recorder.clone(),
                 dir: run.dir.path().to_owned(),
                 store: Arc::clone(&run.store),

@@ -325,13 +325,27 @@ async fn a_network_that_fails_costs_bounded_waits() {
         late: Duration::from_millis(200),
     };
     let trickled = Fault::Trickled(Duration::from_millis(30));
-    for fault in [Fault::Stalled, Fault::Swallowed, trickled, Fault::Reset, Fault::Torn, lossy] {
+    for fault in [
+        Fault::Stalled,
+        Fault::Swallowed,
+        trickled,
+        Fault::Reset,
+        Fault::Torn,
+        lossy,
+    ] {
         let wire = FaultyWire::to(server.port);
-        let replies = [handoff(), Reply::text("Fresh."), Reply::text("Slow and steady.").head_delay(Duration::from_secs(2))];
+        let replies = [
+            handoff(),
+            Reply::text("Fresh."),
+            Reply::text("Slow and steady.").head_delay(Duration::from_secs(2)),
+        ];
         let script = baton_proxy::strict::Queue::new(replies);
-        let provider = baton_proxy::strict::Strict::start(script.clone(), Default::default()).await.unwrap();
+        let provider = baton_proxy::strict::Strict::start(script.clone(), Default::default())
+            .await
+            .unwrap();
         let prefix = uuid::Uuid::now_v7().to_string();
-        let store = crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
+        let store =
+            crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
         let mut config = harness::config(&provider.url());
         // Nothing but the store knows the handoff.
         config.handoff.transcript = baton_proxy::config::Transcript::Sentinel;
@@ -355,21 +369,42 @@ async fn a_network_that_fails_costs_bounded_waits() {
         for _ in 0..2 {
             let began = Instant::now();
             let (others, told) = tokio::join!(
-                futures_util::future::join_all((0..12).map(async |n| ask(&[user(&format!("Hello {n}."))]).await)),
+                futures_util::future::join_all(
+                    (0..12).map(async |n| ask(&[user(&format!("Hello {n}."))]).await)
+                ),
                 futures_util::future::join_all((0..4).map(async |_| ask(&pinned).await))
             );
-            assert!(began.elapsed() < Duration::from_millis(2500), "{fault:?}: {:?}", began.elapsed());
+            assert!(
+                began.elapsed() < Duration::from_millis(2500),
+                "{fault:?}: {:?}",
+                began.elapsed()
+            );
             for other in others {
-                assert_eq!((other.status, other.broken), (200, false), "{fault:?}: {}", other.text());
+                assert_eq!(
+                    (other.status, other.broken),
+                    (200, false),
+                    "{fault:?}: {}",
+                    other.text()
+                );
             }
             for told in told {
-                let to_come_back = (told.status, told.header("x-baton-error")) == (503, Some("store_unavailable"));
+                let to_come_back =
+                    (told.status, told.header("x-baton-error")) == (503, Some("store_unavailable"));
                 let fine = told.status == 200 && told.header("x-baton-handoff").is_some();
-                assert!(to_come_back || fine && fault == lossy, "{fault:?}: {} {}", told.status, told.text());
+                assert!(
+                    to_come_back || fine && fault == lossy,
+                    "{fault:?}: {} {}",
+                    told.status,
+                    told.text()
+                );
             }
         }
         let answer = open.await.unwrap();
-        assert!(answer.text().contains("Slow and steady."), "{fault:?}: {}", answer.text());
+        assert!(
+            answer.text().contains("Slow and steady."),
+            "{fault:?}: {}",
+            answer.text()
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
         // Connections of agents and to the provider stay open for their next requests, two tasks each; calls leave none.
         assert!(tasks() < before + 100, "{fault:?}: {} after {before}", tasks());

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value};
 use serde::de::DeserializeOwned;
@@ -34,6 +34,7 @@ use self::kinds::{
 use self::link::{Durable, Link, Request};
 use self::scripts::{Script, ScriptCall};
 use super::records::{Page, RecordKind, Retention, StoredRecord};
+use super::replicas::Replica;
 use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, foreign, now_ms, random};
 use crate::config::{self, Durability, StoreAddress};
 use crate::record::{
@@ -77,6 +78,7 @@ struct Shared {
     prefix: String,
     slot: String,
     durability: Durability,
+    time: Duration,
     reader: Link,
     writers: Vec<Link>,
     next_writer: AtomicUsize,
@@ -117,6 +119,7 @@ impl RedisStore {
                 prefix,
                 slot,
                 durability: options.durability,
+                time: options.time,
                 reader: link(),
                 writers: (0..WRITERS).map(|_| link()).collect(),
                 next_writer: AtomicUsize::new(0),
@@ -198,7 +201,12 @@ impl Shared {
     ) -> Result<Written, StoreError> {
         let known = &update.known;
         let mut stored = (known.version > 0).then(|| known.clone());
-        for _ in 0..MOST_OVERTAKEN {
+        let began = Instant::now();
+        for attempt in 0..MOST_OVERTAKEN {
+            // Each attempt ends within a call's time; no other one begins behind it.
+            if attempt > 0 && began.elapsed() >= self.time {
+                break;
+            }
             let over = stored.as_ref().map_or(0, |stored| stored.version);
             let written = update.on(stored, step()?).ok_or_else(|| foreign(what))?;
             let mut all = records()?;
@@ -357,6 +365,18 @@ impl Shared {
             found.truncate(filter.limit);
         }
         Ok(found)
+    }
+
+    /// Writes a replica's entry of the register, or takes it out; returns the entries of all.
+    async fn register(&self, name: &str, record: String) -> Result<Vec<Replica>, StoreError> {
+        let kept = super::replicas::KEPT.as_millis().to_string();
+        let args = [self.prefix.clone(), name.to_owned(), record, kept].map(String::into_bytes);
+        let request = Request::Script(self.call(Script::Replicas, args.into()), Durable::No);
+        let answer = self.writer().send("register a replica", &request).await?;
+        let all = texts(answer.into_iter().next().unwrap_or_default())?;
+        let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
     }
 
     /// Deletes what was last used before a time and is not in use.
@@ -674,6 +694,19 @@ impl Store for RedisStore {
             let stored = self.shared.stored(records).await?;
             Ok(stored.iter().flatten().count() as u64)
         })
+    }
+
+    fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
+        Box::pin(async move {
+            let record = serde_json::to_string(replica).map_err(|error| StoreError {
+                message: format!("register a replica: {error}"),
+            })?;
+            self.shared.register(&replica.name, record).await
+        })
+    }
+
+    fn leave<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.shared.register(name, String::new()).await.map(drop) })
     }
 
     fn ping(&self) -> StoreFuture<'_, ()> {

@@ -11,17 +11,19 @@ pub(super) enum Script {
     Set,
     Sweep,
     Packet,
+    Replicas,
 }
 
 impl Script {
     /// Every script, in the order of their numbers.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Write,
         Self::Read,
         Self::Find,
         Self::Set,
         Self::Sweep,
         Self::Packet,
+        Self::Replicas,
     ];
 
     /// Its text.
@@ -33,6 +35,7 @@ impl Script {
             Self::Set => include_str!("scripts/set.lua"),
             Self::Sweep => include_str!("scripts/sweep.lua"),
             Self::Packet => include_str!("scripts/packet.lua"),
+            Self::Replicas => include_str!("scripts/replicas.lua"),
         }
     }
 }

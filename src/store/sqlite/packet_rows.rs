@@ -45,7 +45,8 @@ pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<
 
 /// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
 pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
         AND branch = ?3 AND topic = ?4 AND (created_ms, handoff) > (?5, ?6))";
     let newer: bool = conn.prepare_cached(sql)?.query_row(
         params![

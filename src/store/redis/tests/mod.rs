@@ -10,9 +10,6 @@ mod outages;
 pub(crate) mod server;
 mod topologies;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use uuid::Uuid;
 
 use self::server::RedisServer;
@@ -98,11 +95,7 @@ async fn a_replicated_write_is_on_the_replica() {
     let error = put(&store).await.unwrap_err();
     let told = ["no replica", "takes too long"];
     assert!(told.iter().any(|told| error.message.contains(told)), "{error}");
-    assert!(
-        began.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     // Reads do not wait behind it.
     let (write, read_was_first) = tokio::join!(
         async {

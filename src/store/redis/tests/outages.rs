@@ -108,8 +108,9 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             };
             let (all, other) = tokio::join!(all, other);
             let longest = all.iter().map(|(time, _)| *time).max().unwrap();
-            assert!(longest < TIME + SLACK, "{fault:?}: {longest:?}");
-            assert!(began.elapsed() < TIME + SLACK, "{fault:?}");
+            // A change is made again where others change the same record; no attempt begins behind the first one's time.
+            assert!(longest < 2 * TIME + SLACK, "{fault:?}: {longest:?}");
+            assert!(began.elapsed() < 2 * TIME + SLACK, "{fault:?}");
             assert!(other < SLACK, "{fault:?}: {other:?}");
             answered += all.iter().filter(|(_, done)| done.is_ok()).count();
             written.extend(all.into_iter().filter_map(|(_, done)| done.ok().flatten()));
@@ -130,7 +131,10 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for id in written {
-            assert!(direct.handoff("local", id).await.unwrap().is_some(), "{fault:?}: {id} is lost");
+            assert!(
+                direct.handoff("local", id).await.unwrap().is_some(),
+                "{fault:?}: {id} is lost"
+            );
         }
     }
 }

@@ -1,0 +1,20 @@
+//! The register of the processes that serve over one store: by it the inspector of each finds the others.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How long one stays in the register that is not heard of any more. Until then it is named as one that is away.
+pub const KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// A process that serves over the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replica {
+    /// What it is called; two with the same name are one.
+    pub name: String,
+    /// URL of its admin listener; no trailing slash.
+    pub url: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+}
