@@ -6,6 +6,7 @@
 mod faulty_wire;
 mod outages;
 #[expect(unreachable_pub, reason = "shared with the suite")]
+#[allow(dead_code, reason = "the suite and the benches use all of it")]
 #[path = "../../../../tests/suite/harness/redis.rs"]
 pub(crate) mod server;
 mod topologies;
@@ -55,9 +56,11 @@ async fn settings_that_hold_no_handoff_are_named() {
         (store.unfit().await.unwrap(), written.is_ok())
     };
     assert_eq!(verify(Durability::Memory).await, (None, true));
+    // One that can be asked to wait for its file holds it.
     let (named, written) = verify(Durability::Fsync).await;
-    assert!(named.unwrap().contains("appendfsync is everysec"));
-    assert!(!written, "what it promises it does not do");
+    let waits = server.is_version(7, 2);
+    assert_eq!((named.is_none(), written), (waits, waits), "{named:?}");
+    assert!(waits || named.unwrap().contains("appendfsync is everysec"));
     let (named, written) = verify(Durability::Replicated).await;
     assert!(named.unwrap().contains("no replica"));
     assert!(!written);
@@ -69,6 +72,38 @@ async fn settings_that_hold_no_handoff_are_named() {
     assert!(named.unwrap().contains("maxmemory-policy is allkeys-lru"));
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
     assert_eq!(verify(Durability::Fsync).await, (None, true));
+}
+
+/// With a server that flushes every second, and can be asked to wait for that: what was acknowledged survives its kill.
+#[tokio::test]
+async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
+    let Some(mut server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
+        return;
+    };
+    if !server.is_version(7, 2) {
+        return;
+    }
+    let store = store_in(&server.url(), |o| {
+        o.durability = Durability::Fsync;
+        o.time = Duration::from_secs(10);
+    });
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        let some = futures_util::future::join_all((0..8).map(|_| put(&store))).await;
+        kept.extend(some.into_iter().map(Result::unwrap));
+    }
+    server.start_again();
+    for id in kept {
+        let began = Instant::now();
+        while store.handoff("local", id).await.is_err() {
+            assert!(began.elapsed() < Duration::from_secs(5), "not back");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(
+            store.handoff("local", id).await.unwrap().is_some(),
+            "{id} is lost"
+        );
+    }
 }
 
 #[tokio::test]
