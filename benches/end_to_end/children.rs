@@ -90,6 +90,20 @@ impl Proxy {
         Self::start_under(kind, upstream, state, |program| Command::new(program))
     }
 
+    /// The same, with more in its environment.
+    pub(crate) fn start_with(
+        kind: Kind,
+        upstream: SocketAddr,
+        state: Option<TempDir>,
+        environment: &[(&str, String)],
+    ) -> Self {
+        Self::start_under(kind, upstream, state, |program| {
+            let mut command = Command::new(program);
+            command.envs(environment.iter().map(|(name, value)| (name, value)));
+            command
+        })
+    }
+
     /// One inside another program: `under` gets the path of the executable.
     pub(crate) fn start_counted(kind: Kind, upstream: SocketAddr, under: impl Fn(&Path) -> Command) -> Self {
         Self::start_under(kind, upstream, state(kind), under)

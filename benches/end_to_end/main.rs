@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
-//!     [--only shipped|requests|steady|streams|memory|handoff|journal|populated] [--size BYTES]
+//!     [--only shipped|requests|steady|streams|memory|handoff|journal|populated|store] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
@@ -18,6 +18,9 @@ mod args;
 mod children;
 mod client;
 mod counts;
+#[path = "../../tests/suite/harness/faulty_wire.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod faulty_wire;
 mod goal;
 mod handoffs;
 #[path = "../support/history.rs"]
@@ -29,10 +32,14 @@ mod memory;
 mod pass;
 mod plot;
 mod populated;
+#[path = "../../tests/suite/harness/redis.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod redis_server;
 mod report;
 mod requests;
 mod stats;
 mod steady;
+mod stores;
 mod streams;
 mod together;
 mod upstream;
@@ -135,6 +142,10 @@ async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
     }
     if wanted("populated") {
         populated::run(bench, report).await;
+    }
+    // Needs a Redis or Valkey server, and a gigabyte of memory.
+    if only == Some("store") {
+        stores::run(bench, report).await;
     }
     // Needs valgrind and a while, so it has to be asked for.
     if only == Some("instructions") {

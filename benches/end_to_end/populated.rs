@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use baton_proxy::record::WireId;
 use baton_proxy::record::{Conversation, Handoff, Origin, Update};
-use baton_proxy::store::Store;
 use baton_proxy::store::sqlite::SqliteStore;
+use baton_proxy::store::{SharedStore, Store};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tempfile::TempDir;
@@ -40,12 +40,12 @@ const SIZES: [(usize, &str, usize); 3] = [
 ];
 
 /// Stands in a body for the id of a handoff.
-const ANY: &str = "00000000-0000-7000-8000-000000000000";
+pub(crate) const ANY: &str = "00000000-0000-7000-8000-000000000000";
 
 /// From one conversation to the next that is asked for: prime, so that all have their turn, and no neighbours.
 const STRIDE: usize = 1_613;
 
-struct Side {
+pub(crate) struct Side {
     proxy: Proxy,
     client: Client,
     /// Handoff of each live conversation.
@@ -54,9 +54,9 @@ struct Side {
 }
 
 #[derive(Clone, Default)]
-struct Row {
-    time: Figure,
-    cpu: Figure,
+pub(crate) struct Row {
+    pub(crate) time: Figure,
+    pub(crate) cpu: Figure,
 }
 
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
@@ -76,12 +76,12 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         let pair = repeated(bench, &mut sides, async |side, row| {
             request_all(side, row, &body, requests).await;
         });
-        rows.push(shown(&format!("request of {name}, pinned"), pair.await));
+        rows.push(shown(&format!("request of {name}, pinned"), &pair.await));
     }
     let pair = repeated(bench, &mut sides, async |side, row| {
         hand_over(bench, side, row).await
     });
-    rows.push(shown("handoff, end of call to next request", pair.await));
+    rows.push(shown("handoff, end of call to next request", &pair.await));
     let columns = [
         "empty, µs",
         "populated, µs",
@@ -123,8 +123,26 @@ async fn filled(count: usize) -> (TempDir, Vec<Uuid>) {
     (state, ids)
 }
 
-fn handoffs(count: usize) -> Vec<(Handoff, Update)> {
-    let mut random = Seeded::new(9);
+/// Writes handoffs, each of a conversation of its own: those from this number on.
+pub(crate) async fn fill_from(store: &SharedStore, from: usize, count: usize) {
+    let all = handoffs_from(from, count);
+    for some in all.chunks(128) {
+        let writes = some
+            .iter()
+            .map(|(handoff, update)| store.put_handoff(handoff, None, update));
+        join_all(writes)
+            .await
+            .into_iter()
+            .for_each(|written| drop(written.unwrap()));
+    }
+}
+
+pub(crate) fn handoffs(count: usize) -> Vec<(Handoff, Update)> {
+    handoffs_from(0, count)
+}
+
+fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
+    let mut random = Seeded::new(9 + from as u64);
     let one = |n: usize| {
         let prompt = history::text(&mut random, PROMPT).replace(['\\', '"'], " ");
         let handoff = Handoff {
@@ -159,11 +177,11 @@ fn handoffs(count: usize) -> Vec<(Handoff, Update)> {
         };
         (handoff, update)
     };
-    (0..count).map(one).collect()
+    (from..from + count).map(one).collect()
 }
 
 /// Brings the conversations to life: one pinned request of each.
-async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
+pub(crate) async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
     let template = body(2_000, Some(&format!("[[handoff-resume:{ANY}]]")));
     let agents = (0..AGENTS.min(ids.len())).map(|agent| {
         let (addr, template, ids) = (proxy.addr, template.clone(), ids.clone());
@@ -190,7 +208,7 @@ async fn side(proxy: Proxy, ids: Vec<Uuid>) -> Side {
 }
 
 /// The body with another id.
-fn pinned(template: &Bytes, id: Uuid) -> Bytes {
+pub(crate) fn pinned(template: &Bytes, id: Uuid) -> Bytes {
     let at = memchr::memmem::find(template, ANY.as_bytes()).unwrap();
     let mut body = template.to_vec();
     body[at..at + ANY.len()].copy_from_slice(id.to_string().as_bytes());
@@ -207,18 +225,19 @@ impl Side {
     }
 }
 
-/// Both sides in turn, as often as was asked for.
-async fn repeated(
+/// All sides in turn, as often as was asked for.
+pub(crate) async fn repeated(
     bench: &Bench,
     sides: &mut [Side],
     mut measure: impl AsyncFnMut(&mut Side, &mut (Vec<f64>, Duration)),
-) -> [Row; 2] {
-    let mut rows = [Row::default(), Row::default()];
+) -> Vec<Row> {
+    let count = sides.len();
+    let mut rows = vec![Row::default(); count];
     for _ in 0..bench.repetitions {
-        let mut found = [(Vec::new(), Duration::ZERO), (Vec::new(), Duration::ZERO)];
-        // Small steps, so that what disturbs the machine disturbs both.
+        let mut found = vec![(Vec::new(), Duration::ZERO); count];
+        // Small steps, so that what disturbs the machine disturbs all.
         for step in 0..STEPS {
-            for i in [step % 2, 1 - step % 2] {
+            for i in (0..count).map(|turn| (turn + step) % count) {
                 measure(&mut sides[i], &mut found[i]).await;
             }
         }
@@ -236,7 +255,12 @@ const REST: Duration = Duration::from_millis(2);
 /// Parts of a repetition.
 const STEPS: usize = 6;
 
-async fn request_all(side: &mut Side, found: &mut (Vec<f64>, Duration), template: &Bytes, requests: usize) {
+pub(crate) async fn request_all(
+    side: &mut Side,
+    found: &mut (Vec<f64>, Duration),
+    template: &Bytes,
+    requests: usize,
+) {
     for _ in 0..(requests / STEPS / BLOCK).max(1) {
         // A session that goes on: what its last request looked up, this one need not.
         let turn = side.turn;
@@ -256,7 +280,7 @@ async fn request_all(side: &mut Side, found: &mut (Vec<f64>, Duration), template
     }
 }
 
-async fn hand_over(bench: &Bench, side: &mut Side, found: &mut (Vec<f64>, Duration)) {
+pub(crate) async fn hand_over(bench: &Bench, side: &mut Side, found: &mut (Vec<f64>, Duration)) {
     let (shared, _) = bench.upstream();
     let body = body(100_000, None);
     let before = side.proxy.cpu();
@@ -272,7 +296,8 @@ async fn hand_over(bench: &Bench, side: &mut Side, found: &mut (Vec<f64>, Durati
         .extend(shared.gaps.lock().unwrap().iter().map(|gap| micros(*gap)));
 }
 
-fn shown(name: &str, [empty, populated]: [Row; 2]) -> (String, Vec<Figure>) {
+fn shown(name: &str, rows: &[Row]) -> (String, Vec<Figure>) {
+    let (empty, populated) = (&rows[0], &rows[1]);
     let figures = vec![
         empty.time.clone(),
         populated.time.clone(),

@@ -142,9 +142,9 @@ async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: Arc<Sh
         match fault {
             Fault::Swallowed => continue,
             Fault::Lossy { one_in, late } => {
-                if shared.segments.fetch_add(1, Ordering::SeqCst) % one_in == 0 {
-                    tokio::time::sleep(late).await;
-                }
+                let before = shared.segments.fetch_add(1, Ordering::SeqCst);
+                let is_lost = before.is_multiple_of(one_in);
+                tokio::time::sleep(if is_lost { late } else { Duration::ZERO }).await;
             }
             Fault::Trickled(gap) if answers => {
                 for byte in data {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The programs that are tried.
+/// The programs that are tried, unless `BATON_REDIS_SERVER` names one.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// How long a server may take to start.
@@ -22,6 +22,9 @@ pub struct RedisServer {
 /// The server's program; `None`: the test is skipped, which must not be where `BATON_REDIS` is `required`.
 #[allow(clippy::print_stdout, reason = "says why a test did nothing")]
 pub fn program() -> Option<PathBuf> {
+    if let Some(program) = std::env::var_os("BATON_REDIS_SERVER") {
+        return Some(program.into());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut all = std::env::split_paths(&path).flat_map(|dir| PROGRAMS.map(|program| dir.join(program)));
     let found = all.find(|file| file.is_file());
@@ -58,6 +61,33 @@ impl RedisServer {
     /// One that keeps every write in its file.
     pub fn durable() -> Option<Self> {
         Self::start(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// A new one with a copy of this one's files: what it appends, or its snapshot.
+    pub fn restored(&self, args: &[&str]) -> Self {
+        let program = program().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        copy_all(self.dir.path(), dir.path());
+        let mut server = Self {
+            child: None,
+            port: free_port(),
+            dir,
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        };
+        assert!(server.run(&program), "it does not start on a copy");
+        server
+    }
+
+    /// Whether it is this version of the protocol, or a later one.
+    pub fn is_version(&self, major: u32, minor: u32) -> bool {
+        let info = self.cli(&["INFO", "server"]);
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        let mut parts = version
+            .unwrap()
+            .trim()
+            .split('.')
+            .map(|part| part.parse::<u32>().unwrap());
+        (parts.next().unwrap(), parts.next().unwrap()) >= (major, minor)
     }
 
     /// A replica of this one.
@@ -143,6 +173,17 @@ impl RedisServer {
                 .is_ok_and(|n| answer[..n].starts_with(b"+PONG") || answer[..n].starts_with(b"-NOAUTH"))
     }
 
+    /// The CPU time that it has used.
+    pub fn cpu(&self) -> Duration {
+        let pid = self.child.as_ref().map_or(0, Child::id);
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let nanos = tasks.filter_map(|task| {
+            let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(nanos.sum())
+    }
+
     fn tls_port(&self) -> u16 {
         let at = self.args.iter().position(|arg| arg == "--tls-port").unwrap();
         self.args[at + 1].parse().unwrap()
@@ -206,6 +247,20 @@ impl RedisServer {
 impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => {
+                std::fs::create_dir(&to).unwrap();
+                copy_all(&entry.path(), &to);
+            }
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
     }
 }
 
