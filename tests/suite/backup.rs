@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts, then};
 use crate::harness::program::{Program, config_for};
+use crate::harness::redis::RedisServer;
 use crate::harness::{AgentWire, Message, post, temp};
 
 async fn ask(program: &Program, history: &[Value]) -> Message {
@@ -56,4 +57,59 @@ async fn a_copy_made_while_it_serves_is_put_back() {
     let sent = texts(provider.requests().last().unwrap().messages());
     assert_eq!(sent, [&format!("u: {PROMPT}"), "a: Fresh.", "u: More."]);
     assert_eq!(provider.complaints(), []);
+}
+
+/// What the operations guide says of a server: its append-only file, or its snapshot, copied to a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_servers_files_serves_in_a_new_server() {
+    for is_snapshot in [false, true] {
+        let Some(server) = RedisServer::durable() else {
+            return;
+        };
+        let (provider, script) = {
+            let script = Queue::new([handoff(), Reply::text("Fresh.")]);
+            (
+                Strict::start(script.clone(), Options::default()).await.unwrap(),
+                script,
+            )
+        };
+        let dir = temp();
+        let config = |url: &str, durability: &str| {
+            let more = format!("store = {{ kind = 'redis', url = '{url}', durability = '{durability}' }}\n");
+            config_for(&provider, dir.path(), &more)
+        };
+        let program = Program::start(&config(&server.url(), "fsync"), &dir.path().join("one"));
+        let message = ask(&program, &history()).await;
+        let restored = if is_snapshot {
+            // Made while it serves.
+            assert_eq!(server.cli(&["SAVE"]), "OK");
+            // A server that is told to append begins with an empty file and does not look at a snapshot: it is switched on
+            // behind the start.
+            let files = server.restored(&["--appendonly", "no"]);
+            assert_eq!(files.cli(&["CONFIG", "SET", "appendonly", "yes"]), "OK");
+            assert_eq!(files.cli(&["CONFIG", "SET", "appendfsync", "always"]), "OK");
+            files
+        } else {
+            server.restored(&["--appendonly", "yes", "--appendfsync", "always"])
+        };
+        drop((program, server));
+
+        // Another machine: nothing but the store knows the handoff.
+        let program = Program::start(&config(&restored.url(), "fsync"), &dir.path().join("two"));
+        script.push(Reply::text("Well."));
+        let later = then(&history(), &message, "More.");
+        ask(&program, &later).await;
+        let sent = texts(provider.requests().last().unwrap().messages());
+        assert_eq!(
+            sent,
+            [&format!("u: {PROMPT}"), "a: Fresh.", "u: More."],
+            "{is_snapshot}"
+        );
+        // And it is written to.
+        for reply in [handoff(), Reply::text("Fresh again.")] {
+            script.push(reply);
+        }
+        ask(&program, &then(&later[..3], &message, "And hand over.")).await;
+        assert_eq!(provider.complaints(), []);
+    }
 }

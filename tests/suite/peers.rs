@@ -413,8 +413,16 @@ async fn replicas_find_each_other_in_the_store() {
     until(&one, &["one", "two"], &["three"]).await;
     let mut three = start("three", "another-token-0123456789");
     until(&one, &["one", "two"], &["three"]).await;
-    let why = json_of(&one, "/api/status").await["away"][0]["why"].to_string();
-    assert!(why.contains("token"), "{why}");
+    let began = Instant::now();
+    loop {
+        // Until its new address is known.
+        let why = json_of(&one, "/api/status").await["away"][0]["why"].to_string();
+        if why.contains("token") {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{why}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let pid = three.child.id().to_string();
     assert!(
         Command::new("kill")

@@ -1,0 +1,255 @@
+//! The compose example, as far as it can be judged without containers: the file is one of the Compose specification's schema,
+//! what it says fits baton's config, the balancers' and the Dockerfile, its server holds what the config promises, and two
+//! processes with its very settings find each other.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use baton_proxy::config::{Config, Environment, Flags};
+use baton_proxy::store::Store;
+use baton_proxy::store::redis::RedisStore;
+use saphyr_parser::{Event, Parser};
+use serde_json::{Map, Value, json};
+
+use crate::harness::program::Program;
+use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::{client, read, temp};
+
+const TOKEN: &str = "0123456789abcdef-of-the-compose-file";
+const KEY: &str = "the-seal-key-of-the-compose-file-0123456789";
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/compose")
+        .join(name)
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(example(name)).unwrap()
+}
+
+/// The file as JSON, with anchors and merges resolved.
+fn compose() -> Value {
+    let mut open: Vec<(Value, Option<String>, usize)> = Vec::new();
+    let mut anchors: Map<String, Value> = Map::new();
+    for event in Parser::new_from_str(&text("compose.yaml")) {
+        let (value, anchor) = match event.unwrap().0 {
+            Event::Scalar(text, _, anchor, _) => (json!(text), anchor),
+            Event::Alias(anchor) => (anchors[&anchor.to_string()].clone(), 0),
+            Event::MappingStart(anchor, _) => {
+                open.push((json!({}), None, anchor));
+                continue;
+            }
+            Event::SequenceStart(anchor, _) => {
+                open.push((json!([]), None, anchor));
+                continue;
+            }
+            Event::MappingEnd | Event::SequenceEnd => {
+                let (value, _, anchor) = open.pop().unwrap();
+                (value, anchor)
+            }
+            _ => continue,
+        };
+        if anchor > 0 {
+            anchors.insert(anchor.to_string(), value.clone());
+        }
+        let Some((into, key, _)) = open.last_mut() else {
+            return value;
+        };
+        match (into, key.take()) {
+            (Value::Array(items), _) => items.push(value),
+            // What stands beside a merge counts.
+            (Value::Object(entries), Some(merge)) if merge == "<<" => {
+                for (name, value) in value.as_object().unwrap() {
+                    entries.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+            }
+            (Value::Object(entries), Some(name)) => drop(entries.insert(name, value)),
+            (_, none) => {
+                drop(none);
+                open.last_mut().unwrap().1 = Some(value.as_str().unwrap().to_owned());
+            }
+        }
+    }
+    panic!("an empty file");
+}
+
+/// What a service is given, with the file's two variables filled in.
+fn environment(service: &Value) -> Vec<(String, String)> {
+    let entries = service["environment"].as_object().unwrap().iter();
+    let filled = |value: &str| value.replace("${ADMIN_TOKEN}", TOKEN).replace("${SEAL_KEY}", KEY);
+    entries
+        .map(|(name, value)| (name.clone(), filled(value.as_str().unwrap())))
+        .collect()
+}
+
+fn config(service: &Value) -> Config {
+    let environment: Environment = environment(service).into_iter().collect();
+    let file = text("baton.toml");
+    Config::from_text(Some(("baton.toml", &file)), &environment, &Flags::default()).unwrap()
+}
+
+fn strings(value: &Value) -> Vec<&str> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_file_is_of_the_specification() {
+    let schema = include_str!("../golden/compose-spec.json");
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    // Numbers are texts in this reading, and the specification takes both.
+    let compose = compose();
+    let judge = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> = judge
+        .iter_errors(&compose)
+        .map(|error| error.to_string())
+        .collect();
+    assert_eq!(faults, [] as [String; 0]);
+    let mut wrong = compose;
+    wrong["services"]["valkey"]["restarts"] = json!("always");
+    assert!(!judge.is_valid(&wrong));
+}
+
+#[test]
+fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
+    let compose = compose();
+    let services = compose["services"].as_object().unwrap();
+    let replicas = ["baton-1", "baton-2"];
+    for name in replicas {
+        let service = &services[name];
+        let config = config(service);
+        assert_eq!(config.admin.name.as_deref(), Some(name));
+        assert_eq!(
+            config.admin.url.as_deref(),
+            Some(&*format!("http://{name}:{}", config.admin.listen.port()))
+        );
+        assert_eq!(
+            (config.server.listen.port(), config.admin.listen.port()),
+            (8787, 8788)
+        );
+        assert_eq!(
+            config.store.address.as_ref().unwrap().servers,
+            [("valkey".to_owned(), 6379)]
+        );
+        // Its volumes are the config that it is told of and the folder that it writes to, which the image's user owns.
+        let volumes = strings(&service["volumes"]);
+        let file = service["environment"]["BATON_CONFIG"].as_str().unwrap();
+        assert_eq!(volumes[0], format!("./baton.toml:{file}:ro"));
+        let dir = config.state_dir.display();
+        assert_eq!(volumes[1], format!("{name}:{dir}"));
+        assert!(compose["volumes"].get(name).is_some());
+        assert!(text("Dockerfile").contains(&format!("--home-dir {dir} ")));
+        // Streams may end before it is killed.
+        let grace = service["stop_grace_period"]
+            .as_str()
+            .unwrap()
+            .trim_end_matches('s');
+        assert!(grace.parse::<u64>().unwrap() > config.server.drain.as_secs());
+    }
+    // Two variables have to be given, and the comment names them.
+    let file = text("compose.yaml");
+    let mut asked: Vec<&str> = file
+        .split("${")
+        .skip(1)
+        .map(|rest| rest.split('}').next().unwrap())
+        .collect();
+    asked.dedup();
+    assert_eq!(asked, ["ADMIN_TOKEN", "SEAL_KEY"]);
+    assert!(
+        asked
+            .iter()
+            .all(|name| file.lines().next().unwrap().contains(name))
+    );
+
+    // The balancer's file, its port, and whom it leads to.
+    let balancer = &services["balancer"];
+    assert!(strings(&balancer["volumes"])[0].starts_with("./nginx.conf:/etc/nginx/nginx.conf"));
+    assert_eq!(strings(&balancer["ports"]), ["8080:8080"]);
+    assert_eq!(strings(&balancer["depends_on"]), replicas);
+    for (file, listens) in [("nginx.conf", "listen 8080;"), ("haproxy.cfg", "bind :8080")] {
+        let balancer = text(file);
+        assert!(balancer.contains(listens));
+        for name in replicas {
+            assert!(balancer.contains(&format!("{name}:8787")), "{file}");
+        }
+    }
+
+    // The image is built of this repository, and has the program.
+    let build = &services["baton-1"]["build"];
+    let root = example("").join(build["context"].as_str().unwrap());
+    assert!(root.join("Cargo.lock").is_file() && root.join(build["dockerfile"].as_str().unwrap()).is_file());
+    let dockerfile = text("Dockerfile");
+    assert!(dockerfile.contains("cargo build --release --locked"));
+    assert!(dockerfile.contains("/src/target/release/baton /usr/local/bin/baton"));
+    assert!(dockerfile.contains("ENTRYPOINT [\"baton\"]") && dockerfile.contains("CMD [\"serve\"]"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_server_and_its_replicas_run() {
+    let compose = compose();
+    let services = compose["services"].as_object().unwrap();
+    let command = services["valkey"]["command"].as_str().unwrap();
+    let mut words = command.split_whitespace();
+    assert_eq!(words.next(), Some("valkey-server"));
+    let Some(server) = RedisServer::start(&words.collect::<Vec<_>>()) else {
+        return;
+    };
+    let dir = temp();
+    let mut all = Vec::new();
+    for name in ["baton-1", "baton-2"] {
+        let mut settings = config(&services[name]).store;
+        settings.address = Some(server.url().parse().unwrap());
+        assert_eq!(RedisStore::of(&settings).unwrap().unfit().await.unwrap(), None);
+
+        // The same with this machine's addresses and folders in place of the containers'.
+        let (data, admin) = (free_port(), free_port());
+        let file = text("baton.toml")
+            .replace("0.0.0.0:8787", &format!("127.0.0.1:{data}"))
+            .replace("0.0.0.0:8788", &format!("127.0.0.1:{admin}"))
+            .replace("/var/lib/baton", &dir.path().join(name).display().to_string());
+        let path = dir.path().join(format!("{name}.toml"));
+        std::fs::write(&path, file).unwrap();
+        let of_machine = |(variable, value): (String, String)| match variable.as_str() {
+            "BATON_CONFIG" => (variable, path.display().to_string()),
+            "STORE_URL" => (variable, server.url()),
+            "BATON_ADMIN__URL" => (variable, format!("http://127.0.0.1:{admin}")),
+            _ => (variable, value),
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command
+            .arg("serve")
+            .env_clear()
+            .envs(environment(&services[name]).into_iter().map(of_machine));
+        all.push(Program::launch(command.stderr(std::process::Stdio::null())));
+    }
+    for program in &all {
+        let ready = program.admin("/readyz").await;
+        assert_eq!(ready.status, 200, "{}", ready.text());
+        let began = Instant::now();
+        loop {
+            let request = http::Request::get(format!("{}/api/status", program.admin))
+                .header("authorization", format!("Bearer {TOKEN}"));
+            let request = request.body(http_body_util::Full::default()).unwrap();
+            let status = read(client().request(request).await.unwrap()).await.json();
+            let mut names: Vec<String> = match status["replicas"].as_array() {
+                Some(all) => all
+                    .iter()
+                    .map(|it| it["name"].as_str().unwrap().to_owned())
+                    .collect(),
+                None => Vec::new(),
+            };
+            names.sort_unstable();
+            if names == ["baton-1", "baton-2"] {
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "{status}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
