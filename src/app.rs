@@ -61,7 +61,7 @@ const TOLD_TIME: Duration = Duration::from_secs(1);
 const PACKETS_TIME: Duration = Duration::from_secs(5);
 
 impl DataListener {
-    /// Prepares a client for each upstream, and the one tap that logs and counts. Call it within the runtime.
+    /// Prepares a client for each upstream, and the hook that logs and counts each exchange. Call it within the runtime.
     pub(crate) fn new(
         bound: Bound,
         config: &Config,
@@ -81,7 +81,7 @@ impl DataListener {
             }
         });
         let json = config.log.json;
-        let tap = move |event: ExchangeEvent| {
+        let on_end = move |event: ExchangeEvent| {
             let told = EndedExchange {
                 event,
                 json,
@@ -98,7 +98,7 @@ impl DataListener {
             let counts = counted.counts();
             [counts.written, counts.failed, counts.dropped]
         });
-        let app = App::new(config.clone(), store, seals, Arc::new(tap), exchange::handle)?
+        let app = App::new(config.clone(), store, seals, Arc::new(on_end), exchange::handle)?
             .with_journal(journal)
             .with_packets(packets.clone());
         let app = Arc::new(app);

@@ -8,87 +8,11 @@ use std::collections::HashSet;
 use memchr::memmem;
 use uuid::Uuid;
 
+use super::flattened_wordings::{WORDINGS, Wording};
 use crate::mark::{self, Mark, MarkKind, sentinel};
 use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{Part, PartKind, View};
-
-/// How an agent words its summary requests, as seen on the wire of the versions named.
-struct Wording {
-    /// The agent and its version.
-    #[allow(dead_code, reason = "what the row is about")]
-    agent: &'static str,
-    /// A text of the request, mostly the system's, that begins so.
-    told_by: &'static str,
-    /// What the text with the transcript begins with.
-    begins: &'static str,
-    /// What stands right in front of the transcript in it, and right behind.
-    before: &'static str,
-    behind: &'static str,
-    /// What stands between two messages.
-    gap: &'static str,
-    /// What a message of the user's and one of the model's begin with.
-    user: &'static str,
-    assistant: &'static str,
-    /// What tool results begin with.
-    results: &'static [&'static str],
-    /// What stands there in another spelling than in the agent's requests, or only sometimes.
-    others: &'static [&'static str],
-}
-
-const PI: Wording = Wording {
-    agent: "pi 0.87",
-    told_by: "You are a context summarization assistant.",
-    begins: "<conversation>\n",
-    before: "<conversation>\n",
-    behind: "\n</conversation>\n\n",
-    gap: "\n\n",
-    user: "[User]: ",
-    assistant: "[Assistant]: ",
-    results: &["[Tool result]: "],
-    others: &["[Assistant thinking]: ", "[Assistant tool calls]: "],
-};
-
-const WORDINGS: &[Wording] = &[
-    PI,
-    Wording {
-        agent: "pi 0.87, the first part of a turn",
-        begins: "# Conversation\n",
-        before: "# Conversation\n",
-        behind: "\n\n# Instructions\n",
-        ..PI
-    },
-    Wording {
-        agent: "opencode 1.18",
-        told_by: "You are a context summarization agent.",
-        begins: "Here is the conversation so far:\n\n<conversation>\n",
-        before: "<conversation>\n",
-        behind: "\n</conversation>\n\n",
-        gap: "\n\n",
-        user: "[User]: ",
-        assistant: "[Assistant]: ",
-        results: &["[Tool result]: ", "[Tool error]: "],
-        others: &[
-            "[Assistant reasoning]: ",
-            "[Assistant tool call]: ",
-            "[System update]: ",
-            "[Synthetic context]: ",
-            "[Shell]: ",
-        ],
-    },
-    Wording {
-        agent: "goose 1.34",
-        told_by: "## Task Context\n- An llm context limit was reached",
-        begins: "## Task Context\n- An llm context limit was reached",
-        before: "\n**Conversation History:**\n",
-        behind: "\n\nWrap reasoning in `<analysis>` tags",
-        gap: "\n",
-        user: "[user]: ",
-        assistant: "[assistant]: ",
-        results: &["[user]: tool_response: "],
-        others: &["[assistant]: tool_request("],
-    },
-];
 
 /// Bytes of JSON of which the first line of a text is taken.
 const LINE_BYTES: usize = 4096;

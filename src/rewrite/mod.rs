@@ -8,6 +8,7 @@ mod apply;
 mod count;
 mod cut;
 pub mod flattened;
+mod flattened_wordings;
 pub mod insertions;
 pub mod left_out;
 #[cfg(test)]

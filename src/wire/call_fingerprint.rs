@@ -18,11 +18,12 @@ const DEPTH: u32 = 32;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     /// Written by an older version.
-    older: bool,
-    signature: Option<u64>,
-    call: u64,
-    place: Option<MessageNumber>,
-    id: String,
+    pub(super) older: bool,
+    pub(super) signature: Option<u64>,
+    /// Hash of its name and arguments.
+    pub(super) call: u64,
+    pub(super) place: Option<MessageNumber>,
+    pub(super) id: String,
 }
 
 /// Where in a transcript a message stands.
@@ -81,10 +82,10 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
 
 /// What of a call's name no other call has, wherever it stands: an id that was drawn at random, or a signature.
 pub fn unique_part(sibling: &str) -> Option<&str> {
-    let anchor = Fingerprint::read(sibling);
+    let fingerprint = Fingerprint::read(sibling);
     let place = sibling_key(sibling);
     let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());
-    (anchor.signature.is_some() || is_random(&anchor.id)).then_some(rest.unwrap_or(place))
+    (fingerprint.signature.is_some() || is_random(&fingerprint.id)).then_some(rest.unwrap_or(place))
 }
 
 impl Fingerprint {
@@ -147,7 +148,7 @@ impl Fingerprint {
     }
 
     /// How surely `found` is the same call: 0 not at all, more is better.
-    fn likeness(&self, found: &Self) -> u8 {
+    pub(super) fn likeness(&self, found: &Self) -> u8 {
         let here = self.place.is_some() && self.place == found.place;
         let both_ids = !self.id.is_empty() && !found.id.is_empty();
         if both_ids && self.id == found.id {
@@ -164,7 +165,7 @@ impl Fingerprint {
     }
 
     /// Whether it has an id, and a signature: a bit each.
-    fn kind(&self) -> usize {
+    pub(super) fn kind(&self) -> usize {
         usize::from(!self.id.is_empty()) + 2 * usize::from(self.signature.is_some())
     }
 }
@@ -172,108 +173,12 @@ impl Fingerprint {
 /// By id or signature.
 const SURE: u8 = 3;
 /// By name, arguments and place.
-const PLACED: u8 = 2;
+pub(super) const PLACED: u8 = 2;
 /// A hash in hexadecimal, or `-`.
 fn hash(field: &str) -> Option<Option<u64>> {
     match field {
         "-" => Some(None),
         hex => Some(Some(u64::from_str_radix(hex, 16).ok()?)),
-    }
-}
-
-/// Calls by what names them, so that each of many fingerprints finds its own without a walk over all of them.
-pub(super) struct Index<T> {
-    all: Vec<(Fingerprint, T)>,
-    /// The first call that has this name.
-    first: HashMap<Name, usize>,
-    /// Calls by name and arguments alone, for the fingerprints of older versions.
-    alike: HashMap<u64, [Alike; 4]>,
-}
-
-/// What one call may be found by.
-#[derive(PartialEq, Eq, Hash)]
-enum Name {
-    Id(String),
-    IdAt(String, MessageNumber),
-    Signed(u64),
-    SignedAt(u64, MessageNumber),
-    At(u64, Option<MessageNumber>),
-}
-
-/// Calls that are equal, and have an id and a signature or not.
-#[derive(Default, Clone, Copy)]
-struct Alike {
-    count: usize,
-    first: usize,
-}
-
-impl<T> Index<T> {
-    pub(super) fn new(all: Vec<(Fingerprint, T)>) -> Self {
-        let mut first = HashMap::new();
-        let mut alike: HashMap<u64, [Alike; 4]> = HashMap::new();
-        for (n, (anchor, _)) in all.iter().enumerate() {
-            let mut name = |name: Name| {
-                first.entry(name).or_insert(n);
-            };
-            let place = anchor.place.unwrap_or_default();
-            if !anchor.id.is_empty() {
-                name(Name::Id(anchor.id.clone()));
-                name(Name::IdAt(anchor.id.clone(), place));
-            }
-            if let Some(signature) = anchor.signature {
-                name(Name::Signed(signature));
-                name(Name::SignedAt(signature, place));
-            }
-            name(Name::At(anchor.call, anchor.place));
-            let equal = &mut alike.entry(anchor.call).or_default()[anchor.kind()];
-            if equal.count == 0 {
-                equal.first = n;
-            }
-            equal.count += 1;
-        }
-        Self { all, first, alike }
-    }
-
-    /// The call most like this one, the first among equals.
-    pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
-        let found = self.surely(wanted).or_else(|| {
-            let here = self.first.get(&Name::At(wanted.call, wanted.place)).copied();
-            here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
-        });
-        let found = found.or_else(|| self.guess(wanted));
-        found.map(|n| &self.all[n].1)
-    }
-
-    /// By id, else by signature; a candidate at the same place wins.
-    fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
-        let place = wanted.place.unwrap_or_default();
-        let by_id = (!wanted.id.is_empty()).then(|| {
-            let id = || wanted.id.clone();
-            [Name::IdAt(id(), place), Name::Id(id())]
-        });
-        let by_signature = wanted
-            .signature
-            .map(|s| [Name::SignedAt(s, place), Name::Signed(s)]);
-        let names = by_id.into_iter().chain(by_signature).flatten();
-        names.filter_map(|name| self.first.get(&name).copied()).next()
-    }
-
-    /// By name and arguments alone, as an older version kept it: good where there is but one such call.
-    fn guess(&self, wanted: &Fingerprint) -> Option<usize> {
-        if !wanted.older || wanted.place.is_some() {
-            return None;
-        }
-        let kinds = self.alike.get(&wanted.call)?;
-        let mut may_be = (0..kinds.len()).filter(|kind| kind & wanted.kind() == 0 && kinds[*kind].count > 0);
-        let only = kinds[may_be.next()?];
-        (only.count == 1 && may_be.next().is_none()).then_some(only.first)
-    }
-
-    /// Whether the call is surely here, by what nobody else has: an id that was drawn at random, or a signature.
-    pub(super) fn proves(&self, wanted: &Fingerprint) -> bool {
-        let has = |name: Name| self.first.contains_key(&name);
-        wanted.signature.is_some_and(|s| has(Name::Signed(s)))
-            || is_random(&wanted.id) && has(Name::Id(wanted.id.clone()))
     }
 }
 
@@ -352,6 +257,7 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fingerprint_index::Index;
     use super::*;
 
     fn best<T: Copy>(wanted: &Fingerprint, found: impl IntoIterator<Item = (Fingerprint, T)>) -> Option<T> {
@@ -362,7 +268,7 @@ mod tests {
         Index::new(vec![(found.clone(), ())]).proves(wanted)
     }
 
-    fn anchor_at(call: &str, place: MessageNumber) -> Fingerprint {
+    fn fingerprint_at(call: &str, place: MessageNumber) -> Fingerprint {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
         let call = Traits {
@@ -374,16 +280,16 @@ mod tests {
         Fingerprints::default().next(text, call, place)
     }
 
-    fn anchor(call: &str) -> Fingerprint {
-        anchor_at(call, 3)
+    fn fingerprint(call: &str) -> Fingerprint {
+        fingerprint_at(call, 3)
     }
 
     const WHOLE: &str = r#"{"name":"f","args":{"a":1},"id":"x.y~z;","signature":"c2ln"}"#;
 
     #[test]
-    fn an_anchor_is_read_back_as_it_was() {
+    fn a_fingerprint_is_read_back_as_it_was() {
         for call in [WHOLE, r#"{"name":"f"}"#] {
-            let made = anchor(call);
+            let made = fingerprint(call);
             assert_eq!(Fingerprint::read(&made.text()), made);
             assert_eq!(sibling_key(&made.text()), made.key());
             let bare = Fingerprint::read(&made.key());
@@ -398,20 +304,23 @@ mod tests {
 
     /// Text for text as it was written: stores hold it.
     #[test]
-    fn anchors_of_older_versions_are_read() {
-        let made = anchor(WHOLE);
+    fn fingerprints_of_older_versions_are_read() {
+        let made = fingerprint(WHOLE);
         let (call, signature) = (made.call, made.signature.unwrap());
         let whole = Fingerprint::read(&format!("~{signature:016x}.{call:016x}.-.x.y~z;"));
         let bare = Fingerprint::read(&format!("~-.{call:016x}.{:016x}.", older_place(1, 7)));
         assert!(whole.is_older() && bare.is_older());
         assert!(is_surely(&whole, &made));
-        assert!(is_surely(&whole, &anchor(r#"{"name":"g","signature":"c2ln"}"#)));
+        assert!(is_surely(
+            &whole,
+            &fingerprint(r#"{"name":"g","signature":"c2ln"}"#)
+        ));
         // Without a place, name and arguments are enough where nobody else has them.
-        let dropped = || anchor(r#"{"name":"f","args":{"a":1}}"#);
+        let dropped = || fingerprint(r#"{"name":"f","args":{"a":1}}"#);
         assert_eq!(best(&whole, [(dropped(), 1)]), Some(1));
         assert_eq!(best(&whole, [(dropped(), 1), (dropped(), 2)]), None);
         assert_eq!(best(&whole, [(dropped(), 1), (made, 2), (dropped(), 3)]), Some(2));
-        let at = |place| anchor_at(r#"{"name":"f","args":{"a":1}}"#, place);
+        let at = |place| fingerprint_at(r#"{"name":"f","args":{"a":1}}"#, place);
         let found = [(at(older_place(0, 7)), 0), (at(older_place(1, 7)), 1)];
         assert_eq!(best(&bare, found), Some(1));
         assert_eq!(best(&bare, [(dropped(), 1)]), None);
@@ -419,13 +328,17 @@ mod tests {
 
     #[test]
     fn spelling_does_not_matter() {
-        let one = anchor(r#"{"name":"f","args":{"a":[1.0,{"b":"\u0041"}],"c":null},"signature":"ab+/=="}"#);
-        let two = anchor(r#"{"name":"f","args":{"c":null, "a":[1,{"b":"A"}]},"signature":"ab-_"}"#);
+        let one =
+            fingerprint(r#"{"name":"f","args":{"a":[1.0,{"b":"\u0041"}],"c":null},"signature":"ab+/=="}"#);
+        let two = fingerprint(r#"{"name":"f","args":{"c":null, "a":[1,{"b":"A"}]},"signature":"ab-_"}"#);
         assert_eq!(one, two);
-        assert_eq!(anchor(r#"{"name":"f"}"#), anchor(r#"{"name":"f","args":{}}"#));
+        assert_eq!(
+            fingerprint(r#"{"name":"f"}"#),
+            fingerprint(r#"{"name":"f","args":{}}"#)
+        );
         assert_ne!(
-            anchor(r#"{"name":"f","args":[1,2]}"#),
-            anchor(r#"{"name":"f","args":[2,1]}"#)
+            fingerprint(r#"{"name":"f","args":[1,2]}"#),
+            fingerprint(r#"{"name":"f","args":[2,1]}"#)
         );
     }
 
@@ -454,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_left_decides() {
-        let whole = anchor(r#"{"name":"f","args":{"a":1},"id":"x","signature":"s"}"#);
+        let whole = fingerprint(r#"{"name":"f","args":{"a":1},"id":"x","signature":"s"}"#);
         let found = [
             r#"{"name":"f","args":{"a":1},"id":"other","signature":"s"}"#,
             r#"{"name":"f","args":{"a":1}}"#,
@@ -462,7 +375,7 @@ mod tests {
         ];
         let best_of = |calls: &[&str], place| {
             let all = calls.iter().enumerate();
-            best(&whole, all.map(|(i, call)| (anchor_at(call, place), i)))
+            best(&whole, all.map(|(i, call)| (fingerprint_at(call, place), i)))
         };
         assert_eq!(best_of(&found, 3), Some(2), "the id");
         assert_eq!(best_of(&found, 4), Some(2), "wherever it stands");
@@ -476,10 +389,10 @@ mod tests {
         ] {
             assert_eq!(best_of(&[other], 3), None, "{other}");
         }
-        let surely = |call: &str| is_surely(&whole, &anchor(call));
+        let surely = |call: &str| is_surely(&whole, &fingerprint(call));
         assert!(surely(found[0]) && !surely(found[1]));
         assert!(!surely(found[2]), "an id that may be counted");
-        let drawn = |name: &str| anchor(&format!(r#"{{"name":"{name}","id":"call_a1b2c3d4"}}"#));
+        let drawn = |name: &str| fingerprint(&format!(r#"{{"name":"{name}","id":"call_a1b2c3d4"}}"#));
         assert!(is_surely(&drawn("f"), &drawn("g")));
     }
 }

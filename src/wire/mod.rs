@@ -13,6 +13,7 @@ pub mod anthropic;
 mod api;
 mod call_fingerprint;
 pub mod error;
+mod fingerprint_index;
 mod fingerprints;
 mod frame_template;
 pub mod framer;

@@ -7,7 +7,7 @@ use crate::mark::gap;
 use crate::record::{HiddenPair, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Role, TurnContent, View};
+use crate::wire::view::{self, Part, Role, TurnContent, View};
 use crate::wire::{Beside, HiddenCall, Pairs, Turns};
 
 impl Pairs for Anthropic {
@@ -65,21 +65,7 @@ impl Pairs for Anthropic {
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
         let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
-        // The block, or for string content a block made of it, up to its text and behind it.
-        let (open, close, head, tail) = match content.list {
-            Some(list) => (
-                view.str(Span::new(here.span.start, inside.start)).into_owned(),
-                view.str(Span::new(inside.end, here.span.end)).into_owned(),
-                view.str(Span::new(whole.start, list.start + 1)).into_owned(),
-                view.str(Span::new(list.end - 1, whole.end)).into_owned(),
-            ),
-            None => (
-                r#"{"type":"text","text":""#.to_owned(),
-                "\"}".to_owned(),
-                format!("{}[", view.str(Span::new(whole.start, here.span.start))),
-                format!("]{}", view.str(Span::new(here.span.end, whole.end))),
-            ),
-        };
+        let [open, close, head, tail] = surroundings(view, whole, content, here, inside);
         let block = |span: Span| {
             let blank = json::unescape(span.of(text)).trim().is_empty();
             (!blank).then(|| format!("{open}{}{close}", view.str(span)))
@@ -122,6 +108,26 @@ impl Pairs for Anthropic {
                 with,
             )],
         }
+    }
+}
+
+/// What stands around the text `inside` of a part: the block up to it and behind it (for string content a block made of it),
+/// and the message up to its blocks and behind them.
+fn surroundings(view: &View, whole: Span, content: &TurnContent, here: &Part, inside: Span) -> [String; 4] {
+    let text = |start, end| view.str(Span::new(start, end)).into_owned();
+    match content.list {
+        Some(list) => [
+            text(here.span.start, inside.start),
+            text(inside.end, here.span.end),
+            text(whole.start, list.start + 1),
+            text(list.end - 1, whole.end),
+        ],
+        None => [
+            r#"{"type":"text","text":""#.to_owned(),
+            "\"}".to_owned(),
+            format!("{}[", text(whole.start, here.span.start)),
+            format!("]{}", text(here.span.end, whole.end)),
+        ],
     }
 }
 

@@ -39,7 +39,7 @@ struct Stream {
     transformations: Option<String>,
     opening: Option<String>,
     /// Template of the open block's deltas.
-    spelling: FrameTemplate,
+    template: FrameTemplate,
 }
 
 /// The block that is open.
@@ -86,7 +86,7 @@ fn event(data: &[u8]) -> (Event, &[u8]) {
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, mut kind) = event(data);
-        self.spelling.forget();
+        self.template.forget();
         // Gateways tell errors in shapes of their own.
         if kind.is_empty() && error_in(data, Span::new(json::blank(data, 0), data.len())).is_some() {
             kind = b"error";
@@ -121,7 +121,7 @@ impl Dialect for Stream {
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
         if self.escaper.is_clear() {
-            self.spelling.pass(raw, |n| n, changed)
+            self.template.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
         }
@@ -151,7 +151,7 @@ impl Dialect for Stream {
         self.escaper = Escaper::default();
         self.delta = None;
         self.stop = None;
-        self.spelling.forget();
+        self.template.forget();
     }
 
     fn forget_leg(&mut self) {
@@ -227,7 +227,7 @@ impl Stream {
             stop: None,
             transformations: None,
             opening: None,
-            spelling: FrameTemplate::default(),
+            template: FrameTemplate::default(),
         }
     }
 
@@ -322,7 +322,7 @@ impl Stream {
         let text = json::get(data, delta, "text").filter(|_| is_text);
         let edits = self.moved(data, event, text);
         if let Some(hole) = hole(data, delta, text) {
-            self.spelling.learn(raw, data, &[hole], &edits);
+            self.template.learn(raw, data, &[hole], &edits);
         }
         push(raw, data, edits, out);
     }

@@ -33,7 +33,7 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    let mut anchors = Fingerprints::default();
+    let mut fingerprints = Fingerprints::default();
     let mut escaper = Escaper::default();
     let mut in_text = false;
     for piece in chunk.pieces(text) {
@@ -48,8 +48,8 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
             continue;
         }
         if piece.part.kind == PartKind::Call {
-            let anchor = anchors.next(text, piece.traits(), place);
-            report.calls.push((anchor.text(), report.parts));
+            let fingerprint = fingerprints.next(text, piece.traits(), place);
+            report.calls.push((fingerprint.text(), report.parts));
         }
         report.parts += usize::from(!(is_text && in_text));
         in_text = is_text;

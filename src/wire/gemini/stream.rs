@@ -44,7 +44,7 @@ struct Stream {
     identity: Identity,
     /// Whether anything of this leg was shown.
     spoke: bool,
-    anchors: Fingerprints,
+    fingerprints: Fingerprints,
     run: StreamingCall,
     /// Whether the last visible part was a text: agents join neighbouring ones.
     in_text: bool,
@@ -55,7 +55,7 @@ struct Stream {
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
     /// Template of the chunks of the text or call that continues.
-    spelling: FrameTemplate,
+    template: FrameTemplate,
 }
 
 /// A leg's last chunk, while it waits.
@@ -78,7 +78,7 @@ impl Dialect for Stream {
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
-        self.spelling.forget();
+        self.template.forget();
         let Some(chunk) = Chunk::read(data) else {
             out.push(raw.clone());
             return;
@@ -128,14 +128,14 @@ impl Dialect for Stream {
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
         if self.escaper.is_clear() {
-            self.spelling.pass(raw, |n| n, changed)
+            self.template.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
         }
     }
 
     fn settle(&mut self) {
-        if let Some(usage) = self.spelling.take_object() {
+        if let Some(usage) = self.template.take_object() {
             self.counters.take(&usage, Span::new(0, usage.len()));
             self.report.usage = self.counters.usage();
         }
@@ -161,13 +161,13 @@ impl Dialect for Stream {
         self.leg += 1;
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
-        self.anchors = Fingerprints::default();
+        self.fingerprints = Fingerprints::default();
         self.run = StreamingCall::None;
         self.in_text = false;
         self.spoke = false;
         self.escaper = Escaper::default();
         self.end = None;
-        self.spelling.forget();
+        self.template.forget();
     }
 
     fn forget_leg(&mut self) {
@@ -220,7 +220,7 @@ impl Stream {
             spent: Vec::new(),
             spoke: false,
             identity: Identity::default(),
-            anchors: Fingerprints::default(),
+            fingerprints: Fingerprints::default(),
             run: StreamingCall::None,
             in_text: false,
             escaper: Escaper::default(),
@@ -228,7 +228,7 @@ impl Stream {
             end: None,
             opening: None,
             terminator: "\r\n\r\n",
-            spelling: FrameTemplate::default(),
+            template: FrameTemplate::default(),
         }
     }
 
@@ -283,8 +283,8 @@ impl Stream {
         let (after, limit) = (self.report.parts, self.watch.held_bytes);
         let tool = piece.called(data).and_then(|name| self.watch.hide.find(&name));
         let Some(tool) = tool else {
-            let anchor = self.anchors.next(data, piece.traits(), self.place);
-            self.report.calls.push((anchor.text(), after));
+            let fingerprint = self.fingerprints.next(data, piece.traits(), self.place);
+            self.report.calls.push((fingerprint.text(), after));
             self.report.parts += 1;
             self.run = if goes_on {
                 StreamingCall::Shown
@@ -345,7 +345,7 @@ impl Stream {
     fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &ChunkParts, out: &mut Vec<Bytes>) {
         if self.leg == 0 && !self.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
-            self.learn_spelling(raw, data, chunk, &seen.breaks);
+            self.learn_template(raw, data, chunk, &seen.breaks);
             return out.push(edited(raw, data, seen.breaks.clone()));
         }
         let mut edits = match seen.edits() {
@@ -356,18 +356,18 @@ impl Stream {
         edits.extend(chunk.without(data, "usageMetadata"));
         edits.extend(self.same_identity(data, chunk));
         self.spoke = true;
-        self.learn_spelling(raw, data, chunk, &edits);
+        self.learn_template(raw, data, chunk, &edits);
         out.push(edited(raw, data, edits));
     }
 
     /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
-    fn learn_spelling(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, edits: &[Edit]) {
+    fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, edits: &[Edit]) {
         let holes = match self.framing {
             Framing::Sse => chunk.holes(data),
             _ => Vec::new(),
         };
         if !holes.is_empty() {
-            self.spelling.learn(raw, data, &holes, edits);
+            self.template.learn(raw, data, &holes, edits);
         }
     }
 

@@ -27,15 +27,15 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
         ended: true,
         ..LegReport::default()
     };
-    let mut anchors = Fingerprints::default();
+    let mut fingerprints = Fingerprints::default();
     for call in calls(text, &line) {
         if let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) {
             let call = hidden(text, call, tool, report.parts, watch.held_bytes);
             report.hidden.push(call);
             continue;
         }
-        let anchor = anchors.next(text, traits(text, call), place);
-        report.calls.push((anchor.text(), report.parts));
+        let fingerprint = fingerprints.next(text, traits(text, call), place);
+        report.calls.push((fingerprint.text(), report.parts));
         report.parts += 1;
     }
     report.parts += usize::from(line.content.is_some_and(|c| !c.inner().is_empty()));

@@ -42,7 +42,7 @@ struct Stream {
     said: bool,
     /// Output tokens of earlier legs.
     spent: u64,
-    anchors: Fingerprints,
+    fingerprints: Fingerprints,
     escaper: Escaper,
     hold: bool,
     end: Option<End>,
@@ -50,7 +50,7 @@ struct Stream {
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
     /// Template of the lines of the text that continues.
-    spelling: FrameTemplate,
+    template: FrameTemplate,
 }
 
 /// A leg's last line, while it waits.
@@ -141,7 +141,7 @@ impl Dialect for Stream {
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.spelling.forget();
+        self.template.forget();
         let Some(line) = Line::read(data) else {
             out.push(raw.clone());
             return;
@@ -172,7 +172,7 @@ impl Dialect for Stream {
             if !hid || self.says(data, &line) {
                 self.spoke = true;
                 if line.calls.is_none() {
-                    self.spelling.learn(raw, data, &line.holes(data), &edits);
+                    self.template.learn(raw, data, &line.holes(data), &edits);
                 }
                 out.push(edited(raw, data, edits));
             }
@@ -199,7 +199,7 @@ impl Dialect for Stream {
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
         if self.escaper.is_clear() {
-            self.spelling.pass(raw, |n| n, changed)
+            self.template.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
         }
@@ -227,10 +227,10 @@ impl Dialect for Stream {
         self.report = LegReport::default();
         self.spoke = false;
         self.said = false;
-        self.anchors = Fingerprints::default();
+        self.fingerprints = Fingerprints::default();
         self.escaper = Escaper::default();
         self.end = None;
-        self.spelling.forget();
+        self.template.forget();
     }
 
     fn forget_leg(&mut self) {
@@ -287,13 +287,13 @@ impl Stream {
             leg: 0,
             report: LegReport::default(),
             spent: 0,
-            anchors: Fingerprints::default(),
+            fingerprints: Fingerprints::default(),
             escaper: Escaper::default(),
             hold: false,
             end: None,
             opening: None,
             identity: String::new(),
-            spelling: FrameTemplate::default(),
+            template: FrameTemplate::default(),
         }
     }
 
@@ -344,8 +344,8 @@ impl Stream {
                 self.report.hidden.push(call);
                 continue;
             }
-            let anchor = self.anchors.next(data, traits(data, *call), self.place);
-            self.report.calls.push((anchor.text(), after));
+            let fingerprint = self.fingerprints.next(data, traits(data, *call), self.place);
+            self.report.calls.push((fingerprint.text(), after));
             self.report.parts += 1;
         }
         let hid = lost.contains(&true);

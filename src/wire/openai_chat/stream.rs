@@ -50,7 +50,7 @@ struct Stream {
     opening: Option<String>,
     opened: bool,
     /// Template of the chunks of the text or call that continues.
-    spelling: FrameTemplate,
+    template: FrameTemplate,
 }
 
 /// Terminal frames that wait, each with its data.
@@ -76,7 +76,7 @@ struct Shape {
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
-        self.spelling.forget();
+        self.template.forget();
         if data.trim_ascii() == DONE {
             return self.done(raw, out);
         }
@@ -107,14 +107,14 @@ impl Dialect for Stream {
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
         if self.escaper.is_clear() {
-            self.spelling.pass(raw, |n| n, changed)
+            self.template.pass(raw, |n| n, changed)
         } else {
             Pass::Unread
         }
     }
 
     fn settle(&mut self) {
-        if let Some(usage) = self.spelling.take_object() {
+        if let Some(usage) = self.template.take_object() {
             self.counters.take(&usage, Span::new(0, usage.len()));
             self.report.usage = self.counters.usage();
         }
@@ -146,7 +146,7 @@ impl Dialect for Stream {
         self.calls.next_leg();
         self.escaper = Escaper::default();
         self.ends = Ends::default();
-        self.spelling.forget();
+        self.template.forget();
     }
 
     fn forget_leg(&mut self) {
@@ -258,7 +258,7 @@ impl Stream {
         }
         let holes = chunk.holes(data);
         if !holes.is_empty() {
-            self.spelling.learn(raw, data, &holes, &shape.edits);
+            self.template.learn(raw, data, &holes, &shape.edits);
         }
     }
 

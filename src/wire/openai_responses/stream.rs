@@ -1,17 +1,20 @@
 //! Responses streams: one response to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod end;
+mod send;
+mod sequence;
+mod texts;
 
 use super::OpenaiResponses;
 use crate::tools::Names;
 use bytes::Bytes;
 
+use self::sequence::Sequence;
+use self::texts::Texts;
 use super::event::{Event, broken, event, number};
 use super::own_message::OwnMessage;
 use super::response_object::{self, Identity, Now};
-use crate::mark::escape::Escaper;
-use crate::text::splice::Edit;
-use crate::text::{Span, json};
+use crate::text::json;
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
@@ -44,7 +47,7 @@ struct Stream {
     /// This leg's items by upstream's index.
     slots: Vec<(u64, Slot)>,
     /// Texts by upstream's index of the item and of the part.
-    texts: Vec<Text>,
+    texts: Texts,
     /// Every item the agent has seen, in its order.
     items: Vec<String>,
     /// How many of them are of earlier legs.
@@ -52,10 +55,7 @@ struct Stream {
     phase: bool,
     /// Whether any item is ours.
     said: bool,
-    /// The number of the next event, and whether numbers are ours: from the first event on that was
-    /// swallowed or put in.
-    sequence: u64,
-    counting: bool,
+    sequence: Sequence,
     /// Usage of earlier legs, then of this one.
     spent: Vec<String>,
     usage: Option<String>,
@@ -65,18 +65,8 @@ struct Stream {
     done: Option<Bytes>,
     opening: Option<String>,
     /// Template of the deltas of the text that continues, and which text that is.
-    spelling: FrameTemplate,
-    spelled: (u64, u64),
-}
-
-/// The text of a part.
-struct Text {
-    /// Upstream's index of the item and of the part.
-    key: (u64, u64),
-    /// What was seen before it: the parts of all items of a leg are one text, since agents join them.
-    before: Escaper,
-    /// What was seen with it.
-    now: Escaper,
+    template: FrameTemplate,
+    template_key: (u64, u64),
 }
 
 /// An output item of upstream's.
@@ -91,7 +81,7 @@ enum Slot {
 
 impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
-        self.spelling.forget();
+        self.template.forget();
         if data == DONE {
             match self.holding() {
                 true => self.done = Some(raw.clone()),
@@ -133,13 +123,12 @@ impl Dialect for Stream {
     }
 
     fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
-        let text = self.texts.iter().find(|text| text.key == self.spelled);
+        let text = self.texts.get(self.template_key);
         if text.is_some_and(|text| !text.now.is_clear()) {
             return Pass::Unread;
         }
-        let (sequence, counting) = (&mut self.sequence, self.counting);
-        self.spelling
-            .pass(raw, |given| next_in_order(sequence, counting, given), changed)
+        let sequence = &mut self.sequence;
+        self.template.pass(raw, |given| sequence.of_given(given), changed)
     }
 
     fn report(&self) -> &LegReport {
@@ -165,10 +154,10 @@ impl Dialect for Stream {
         self.slots.clear();
         self.texts.clear();
         self.earlier = self.items.len();
-        self.counting = true;
+        self.sequence.count();
         self.end = None;
         self.done = None;
-        self.spelling.forget();
+        self.template.forget();
     }
 
     fn forget_leg(&mut self) {
@@ -196,7 +185,7 @@ impl Dialect for Stream {
     /// the same, since readers take no other event first.
     fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         if self.object.is_some() {
-            let n = self.next_number();
+            let n = self.sequence.of_ours();
             out.push(sse::named(
                 "keepalive",
                 &format!(r#"{{"type":"keepalive","sequence_number":{n}}}"#),
@@ -241,7 +230,7 @@ impl Stream {
             self.report.id = id.into_owned();
         }
         if self.leg > 0 && self.object.is_some() {
-            self.counting = true;
+            self.sequence.count();
             return;
         }
         self.identity.take(data, response);
@@ -270,7 +259,7 @@ impl Stream {
                 ..response_object::hidden(data, item, tool, self.report.parts, self.held_bytes)
             };
             self.slots.push((index, Slot::Hidden(call)));
-            self.counting = true;
+            self.sequence.count();
             return;
         }
         self.phase |= response_object::has_phase(data, item);
@@ -278,7 +267,7 @@ impl Stream {
             self.report.calls.push((id, self.report.parts));
         }
         let shown = self.slot(index);
-        let edits = response_object::breaks(data, item, &mut self.so_far());
+        let edits = response_object::breaks(data, item, &mut self.texts.so_far());
         self.items[shown] = response_object::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
@@ -299,13 +288,14 @@ impl Stream {
             _ => None,
         };
         if let Some((tool, after)) = ours {
-            self.counting = true;
+            self.sequence.count();
             let call = response_object::hidden(data, item, tool, after, self.held_bytes);
             self.report.hidden.push(call);
             return;
         }
         let shown = self.slot(index);
-        let edits = self.item_breaks(index, data, item);
+        let (edits, unseen) = self.texts.item_breaks(index, data, item);
+        self.report.broken_up += unseen;
         self.items[shown] = response_object::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
     }
@@ -323,11 +313,11 @@ impl Stream {
                 if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
                     call.collect(&piece, self.held_bytes);
                 }
-                self.counting = true;
+                self.sequence.count();
                 return;
             }
             Some((_, Slot::Gone)) => {
-                self.counting = true;
+                self.sequence.count();
                 return;
             }
             _ => {}
@@ -336,20 +326,20 @@ impl Stream {
         let key = (index, number(data, event.content));
         let edits = match kind {
             b"response.output_text.delta" => {
-                let edits = self.follow(key, data, event.delta);
+                let edits = self.texts.follow(key, data, event.delta);
                 self.report.broken_up += edits.len();
                 edits
             }
             b"response.content_part.added" => {
-                self.texts.retain(|text| text.key != key);
+                self.texts.forget(key);
                 let text = event.part.and_then(|p| response_object::part_text(data, p));
-                self.follow(key, data, text)
+                self.texts.follow(key, data, text)
             }
             b"response.content_part.done" => {
                 let text = event.part.and_then(|p| response_object::part_text(data, p));
-                broken(data, text, self.text(key).before)
+                broken(data, text, self.texts.text(key).before)
             }
-            b"response.output_text.done" => broken(data, event.text, self.text(key).before),
+            b"response.output_text.done" => broken(data, event.text, self.texts.text(key).before),
             _ => Vec::new(),
         };
         let piece = event
@@ -362,116 +352,10 @@ impl Stream {
             };
             let mut same = edits.clone();
             same.extend(self.index_edit(data, event));
-            self.spelled = key;
-            self.spelling
+            self.template_key = key;
+            self.template
                 .learn(raw, data, &event.holes(data, piece, hole), &same);
         }
         self.send(raw, data, event, edits, out);
     }
-
-    /// Where the next piece of a text is broken up.
-    fn follow(&mut self, key: (u64, u64), data: &[u8], literal: Option<Span>) -> Vec<Edit> {
-        let Some(literal) = literal.filter(|l| l.len() >= 2) else {
-            return Vec::new();
-        };
-        response_object::break_edits(data, literal, &mut self.text(key).now)
-    }
-
-    /// What was seen with the last text.
-    fn so_far(&self) -> Escaper {
-        self.texts.last().map_or_else(Escaper::default, |text| text.now)
-    }
-
-    /// Where the texts of a finished item are broken up.
-    fn item_breaks(&mut self, index: u64, data: &[u8], item: Span) -> Vec<Edit> {
-        let mut edits = Vec::new();
-        for (part, literal) in response_object::texts(data, item) {
-            let streamed = self.texts.iter().any(|text| text.key == (index, part));
-            let text = self.text((index, part));
-            text.now = text.before;
-            let broken = response_object::break_edits(data, literal, &mut text.now);
-            if !streamed {
-                self.report.broken_up += broken.len();
-            }
-            edits.extend(broken);
-        }
-        edits
-    }
-
-    /// The text of a part; a new one goes on from the last.
-    fn text(&mut self, key: (u64, u64)) -> &mut Text {
-        let known = self.texts.iter().position(|text| text.key == key);
-        let i = known.unwrap_or_else(|| {
-            let before = self.so_far();
-            self.texts.push(Text {
-                key,
-                before,
-                now: before,
-            });
-            self.texts.len() - 1
-        });
-        &mut self.texts[i]
-    }
-
-    /// The agent's index of an item, given now where it is new.
-    fn slot(&mut self, index: u64) -> usize {
-        let known = self.slots.iter().find_map(|(i, slot)| match slot {
-            Slot::Shown(shown) if *i == index => Some(*shown),
-            _ => None,
-        });
-        known.unwrap_or_else(|| {
-            let shown = self.items.len();
-            self.items.push(String::new());
-            self.report.parts += 1;
-            self.slots.push((index, Slot::Shown(shown)));
-            shown
-        })
-    }
-
-    fn own_event(&mut self, kind: &str, members: &str, out: &mut Vec<Bytes>) {
-        let n = self.next_number();
-        let data = format!(r#"{{"type":"{kind}",{members},"sequence_number":{n}}}"#);
-        out.push(sse::named(kind, &data));
-    }
-
-    /// The number of an event of ours; all that follow are ours to count.
-    fn next_number(&mut self) -> u64 {
-        self.counting = true;
-        self.sequence += 1;
-        self.sequence - 1
-    }
-
-    /// Sends an event on: as it is, or with its numbers moved and its edits made.
-    fn send(&mut self, raw: &Bytes, data: &[u8], event: &Event, mut edits: Vec<Edit>, out: &mut Vec<Bytes>) {
-        if let Some(span) = event.sequence {
-            let given = number(data, event.sequence);
-            let shown = next_in_order(&mut self.sequence, self.counting, given);
-            if given != shown {
-                edits.push(Edit::replace(span, shown.to_string()));
-            }
-        }
-        edits.extend(self.index_edit(data, event));
-        out.push(if edits.is_empty() {
-            raw.clone()
-        } else {
-            sse::edited(raw, data, edits)
-        });
-    }
-
-    /// The edit that moves an event to the agent's index of its item.
-    fn index_edit(&mut self, data: &[u8], event: &Event) -> Option<Edit> {
-        let span = event.index?;
-        let index = number(data, event.index);
-        let shown = self.slot(index);
-        (shown as u64 != index).then(|| Edit::replace(span, shown.to_string()))
-    }
-}
-
-/// The number of an event that is sent on: upstream's own as long as nothing was swallowed or put in.
-fn next_in_order(sequence: &mut u64, counting: bool, given: u64) -> u64 {
-    if !counting {
-        *sequence = given;
-    }
-    *sequence += 1;
-    *sequence - 1
 }

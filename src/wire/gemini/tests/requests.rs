@@ -181,7 +181,7 @@ const HIDDEN: &str = r#"{"functionCall":{"id":"h"}}"#;
 const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued; it runs when this turn ends."}}}"#;
 
 /// What a pair beside this call keeps of it: it was the whole answer to the transcript's opening.
-fn anchor_of(call: &str) -> String {
+fn fingerprint_of(call: &str) -> String {
     let asked = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
     let report = Gemini.reply_to(&asked.view, &body.into(), WATCH).unwrap();
@@ -192,7 +192,7 @@ fn anchor_of(call: &str) -> String {
 #[test]
 fn a_pair_of_an_older_version_finds_its_sibling() {
     let bare = r#"{"functionCall":{"name":"f","args":{"b":"x","a":1.0}}}"#;
-    let call = anchor_of(bare)["~2.".len()..][..16].to_owned();
+    let call = fingerprint_of(bare)["~2.".len()..][..16].to_owned();
     let place = call_fingerprint::older_place(1, call_fingerprint::of_text("go"));
     let elsewhere = call_fingerprint::older_place(3, call_fingerprint::of_text("go"));
     let named = format!("~-.{call}.-.i");
@@ -244,7 +244,7 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
 #[test]
 fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
     let whole = r#"{"functionCall":{"id":"i","name":"f","args":{"a":1,"b":"x"}},"thoughtSignature":"ab+/"}"#;
-    let key = anchor_of(whole);
+    let key = fingerprint_of(whole);
     for sibling in [
         whole,
         F,

@@ -1,0 +1,78 @@
+//! How agents word their requests for a summary of a flattened transcript, as a table.
+
+/// How an agent words its summary requests, as seen on the wire of the versions named.
+pub(super) struct Wording {
+    /// The agent and its version.
+    #[allow(dead_code, reason = "what the row is about")]
+    agent: &'static str,
+    /// A text of the request, mostly the system's, that begins so.
+    pub(super) told_by: &'static str,
+    /// What the text with the transcript begins with.
+    pub(super) begins: &'static str,
+    /// What stands right in front of the transcript in it, and right behind.
+    pub(super) before: &'static str,
+    pub(super) behind: &'static str,
+    /// What stands between two messages.
+    pub(super) gap: &'static str,
+    /// What a message of the user's and one of the model's begin with.
+    pub(super) user: &'static str,
+    pub(super) assistant: &'static str,
+    /// What tool results begin with.
+    pub(super) results: &'static [&'static str],
+    /// What stands there in another spelling than in the agent's requests, or only sometimes.
+    pub(super) others: &'static [&'static str],
+}
+
+const PI: Wording = Wording {
+    agent: "pi 0.87",
+    told_by: "You are a context summarization assistant.",
+    begins: "<conversation>\n",
+    before: "<conversation>\n",
+    behind: "\n</conversation>\n\n",
+    gap: "\n\n",
+    user: "[User]: ",
+    assistant: "[Assistant]: ",
+    results: &["[Tool result]: "],
+    others: &["[Assistant thinking]: ", "[Assistant tool calls]: "],
+};
+
+pub(super) const WORDINGS: &[Wording] = &[
+    PI,
+    Wording {
+        agent: "pi 0.87, the first part of a turn",
+        begins: "# Conversation\n",
+        before: "# Conversation\n",
+        behind: "\n\n# Instructions\n",
+        ..PI
+    },
+    Wording {
+        agent: "opencode 1.18",
+        told_by: "You are a context summarization agent.",
+        begins: "Here is the conversation so far:\n\n<conversation>\n",
+        before: "<conversation>\n",
+        behind: "\n</conversation>\n\n",
+        gap: "\n\n",
+        user: "[User]: ",
+        assistant: "[Assistant]: ",
+        results: &["[Tool result]: ", "[Tool error]: "],
+        others: &[
+            "[Assistant reasoning]: ",
+            "[Assistant tool call]: ",
+            "[System update]: ",
+            "[Synthetic context]: ",
+            "[Shell]: ",
+        ],
+    },
+    Wording {
+        agent: "goose 1.34",
+        told_by: "## Task Context\n- An llm context limit was reached",
+        begins: "## Task Context\n- An llm context limit was reached",
+        before: "\n**Conversation History:**\n",
+        behind: "\n\nWrap reasoning in `<analysis>` tags",
+        gap: "\n",
+        user: "[user]: ",
+        assistant: "[assistant]: ",
+        results: &["[user]: tool_response: "],
+        others: &["[assistant]: tool_request("],
+    },
+];

@@ -1,0 +1,101 @@
+//! Finds calls of a transcript by their fingerprints.
+
+use std::collections::HashMap;
+
+use super::call_fingerprint::{Fingerprint, MessageNumber, PLACED, is_random};
+
+/// Calls by what names them, so that each of many fingerprints finds its own without a walk over all of them.
+pub(super) struct Index<T> {
+    all: Vec<(Fingerprint, T)>,
+    /// The first call that has this name.
+    first: HashMap<Name, usize>,
+    /// Calls by name and arguments alone, for the fingerprints of older versions.
+    alike: HashMap<u64, [Alike; 4]>,
+}
+
+/// What one call may be found by.
+#[derive(PartialEq, Eq, Hash)]
+enum Name {
+    Id(String),
+    IdAt(String, MessageNumber),
+    Signed(u64),
+    SignedAt(u64, MessageNumber),
+    At(u64, Option<MessageNumber>),
+}
+
+/// Calls that are equal, and have an id and a signature or not.
+#[derive(Default, Clone, Copy)]
+struct Alike {
+    count: usize,
+    first: usize,
+}
+
+impl<T> Index<T> {
+    pub(super) fn new(all: Vec<(Fingerprint, T)>) -> Self {
+        let mut first = HashMap::new();
+        let mut alike: HashMap<u64, [Alike; 4]> = HashMap::new();
+        for (n, (fingerprint, _)) in all.iter().enumerate() {
+            let mut name = |name: Name| {
+                first.entry(name).or_insert(n);
+            };
+            let place = fingerprint.place.unwrap_or_default();
+            if !fingerprint.id.is_empty() {
+                name(Name::Id(fingerprint.id.clone()));
+                name(Name::IdAt(fingerprint.id.clone(), place));
+            }
+            if let Some(signature) = fingerprint.signature {
+                name(Name::Signed(signature));
+                name(Name::SignedAt(signature, place));
+            }
+            name(Name::At(fingerprint.call, fingerprint.place));
+            let equal = &mut alike.entry(fingerprint.call).or_default()[fingerprint.kind()];
+            if equal.count == 0 {
+                equal.first = n;
+            }
+            equal.count += 1;
+        }
+        Self { all, first, alike }
+    }
+
+    /// The call most like this one, the first among equals.
+    pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
+        let found = self.surely(wanted).or_else(|| {
+            let here = self.first.get(&Name::At(wanted.call, wanted.place)).copied();
+            here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
+        });
+        let found = found.or_else(|| self.guess(wanted));
+        found.map(|n| &self.all[n].1)
+    }
+
+    /// By id, else by signature; a candidate at the same place wins.
+    fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
+        let place = wanted.place.unwrap_or_default();
+        let by_id = (!wanted.id.is_empty()).then(|| {
+            let id = || wanted.id.clone();
+            [Name::IdAt(id(), place), Name::Id(id())]
+        });
+        let by_signature = wanted
+            .signature
+            .map(|s| [Name::SignedAt(s, place), Name::Signed(s)]);
+        let names = by_id.into_iter().chain(by_signature).flatten();
+        names.filter_map(|name| self.first.get(&name).copied()).next()
+    }
+
+    /// By name and arguments alone, as an older version kept it: good where there is but one such call.
+    fn guess(&self, wanted: &Fingerprint) -> Option<usize> {
+        if !wanted.older || wanted.place.is_some() {
+            return None;
+        }
+        let kinds = self.alike.get(&wanted.call)?;
+        let mut may_be = (0..kinds.len()).filter(|kind| kind & wanted.kind() == 0 && kinds[*kind].count > 0);
+        let only = kinds[may_be.next()?];
+        (only.count == 1 && may_be.next().is_none()).then_some(only.first)
+    }
+
+    /// Whether the call is surely here, by what nobody else has: an id that was drawn at random, or a signature.
+    pub(super) fn proves(&self, wanted: &Fingerprint) -> bool {
+        let has = |name: Name| self.first.contains_key(&name);
+        wanted.signature.is_some_and(|s| has(Name::Signed(s)))
+            || is_random(&wanted.id) && has(Name::Id(wanted.id.clone()))
+    }
+}

@@ -1,0 +1,108 @@
+use std::cell::Cell;
+
+use super::*;
+use crate::wire::view::{Facts, Turn};
+
+thread_local! {
+    static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One call in each of the model's turns, of no name.
+#[derive(Clone, Copy)]
+struct Counted;
+
+impl Source for Counted {
+    fn calls(self, _: &View, turn: usize) -> Vec<CallInTurn> {
+        LOOKS.set(LOOKS.get() + 1);
+        vec![CallInTurn {
+            traits: Traits::default(),
+            part: 0,
+            start: turn,
+        }]
+    }
+
+    fn said(self, _: &View, _: usize) -> Vec<Span> {
+        LOOKS.set(LOOKS.get() + 1);
+        Vec::new()
+    }
+}
+
+fn view(roles: impl Iterator<Item = Role>) -> View {
+    let turns = roles.enumerate().map(|(i, role)| Turn {
+        span: Span::new(i, i + 1),
+        role,
+    });
+    let turns: Vec<Turn> = turns.collect();
+    View {
+        body: vec![b' '; turns.len()].into(),
+        list: Span::new(0, turns.len()),
+        turns,
+        tools: None,
+        facts: Facts::default(),
+    }
+}
+
+fn keys(view: &View, back: usize) -> Vec<String> {
+    let mut memo = CallMemo::default();
+    let models = |t: &usize| view.turns[*t].role == Role::Assistant;
+    let turns = (0..view.turns.len()).rev().filter(models);
+    let keys = turns.flat_map(|turn| call_names(Counted, view, turn, &mut memo));
+    keys.take(back).collect()
+}
+
+#[test]
+fn a_walk_looks_at_each_turn_once() {
+    for turns in [100, 10_000] {
+        let apart = |n: usize| {
+            if n.is_multiple_of(2) {
+                Role::User
+            } else {
+                Role::Assistant
+            }
+        };
+        let together = |n: usize| if n == 0 { Role::User } else { Role::Assistant };
+        for view in [view((0..turns).map(apart)), view((0..turns).map(together))] {
+            LOOKS.set(0);
+            let mut all = keys(&view, usize::MAX);
+            assert!(LOOKS.get() <= turns + 2, "{} looks at {turns} turns", LOOKS.get());
+            let calls = all.len();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), calls, "all are told apart");
+        }
+        // From the end, no more than asked for: a message, and what led to it.
+        let view = view((0..turns).map(apart));
+        LOOKS.set(0);
+        keys(&view, 1);
+        assert!(LOOKS.get() <= 4, "{}", LOOKS.get());
+    }
+}
+
+#[test]
+fn the_answer_stands_where_the_next_request_has_it() {
+    use Role::{Assistant, Tool, User};
+    let asked = [User, Assistant, Tool, Tool];
+    let answered = [&asked[..], &[Assistant, Assistant, Tool]].concat();
+    let answer = place_of_answer(Counted, &view(asked.into_iter()));
+    let mut memo = CallMemo::default();
+    let names = call_names(Counted, &view(answered.into_iter()), 4, &mut memo);
+    let key = crate::record::sibling_key(&names[0]);
+    assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
+    // Behind a message that the answer goes on with.
+    let begun = [&asked[..], &[Assistant]].concat();
+    assert_eq!(place_of_answer(Counted, &view(begun.into_iter())), answer);
+}
+
+#[test]
+fn a_call_keeps_its_distance_from_the_end() {
+    use Role::{Assistant, User};
+    let before = view([User, Assistant, User, Assistant, User].into_iter());
+    let key = keys(&before, usize::MAX).remove(1);
+    let settled = settled(Counted, &before, &[&key, "x"], 0);
+    let cut = view([User, Assistant, User, Assistant, User].into_iter().skip(1));
+    let found = |view: &View, key: &str| find_calls(Counted, view, &[key], 0)[0].map(|at| at.turn);
+    assert_eq!(found(&before, &key), Some(1));
+    assert_eq!(found(&before, &settled[0]), Some(1));
+    assert_eq!(found(&cut, &settled[0]), Some(0));
+    assert_eq!(found(&before, &settled[1]), None);
+}
