@@ -8,8 +8,8 @@ use super::load_state;
 use super::output::{Out, size, visible};
 use super::stored::unanswered;
 use crate::config::{Config, StoreKind};
+use crate::store::copy_and_check::{self, Amount};
 use crate::store::records::RecordKind;
-use crate::store::whole::{self, Amount};
 use crate::store::{self, SharedStore};
 
 /// A kind of record in a report. The field names are API.
@@ -53,7 +53,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
     let config = load_state(&args.state)?;
     let from = opened(&config, args.from.as_deref(), store::open_for_reading)?;
     let to = opened(&config, args.to.as_deref(), store::open)?;
-    let copied = whole::copy(&*from, &*to).await.map_err(unanswered)?;
+    let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
     let row = |(kind, (amount, there)): (&RecordKind, &(Amount, u64))| Row {
         copied: Some(*there),
         ..row(*kind, *amount)
@@ -73,7 +73,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
 async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
     let config = load_state(&args.state)?;
     let store = opened(&config, args.url.as_deref(), store::open_for_reading)?;
-    let checked = whole::check(&*store).await.map_err(unanswered)?;
+    let checked = copy_and_check::check(&*store).await.map_err(unanswered)?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(Report {
         ok: checked.count == 0,

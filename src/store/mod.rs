@@ -3,6 +3,7 @@
 //! Deals with records and durability; knows nothing of wires, requests or streams. A write that returned `Ok` survives a
 //! crash of the process.
 
+pub mod copy_and_check;
 pub mod memory;
 pub mod records;
 pub mod redis;
@@ -10,14 +11,13 @@ pub mod replicas;
 pub mod seal_key;
 pub mod seals;
 pub mod sqlite;
-pub mod whole;
 
+#[cfg(test)]
+mod copy_and_check_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 #[cfg(test)]
 mod versions_tests;
-#[cfg(test)]
-mod whole_tests;
 
 use std::fmt;
 use std::fs;

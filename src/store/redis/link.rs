@@ -29,7 +29,7 @@ const WAIT_SHARE: f64 = 0.75;
 /// A connection that is kept open.
 pub(super) struct Link {
     shared: Arc<Shared>,
-    keeper: OnceLock<JoinHandle<()>>,
+    connector: OnceLock<JoinHandle<()>>,
     places: Semaphore,
     time: Duration,
 }
@@ -68,8 +68,8 @@ pub(super) enum Durable {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.abort();
+        if let Some(task) = self.connector.get() {
+            task.abort();
         }
     }
 }
@@ -85,7 +85,7 @@ impl Link {
                 broken: Notify::new(),
                 opened: AtomicU64::new(0),
             }),
-            keeper: OnceLock::new(),
+            connector: OnceLock::new(),
             places: Semaphore::new(UNDER_WAY),
             time,
         }
@@ -208,7 +208,7 @@ impl Link {
 
     /// Begins to connect, where that was not begun. Call it within the runtime.
     pub(super) fn start(&self) {
-        self.keeper
+        self.connector
             .get_or_init(|| tokio::spawn(keep(Arc::clone(&self.shared))));
     }
 

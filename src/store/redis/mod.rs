@@ -5,7 +5,7 @@
 //! newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's file,
 //! and what is read does not wait behind it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
 
-mod all;
+mod bulk;
 mod dial;
 mod kinds;
 mod link;
@@ -311,6 +311,22 @@ impl Shared {
         Ok(found)
     }
 
+    /// The records that one of the indexes of these keys leads to, in `order`.
+    async fn found_at<T: DeserializeOwned, K: Ord>(
+        self: &Arc<Self>,
+        what: &'static str,
+        kind: Kind,
+        principal: &str,
+        keys: &[String],
+        index: fn(&str, &str) -> String,
+        order: fn(&T) -> K,
+    ) -> Result<Vec<T>, StoreError> {
+        let indexes = keys.iter().map(|key| index(principal, key)).collect();
+        let mut found = self.find(what, kind, principal, indexes).await?;
+        found.sort_by_key(order);
+        Ok(found)
+    }
+
     /// Marks records as used now, behind the answer. Once a day for each.
     fn touch(self: &Arc<Self>, kind: Kind, ids: Vec<String>) {
         let shared = Arc::clone(self);
@@ -493,16 +509,16 @@ impl Store for RedisStore {
         siblings: &'a [String],
     ) -> StoreFuture<'a, Vec<HiddenPair>> {
         Box::pin(async move {
-            let indexes = siblings
-                .iter()
-                .map(|sibling| kinds::beside(principal, sibling))
-                .collect();
-            let found = self
-                .shared
-                .find("read hidden pairs", PAIR, principal, indexes)
-                .await;
-            let mut found: Vec<HiddenPair> = found?;
-            found.sort_by_key(|pair| (pair.created_ms, pair.id));
+            let order = |pair: &HiddenPair| (pair.created_ms, pair.id);
+            let found = self.shared.found_at(
+                "read hidden pairs",
+                PAIR,
+                principal,
+                siblings,
+                kinds::beside,
+                order,
+            );
+            let mut found = found.await?;
             found.dedup_by_key(|pair| pair.id);
             Ok(found)
         })
@@ -540,19 +556,12 @@ impl Store for RedisStore {
         principal: &'a str,
         digests: &'a [String],
     ) -> StoreFuture<'a, Vec<CutPoint>> {
-        Box::pin(async move {
-            let indexes = digests
-                .iter()
-                .map(|digest| kinds::at_digest(principal, digest))
-                .collect();
-            let found = self
-                .shared
-                .find("read cut points", CUT_POINT, principal, indexes)
-                .await;
-            let mut found: Vec<CutPoint> = found?;
-            found.sort_by_key(|point| point.handoff);
-            Ok(found)
-        })
+        let order = |point: &CutPoint| point.handoff;
+        let at = kinds::at_digest;
+        Box::pin(
+            self.shared
+                .found_at("read cut points", CUT_POINT, principal, digests, at, order),
+        )
     }
 
     fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
@@ -573,19 +582,12 @@ impl Store for RedisStore {
         principal: &'a str,
         places: &'a [String],
     ) -> StoreFuture<'a, Vec<Insertion>> {
-        Box::pin(async move {
-            let indexes = places
-                .iter()
-                .map(|place| kinds::at_place(principal, place))
-                .collect();
-            let found = self
-                .shared
-                .find("read insertions", INSERTION, principal, indexes)
-                .await;
-            let mut found: Vec<Insertion> = found?;
-            found.sort_by_key(|insertion| insertion.id);
-            Ok(found)
-        })
+        let order = |insertion: &Insertion| insertion.id;
+        let at = kinds::at_place;
+        Box::pin(
+            self.shared
+                .found_at("read insertions", INSERTION, principal, places, at, order),
+        )
     }
 
     fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {

@@ -7,7 +7,7 @@
 //! in front of any store; `places` is an index in memory that answers the common question (no hidden pair beside these
 //! calls) without SQL.
 
-mod all;
+mod bulk;
 mod job;
 mod packet_rows;
 mod places;
@@ -424,7 +424,7 @@ impl Store for SqliteStore {
     fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
         let after = after.to_owned();
         Box::pin(self.reader.call("read a page of records", move |conn| {
-            all::page(conn, kind, &after)
+            bulk::page(conn, kind, &after)
         }))
     }
 
@@ -445,7 +445,7 @@ impl Store for SqliteStore {
         let records = records.to_vec();
         Box::pin(
             self.writer
-                .call("write records", move |conn| all::import(conn, &records)),
+                .call("write records", move |conn| bulk::import(conn, &records)),
         )
     }
 
@@ -453,7 +453,7 @@ impl Store for SqliteStore {
         let records = records.to_vec();
         Box::pin(
             self.reader
-                .call("look for records", move |conn| all::has(conn, &records)),
+                .call("look for records", move |conn| bulk::has(conn, &records)),
         )
     }
 

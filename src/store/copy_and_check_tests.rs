@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::copy_and_check::{check, copy};
 use super::memory::MemoryStore;
 use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::store_in;
 use super::sqlite::SqliteStore;
 use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
-use super::whole::{check, copy};
 use super::{SharedStore, Store};
 use crate::record::{Change, HandoffId, HiddenPair, PacketRecord, PacketStatus, Update};
 
