@@ -101,8 +101,12 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
         assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // The offset of the replica is that of the primary.
-    while primary.cli(&["WAIT", "1", "1000"]) != "1" {}
+    // `WAIT` of a new connection waits for nothing that others wrote: the replica itself is asked.
+    let written = format!("*handoff:{before}");
+    while !replica.cli(&["KEYS", &written]).contains(&before.to_string()) {
+        assert!(began.elapsed() < Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     primary.kill();
     let began = Instant::now();
     let after = loop {
