@@ -15,6 +15,7 @@ pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, probl
     rules.tls(draft);
     rules.state(draft);
     rules.seal_keys(draft);
+    rules.register(draft);
     rules.store(draft);
     rules.upstreams(draft);
     rules.clients(draft);
@@ -57,6 +58,17 @@ impl Rules<'_> {
             (Some(_), None) => lacks("server.tls_cert", "server.tls_key"),
             (None, Some(_)) => lacks("server.tls_key", "server.tls_cert"),
             (None, None) => {}
+        }
+    }
+
+    fn register(&mut self, draft: &Draft) {
+        if draft.config.admin.url.is_some() && draft.config.store.kind != StoreKind::Redis {
+            self.report(
+                ProblemKind::Conflict,
+                "admin.url",
+                "no other process has this store, and so no register of replicas",
+                "set store.kind = \"redis\", or leave it out; `admin.peers` needs no store",
+            );
         }
     }
 

@@ -337,6 +337,28 @@ fn peers_are_tables_with_names_of_their_own() {
 }
 
 #[test]
+fn keys_that_contradict_each_other_are_named() {
+    let of = |text: &str| Config::from_text(Some(("f", text)), &Environment::default(), &Flags::default());
+    let store = "store = { kind = 'redis', url = 'redis://h' }\n";
+    let url = "admin.url = 'http://10.0.0.1:8788/'\n";
+    let good = of(&format!("{store}{url}handoff.seal_key_dir = '/keys'\n")).unwrap();
+    assert_eq!(good.admin.url.as_deref(), Some("http://10.0.0.1:8788"));
+    assert_eq!(good.seal_key_dir(), std::path::Path::new("/keys"));
+    let key = "a".repeat(32);
+    for (bad, told) in [
+        (url.to_owned(), "no register of replicas"),
+        (
+            format!("handoff.seal_key = '{key}'\nhandoff.seal_key_dir = '/keys'\n"),
+            "`handoff.seal_key` as well",
+        ),
+    ] {
+        let problems = of(&bad).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].to_string().contains(told), "{problems:?}");
+    }
+}
+
+#[test]
 fn a_seal_key_is_one_or_a_list() {
     let of = |value: &str| {
         let text = format!("handoff.seal_key = {value}\n");
