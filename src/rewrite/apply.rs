@@ -80,8 +80,10 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     };
     let mut beside = Vec::new();
     let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
+    let mut taken_out = 0;
     if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
+        taken_out = repairs.len();
         beside.extend(repairs);
     }
     add(Why::Pair, beside);
@@ -106,6 +108,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         None => add(Why::AskAgain, more(view, what)),
     }
     let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
+    let messages = messages.saturating_sub(taken_out);
     Rewritten {
         rope: splice::splice(&view.body, edits),
         messages,

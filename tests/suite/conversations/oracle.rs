@@ -159,19 +159,30 @@ impl View {
         };
     }
 
-    /// How much content there is, for the "nothing to hand off" rule.
-    fn content(&self, parts: bool) -> usize {
+    /// How much content there is, for the "nothing to hand off" rule. A model that has only thought has said nothing to an
+    /// agent that drops thinking.
+    fn content(&self, agent: &Agent) -> usize {
+        let traits = &agent.profile.traits;
+        let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && traits.thoughts);
+        let is_there = |m: &&Value| {
+            let blocks = m["content"].as_array();
+            m["role"] != "assistant" || blocks.is_none_or(|blocks| !blocks.iter().all(drops))
+        };
         let opening = if self.cut.is_none() {
             self.opening.counted
         } else {
             0
         };
-        let answer = self.later.iter().filter(|m| m["role"] != "system");
+        let answer = self
+            .later
+            .iter()
+            .filter(|m| m["role"] != "system")
+            .filter(is_there);
         let said = |m: &Value| {
             let blocks = m["content"].as_array()?;
             Some(blocks.iter().filter(|block| !is_nudge(block)).count())
         };
-        let size = |m: &Value| match parts {
+        let size = |m: &Value| match traits.counts_parts {
             true => said(m).unwrap_or(1),
             false => 1,
         };
@@ -257,7 +268,7 @@ pub fn replay(
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
         agent,
-        content: view.content(agent.profile.traits.counts_parts),
+        content: view.content(&agent),
         view: view.clone(),
         leg_from: 0,
         legs: 1,

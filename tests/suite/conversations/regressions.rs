@@ -52,6 +52,27 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
     }
 }
 
+/// What the model has thought in front of a call that was dropped is not in its view, and so nothing to hand off.
+#[test]
+fn a_lone_thought_behind_a_cut_is_no_content() {
+    for stream in [true, false] {
+        holds(vec![
+            plain(0),
+            turn(0, stream, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]),
+            turn(
+                0,
+                stream,
+                vec![
+                    leg(&[Piece::Think], End::Natural),
+                    leg(&[Piece::Think, Piece::Good(0)], End::MaxTokens),
+                ],
+            ),
+            turn(0, stream, vec![leg(&[Piece::Good(0)], End::Natural)]),
+            plain(0),
+        ]);
+    }
+}
+
 #[test]
 fn a_dropped_call_leaves_no_message_that_is_empty_or_ends_in_thinking() {
     for stream in [true, false] {
