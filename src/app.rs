@@ -16,6 +16,7 @@ use crate::journal::Recorder;
 use crate::packet_files::{PacketSettings, PacketWriter};
 use crate::proxy::App;
 use crate::proxy::server::Bound;
+use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::store::seals::Seals;
 use crate::telemetry::{ExchangeEvent, Metrics, Traces};
@@ -119,6 +120,11 @@ impl DataListener {
     /// The drafts of its conversations.
     pub(crate) fn drafting(&self) -> Arc<Drafting> {
         Arc::clone(&self.app.drafting)
+    }
+
+    /// Its conversations.
+    pub(crate) fn sessions(&self) -> Arc<Sessions> {
+        Arc::clone(&self.app.sessions)
     }
 
     /// The address, with the port that was picked.

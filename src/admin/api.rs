@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
-use super::{Inspector, all_replicas, api_drafts, api_handoffs};
+use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_undo};
 use crate::journal::{Filter, Query, Side};
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
@@ -93,11 +93,13 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
     exchanges.reverse();
     let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
     let draft = inspector.drafting.open_in(key);
+    let record = inspector.store.conversation(key).await?;
     shown(&json!({
         "conversation": conversation,
         "exchanges": exchanges,
         "handoffs": handoffs,
         "draft": draft.as_ref().map(api_drafts::value),
+        "undo": api_undo::state(record.as_ref(), &inspector.command_prefix),
     }))
 }
 

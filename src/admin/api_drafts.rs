@@ -1,13 +1,12 @@
-//! Drafts in the JSON API: the only part of it that changes anything.
+//! Drafts in the JSON API.
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Inspector;
-use super::query::{ApiResult, Unanswered, shown};
+use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
 use crate::draft::{self, DraftAsk, Preset};
 use crate::drafting::{Draft, NotOpen, Wanted};
@@ -113,19 +112,8 @@ pub(super) async fn change(
     Some(told.unwrap_or_else(Unanswered::answer))
 }
 
-/// A body in JSON. Forms of other sites' pages cannot have that type.
-fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unanswered> {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
-        return Err(Unanswered::Bad(format!("the body's content-type is {JSON}")));
-    }
-    serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))
-}
-
 async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
-    let body: Body = read(headers, body)?;
+    let body: Body = body_in_json(headers, body)?;
     let wanted = body.wanted().map_err(Unanswered::Bad)?;
     let repeated = headers
         .get(IDEMPOTENCY_KEY)
@@ -170,7 +158,7 @@ fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
 
 /// A person says yes: it takes effect with the conversation's next request.
 async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
-    let Yes { document } = read(headers, body)?;
+    let Yes { document } = body_in_json(headers, body)?;
     if document
         .as_ref()
         .is_some_and(|text| text.trim().is_empty() || text.len() > limits::PROMPT)

@@ -83,7 +83,16 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
         "conversation": conversation,
         "exchanges": exchanges,
         "handoffs": handoffs(parts, 0),
+        // Of replicas that share a store all say the same; of others, one serves the conversation.
+        "draft": first(parts, "draft"),
+        "undo": first(parts, "undo"),
     }))
+}
+
+/// What the first replica says that says anything.
+fn first(parts: &[Part], name: &str) -> Value {
+    let mut said = parts.iter().filter_map(|part| part.said.get(name));
+    said.find(|said| !said.is_null()).cloned().unwrap_or_default()
 }
 
 /// Exchanges, newest first, each with its replica. Ids begin with their time.

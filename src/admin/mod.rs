@@ -1,7 +1,7 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
 //! It gets the metrics, a readiness check, the journal, the store and the admin listeners of other replicas, and only
-//! reads them; of the drafts it asks for some, and cancels some. Everything it shows was written by models and agents: it is
+//! reads them; of drafts and undos it asks for some, and cancels some. Everything it shows was written by models and agents: it is
 //! treated as text, never as markup.
 
 mod all_replicas;
@@ -9,6 +9,7 @@ mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
+mod api_undo;
 mod guard;
 mod merge;
 mod page;
@@ -31,6 +32,8 @@ use self::readiness::Ready;
 use crate::config::Secret;
 use crate::drafting::Drafting;
 use crate::journal::Recorder;
+use crate::nudge::Windows;
+use crate::session::Sessions;
 use crate::store::SharedStore;
 use crate::telemetry::Metrics;
 
@@ -61,6 +64,12 @@ pub struct Inspector {
     pub peers: Arc<Peers>,
     /// The drafts.
     pub drafting: Arc<Drafting>,
+    /// The conversations in use.
+    pub sessions: Arc<Sessions>,
+    /// How many tokens models take.
+    pub windows: Windows,
+    /// What commands in the chat begin with.
+    pub command_prefix: String,
     /// Address of the data listener.
     pub data_listener: SocketAddr,
     /// When the process started to serve.

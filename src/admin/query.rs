@@ -1,7 +1,8 @@
 //! Requests to the inspector's JSON API: parameters, errors, and reading the journal.
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode, header};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::Inspector;
 use super::responses::{FullResponse, JSON, error, respond};
@@ -49,6 +50,17 @@ impl From<StoreError> for Unanswered {
     fn from(error: StoreError) -> Self {
         Self::Unavailable(error.message)
     }
+}
+
+/// A body in JSON. Forms of other sites' pages cannot have that type.
+pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unanswered> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
+        return Err(Unanswered::Bad(format!("the body's content-type is {JSON}")));
+    }
+    serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))
 }
 
 /// Query parameters.

@@ -11,11 +11,11 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::api_drafts;
 use super::guard::{Denied, admit};
+use super::query::Unanswered;
 use super::readiness::Report;
 use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, respond};
-use super::{AdminState, api, api_events, page};
+use super::{AdminState, api, api_drafts, api_events, api_undo, page};
 
 /// A page that is not part of the inspector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ async fn found(
 async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
     let path = request.uri().path().strip_prefix("/api/");
     let wanted = path
-        .filter(|path| api_drafts::is_for(path))
+        .filter(|path| api_drafts::is_for(path) || api_undo::is_for(path))
         .zip(state.inspector.as_ref());
     let Some((path, inspector)) = wanted else {
         return only_read();
@@ -117,7 +117,12 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
         );
     };
     let (method, headers) = (request.method(), request.headers());
-    let changed = api_drafts::change(inspector, (method, path), headers, &body.to_bytes()).await;
+    let body = body.to_bytes();
+    if let (&Method::POST, ["handoffs", id, "undo"]) = (method, &path.split('/').collect::<Vec<_>>()[..]) {
+        let told = api_undo::ask(inspector, id, headers, &body).await;
+        return told.unwrap_or_else(Unanswered::answer);
+    }
+    let changed = api_drafts::change(inspector, (method, path), headers, &body).await;
     changed.unwrap_or_else(only_read)
 }
 

@@ -238,6 +238,8 @@ pub(super) enum HandoffsCommand {
     Draft(DraftArgs),
     /// Put a handoff away: it can still be resumed, and is listed with --all alone
     Archive(ArchiveArgs),
+    /// Undo a handoff with the next request of its conversation, or take its undo back
+    Undo(UndoArgs),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -339,6 +341,26 @@ pub(super) struct ArchiveArgs {
     /// Take it out again
     #[arg(long)]
     pub(super) undo: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The next request of the conversation is sent as if the handoff had not been, and its answer begins with a line that says
+so. Asked again before that request, nothing changes; asked again after it, the undo is taken back.
+
+Examples:
+  baton handoffs undo 0199a3c2-7d1e")]
+pub(super) struct UndoArgs {
+    /// The handoff's id, or a beginning of it that only it has
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// The conversation in which it was resumed, if that is not its own
+    #[arg(long, value_name = "KEY")]
+    pub(super) conversation: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -11,6 +11,7 @@ use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
 use super::packets;
 use super::stored::{find_id, now_ms, open, resume_line, unanswered};
+use super::undo;
 use crate::packet::fields::NO_NEXT_ACTION;
 use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
 use crate::store::{HandoffFilter, SharedStore};
@@ -25,6 +26,7 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failur
         HandoffsCommand::Export(args) => runtime.block_on(export(args, out)),
         HandoffsCommand::Archive(args) => runtime.block_on(archive(args, out)),
         HandoffsCommand::Draft(args) => runtime.block_on(draft::run(args, out)),
+        HandoffsCommand::Undo(args) => runtime.block_on(undo::run(args, out)),
     }
 }
 

@@ -35,6 +35,7 @@ mod state_args;
 mod status;
 mod store;
 mod stored;
+mod undo;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -5,9 +5,11 @@
 
 mod help;
 mod pins;
+mod undo;
 
 pub use help::help;
 pub use pins::{PinRefused, add_pin, listed, pinned_text};
+pub use undo::UndoOutcome;
 
 /// What a person asks of baton.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -39,6 +39,8 @@ pub struct Terms {
     /// The request is a repeated one: the response begins with this handoff's sentinel, and the first leg is the one
     /// behind it.
     pub opening: Option<Opening>,
+    /// The response begins with a text of ours, and the first leg stands behind that.
+    pub said: bool,
 }
 
 /// The handoff behind which a repeated request goes on.
@@ -253,7 +255,7 @@ impl Course {
             actions: VecDeque::new(),
             now: std::mem::take(&mut terms.first),
             report: LegReport::default(),
-            said: leg.behind.is_some(),
+            said: terms.said || leg.behind.is_some(),
             leg,
             tries: Tries::new(terms.retries),
             asked: None,
@@ -354,7 +356,7 @@ impl Course {
     /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
         let told = report.stop == Stop::Error && shown;
-        if told || !withheld && !self.later && self.leg.behind.is_none() {
+        if told || !withheld && !self.later && !self.said {
             self.over(Action::EndAsItIs);
         } else {
             self.leg_broken(shown, true);

@@ -276,8 +276,9 @@ impl StreamMerge {
         self.dialect.forget_leg();
     }
 
-    /// The response begins with a leg whose sentinel was shown in a response that broke off.
+    /// The response begins with a text of ours: the sentinel of a handoff behind which its first leg stands, or a note.
     pub fn open_with(&mut self, text: String) {
+        self.committed = true;
         self.dialect.open_with(text);
     }
 

@@ -9,7 +9,7 @@ use super::active_handoff::{Active, find_active, meant};
 use super::nudges::betas;
 use super::request::Request;
 use super::{Exchange, heavy, slow_answer};
-use crate::commands::{Command, PinRefused, add_pin, help, listed, parse};
+use crate::commands::{Command, PinRefused, UndoOutcome, add_pin, help, listed, parse};
 use crate::draft::{DraftAsk, End, FLAGS};
 use crate::drafting::{Job, State, Wanted};
 use crate::limits::{BYTES_PER_TOKEN, PINNED_BYTES, PINS};
@@ -38,16 +38,18 @@ enum Asked {
 }
 
 /// What an answer says and does.
-struct Said {
-    text: String,
+pub(super) struct Said {
+    pub(super) text: String,
     /// The note's id; an undo's is the handoff's.
-    note: Uuid,
+    pub(super) note: Uuid,
     /// A sentinel behind it: from here on the model knows that handoff.
     sentinel: Option<String>,
     /// A text that it pins.
     pinned: Option<String>,
     /// A text that is pinned no longer.
     unpinned: Option<String>,
+    /// What it undoes.
+    undo: Option<UndoOutcome>,
 }
 
 impl Said {
@@ -58,6 +60,7 @@ impl Said {
             sentinel: None,
             pinned: None,
             unpinned: None,
+            undo: None,
         }
     }
 }
@@ -221,6 +224,7 @@ impl Exchange {
             prefix: &config.commands.prefix,
             tags: &config.handoff.preamble_tags,
             unanswered: false,
+            coming: None,
         };
         let prepared = &self.prepared;
         let reading = prepared.request.reading();
@@ -309,7 +313,20 @@ impl Exchange {
     }
 
     /// Undoes a handoff, or its undo.
-    async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
+    pub(super) async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
+        let said = self.undone_or_not(id).await?;
+        let outcome = said.undo.unwrap_or(UndoOutcome::Refused);
+        self.ctx.recorder.note(|e| e.undo = Some(outcome));
+        Ok(said)
+    }
+
+    /// What is said where another handoff counts by now than the one that was to be undone.
+    pub(super) fn overtaken(&self) -> Said {
+        self.ctx.recorder.note(|e| e.undo = Some(UndoOutcome::Refused));
+        Said::new("nothing was undone: another handoff is active by now.")
+    }
+
+    async fn undone_or_not(&self, id: Option<&str>) -> Result<Said, StoreError> {
         let prepared = &self.prepared;
         let reading = prepared.request.reading();
         if prepared.request.view().facts.previous.is_some() {
@@ -337,6 +354,7 @@ impl Exchange {
         match prepared.undone.is_undone(target) {
             true => Ok(Said {
                 note: target,
+                undo: Some(UndoOutcome::TakenBack),
                 ..Said::new(format!(
                     "the undo was taken back. The model sees the handoff {target} again, and what came after it."
                 ))
@@ -373,6 +391,7 @@ impl Exchange {
         }
         Ok(Said {
             note: target,
+            undo: Some(UndoOutcome::Undone),
             ..Said::new(match before {
                 Some(before) => format!(
                     "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \

@@ -53,6 +53,9 @@ impl Exchange {
 
     /// The handoff behind which a repeated request goes straight on.
     pub(super) fn repeated(&self) -> Option<HandoffId> {
+        if self.first_words.is_some() {
+            return None;
+        }
         // Where responses stop at a handoff, nothing goes on behind it but the agent's next request.
         if self.stops() {
             return None;
@@ -62,7 +65,16 @@ impl Exchange {
             .live
             .as_ref()
             .filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
-        live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms())
+        let handoff = live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms())?;
+        let asked = live.asked_undo();
+        let Some(asked) = asked.filter(|asked| asked.undone && asked.handoff == handoff) else {
+            return Some(handoff);
+        };
+        // The agent never got it whole, and the person wants it undone: the request is answered as if it had not fired.
+        live.forget_repeat(&self.answer);
+        self.app.sessions.shown(live, &[handoff]);
+        self.app.sessions.undo_over(live, asked);
+        None
     }
 
     /// Sends the first leg and takes its answer.
@@ -139,20 +151,26 @@ impl Exchange {
     /// What is to be done when the answer's end was handed over; `None`: nothing.
     pub(super) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
         let fired = self.fired.take();
+        let undo = self.first_words.as_ref().map(|words| words.asked);
         let live = self.prepared.live.as_ref();
-        let live = live.filter(|l| l.may_repeat() || !fired.is_empty())?.clone();
+        let live = live.filter(|l| l.may_repeat() || !fired.is_empty() || undo.is_some())?;
+        let live = live.clone();
         let (app, answer) = (self.app.clone(), self.answer.clone());
         Some(move || {
             live.forget_repeat(&answer);
             if !fired.is_empty() {
                 app.sessions.shown(&live, &fired);
             }
+            if let Some(asked) = undo {
+                app.sessions.undo_over(&live, asked);
+            }
         })
     }
 
-    /// The conversation, where an answer in it broke off behind its sentinel, or still may.
-    pub(super) fn may_repeat(&self) -> Option<&Arc<LiveConversation>> {
-        self.prepared.live.as_ref().filter(|l| l.may_repeat())
+    /// Whether it matters that the answer's end was handed over: an answer of the conversation broke off behind its sentinel,
+    /// or still may, or an undo waits until it was told.
+    pub(super) fn waits_for_handover(&self) -> bool {
+        self.first_words.is_some() || self.prepared.live.as_ref().is_some_and(|l| l.may_repeat())
     }
 
     /// Handles upstream's response to the first leg.
@@ -250,6 +268,14 @@ impl Exchange {
         let tools = self.app.tools_with(self.prepared.recall_next);
         self.prepared
             .rewritten(&self.app, Cut::Fresh { head }, Some(tools), &[])
+    }
+
+    /// What is shown at an answer's start: the sentinel of this handoff, or what else the answer begins with.
+    pub(super) fn beginning(&self, handoff: Option<&Handoff>) -> Option<String> {
+        match handoff {
+            Some(handoff) => Some(self.opening(handoff)),
+            None => self.first_words().map(str::to_owned),
+        }
     }
 
     /// The sentinel as it is shown at an answer's start.

@@ -31,6 +31,7 @@ mod slow_answer;
 mod store_writes;
 mod stream;
 mod tool_offer;
+mod undo;
 mod whole;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -71,6 +72,8 @@ struct Exchange {
     fired: Fired,
     /// What stands in front of the sentinel that the answer begins with.
     told: Option<Arc<str>>,
+    /// What the answer begins with where nothing of it is upstream's: an undo that was asked for from outside of the chat.
+    first_words: Option<undo::FirstWords>,
     /// Its thread, where the model may be told how full its context is.
     thread: Option<nudges::InThread>,
 }
@@ -128,6 +131,7 @@ impl Exchange {
             answer: AnswerId::default(),
             fired: Fired::default(),
             told: None,
+            first_words: None,
             thread: None,
         }
     }
@@ -144,15 +148,24 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
         prescan,
         beginnings,
     } = collected;
-    let mut prepared = match prepare::prepare(&app, &ctx, &body, &prescan).await {
+    let mut prepared = match prepare::prepare(&app, &ctx, &body, &prescan, None).await {
         Ok(Some(prepared)) => prepared,
         Ok(None) => return untouched(&ctx, body).await,
         Err(fault) => return ctx.refuse(fault),
     };
+    let mut first_words = None;
+    if let Some(asked) = prepared.live.as_ref().and_then(|live| live.asked_undo()) {
+        let read = (&body, &prescan);
+        match Box::pin(undo::with_request(&app, &ctx, read, &mut prepared, asked)).await {
+            Ok(words) => first_words = words,
+            Err(fault) => return ctx.refuse(fault),
+        }
+    }
     // The exchange holds it from here on, and lets go of it while the response streams.
     drop((body, prescan));
     let received = prepared.received.take();
     let mut exchange = Exchange::new(app, ctx, prepared);
+    exchange.first_words = first_words;
     exchange.note(beginnings, received);
     if let Some(why) = exchange.prepared.unresolved {
         return exchange.unresolved_handoff(why);
@@ -171,7 +184,8 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     }
     match exchange.repeated() {
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
-        None if exchange.app.drafting.is_idle() => exchange.begin().await,
+        // What waits for a request beside an undo waits for the next one.
+        None if exchange.app.drafting.is_idle() || exchange.first_words.is_some() => exchange.begin().await,
         None => match exchange.waiting_draft() {
             Some(job) => Box::pin(drafts::run(exchange, job)).await,
             None => {

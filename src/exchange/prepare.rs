@@ -17,6 +17,7 @@ use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
 use crate::proxy::{App, RequestContext, headers};
+use crate::record::HandoffId;
 use crate::rewrite::Reading;
 use crate::rewrite::notes::{self, Cleaned, Look, Undone};
 use crate::rewrite::untooled::{self, Untooled};
@@ -27,12 +28,14 @@ use crate::text::prescan::Prescan;
 use crate::tools::{RECALL_NAME, TOOL_NAME};
 use crate::wire::{Operation, PartKind, Role, Unread, Wire, wire};
 
-/// Reads a request and everything that is known of it. `None`: it is relayed as it is.
+/// Reads a request and everything that is known of it. `None`: it is relayed as it is. `coming`: the handoff that the answer's
+/// first line will undo, or take the undo of back.
 pub(super) async fn prepare(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
     prescan: &Prescan,
+    coming: Option<HandoffId>,
 ) -> Result<Option<Prepared>, Fault> {
     let weight = heavy::weight(body.text().map_or(&[], |text| text), prescan);
     let Some((wire, mut reading)) = heavy::work(weight, || read(app, ctx, body, prescan)) else {
@@ -68,7 +71,7 @@ pub(super) async fn prepare(
         }
     };
     let said = heavy::work(weight, || {
-        without_notes(app, wire, &mut reading, body, live.as_deref())
+        without_notes(app, wire, &mut reading, body, live.as_deref(), coming)
     });
     let (candidates, newest) = match said.noted {
         None => (candidates, newest),
@@ -191,8 +194,9 @@ pub(super) async fn prepare(
         app.packets.resumed(&ctx.principal, active.id);
     }
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
+        let active = prepared.active.as_ref().map(|active| active.id);
         app.sessions
-            .follow(live, prepared.active.as_ref().map(|a| a.id), app.clock.now_ms());
+            .follow(live, active, prepared.undone.now(), app.clock.now_ms());
     }
     Ok(Some(prepared))
 }
@@ -214,11 +218,13 @@ fn without_notes(
     reading: &mut Reading,
     body: &RequestBody,
     live: Option<&LiveConversation>,
+    coming: Option<HandoffId>,
 ) -> Said {
     let look = Look {
         prefix: &app.config.commands.prefix,
         tags: &app.config.handoff.preamble_tags,
         unanswered: live.is_some_and(LiveConversation::commanded),
+        coming,
     };
     let quoted = without_quoted(app, wire, reading, live);
     let before = quoted.map(|without| std::mem::replace(reading, without));
@@ -277,6 +283,7 @@ fn without_quoted(
         prefix,
         tags: &app.config.handoff.preamble_tags,
         unanswered: false,
+        coming: None,
     };
     if !notes::may_say(view, prefix) || view.tools.is_some_and(|tools| tools.client) {
         return None;

@@ -60,8 +60,8 @@ impl Driver {
             Some(framing) => StreamMerge::framed(dialect, framing, limit, keep),
             None => StreamMerge::new(dialect, limit, keep),
         };
-        if let Some(handoff) = &opening {
-            merge.open_with(exchange.opening(handoff));
+        if let Some(text) = exchange.beginning(opening.as_deref()) {
+            merge.open_with(text);
         }
         if now.pending.is_some() {
             merge.hold_ends();
@@ -324,6 +324,6 @@ impl Body for Driver {
     fn is_end_stream(&self) -> bool {
         // A server takes one piece more than the connection has room for. Where it matters whether the last one was
         // handed over, it has to ask once more.
-        matches!(self.phase, Phase::Done) && self.out.is_empty() && self.exchange.may_repeat().is_none()
+        matches!(self.phase, Phase::Done) && self.out.is_empty() && !self.exchange.waits_for_handover()
     }
 }

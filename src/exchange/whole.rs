@@ -198,13 +198,13 @@ impl Reply {
         let wire = self.exchange.prepared.wire;
         let view = self.exchange.prepared.request.view();
         let ending = self.exchange.ending(close);
-        if let ([leg], None, Ending::Own) = (&self.legs[..], opening, ending)
+        let opening = self.exchange.beginning(opening);
+        if let ([leg], None, Ending::Own) = (&self.legs[..], &opening, ending)
             && leg.report.hidden.is_empty()
             && leg.report.broken_up == 0
         {
             return wire.as_asked(view, leg.body.clone());
         }
-        let opening = opening.map(|h| self.exchange.opening(h));
         wire.as_asked(view, wire.join(&self.legs, opening.as_deref(), ending))
     }
 }

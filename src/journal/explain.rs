@@ -115,7 +115,8 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
         "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
             .to_owned()
     });
-    let others = [recalled, refused, broken_up, retries, partial]
+    let undo = event.undo.as_deref().and_then(undone).map(str::to_owned);
+    let others = [recalled, undo, refused, broken_up, retries, partial]
         .into_iter()
         .flatten();
     others.chain(nudges.map(str::to_owned))
@@ -132,6 +133,16 @@ fn nudged(outcome: &str) -> Option<&'static str> {
             "What is left behind the handoff is over the threshold by itself: in this task the model is told no more."
         }
         "close_handoffs" => "Two handoffs came in close succession: in this task the model is told no more.",
+        _ => return None,
+    })
+}
+
+/// What asking for an undo came to.
+fn undone(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "undone" => "A handoff was undone: the model sees what stood in front of it again.",
+        "taken_back" => "The undo of a handoff was taken back: the transcript is cut there again.",
+        "refused" => "An undo was asked for and not done; the answer says why.",
         _ => return None,
     })
 }

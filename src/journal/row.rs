@@ -83,6 +83,9 @@ pub struct Event {
     /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`, `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
+    /// What came of undoing a handoff: `undone`, `taken_back`, `refused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
     /// Bytes of the agent's request.
     pub received_bytes: u64,
     /// Bytes of each leg's request.
@@ -165,6 +168,7 @@ impl Event {
                 .iter()
                 .map(|nudged| nudged.name().to_owned())
                 .collect(),
+            undo: event.undo.map(|undo| undo.name().to_owned()),
             received_bytes: event.received_bytes,
             sent_bytes: event.sent_bytes.clone(),
             response_bytes: event.response_bytes,

@@ -51,6 +51,12 @@ impl Windows {
                 .or_else(|| longest(WINDOWS.iter().copied(), bare))
         })
     }
+
+    /// The largest window that this model may have, whatever its requests ask for.
+    pub fn widest(&self, model: &str) -> Option<u64> {
+        let betas = WIDER.iter().map(|(_, beta, _)| self.of(model, beta));
+        betas.chain([self.of(model, "")]).flatten().max()
+    }
 }
 
 fn longest<'a>(table: impl Iterator<Item = (&'a str, u64)>, model: &str) -> Option<u64> {
@@ -84,6 +90,8 @@ mod tests {
             Some(1_000_000)
         );
         assert_eq!(table.of("gpt-5", "context-1m"), Some(272_000));
+        assert_eq!(table.widest("claude-opus-5"), Some(1_000_000));
+        assert_eq!((table.widest("gpt-5"), table.widest("m")), (Some(272_000), None));
         let own = Windows::with(vec![("my-".to_owned(), 9), ("claude-".to_owned(), 7)]);
         assert_eq!(own.of("my-claude-like", ""), Some(9));
         assert_eq!(own.of("anthropic/claude-opus-5", "context-1m"), Some(7));

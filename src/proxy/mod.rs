@@ -108,7 +108,7 @@ pub struct App {
     /// A client for each upstream.
     pub upstreams: Upstreams,
     /// The conversations, with the store behind them.
-    pub sessions: Sessions,
+    pub sessions: Arc<Sessions>,
     /// The keys of the sentinels' seals.
     pub seals: Seals,
     /// The time of what is recorded.
@@ -178,7 +178,7 @@ impl App {
             drafting: Arc::new(drafting),
             prompts,
             upstreams,
-            sessions: Sessions::new(store, LIVE_CONVERSATIONS),
+            sessions: Arc::new(Sessions::new(store, LIVE_CONVERSATIONS)),
             seals: seals.into(),
             clock: Clock::default(),
             events,

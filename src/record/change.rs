@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 
-use super::conversation::{Conversation, Repeat};
+use super::conversation::{AskedUndo, Conversation, Repeat};
 use super::ids::HandoffId;
 
 /// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer behind
@@ -34,6 +34,8 @@ pub enum Change {
         from: Option<HandoffId>,
         /// The active one.
         to: Option<HandoffId>,
+        /// The one whose undo is the last change of what the model sees there.
+        undone: Option<HandoffId>,
     },
     /// A handoff fired.
     Fired {
@@ -64,6 +66,10 @@ pub enum Change {
         /// The text that goes.
         unpinned: Option<String>,
     },
+    /// An undo was asked for from outside of the chat. It takes the place of one that waits.
+    UndoAsked(AskedUndo),
+    /// That undo waits no longer: a transcript tells it, or it was withdrawn, or cannot be done.
+    UndoOver(AskedUndo),
 }
 
 impl Change {
@@ -71,7 +77,10 @@ impl Change {
     pub fn apply(&self, record: &mut Conversation) {
         match self {
             Self::Tooled { from, to } if record.tooled == *from => record.tooled = Some(*to),
-            Self::Followed { from, to } if record.active == *from => record.active = *to,
+            Self::Followed { from, to, undone } if record.active == *from => {
+                record.active = *to;
+                record.undone = *undone;
+            }
             Self::Tooled { .. } | Self::Followed { .. } => {}
             Self::Fired {
                 handoff,
@@ -80,6 +89,9 @@ impl Change {
                 repeat,
             } => {
                 record.active = Some(*handoff);
+                // What was undone, or was to be, was about the task before.
+                record.undone = None;
+                record.asked_undo = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
                     list(record, *handoff);
@@ -118,6 +130,10 @@ impl Change {
                 let known = |text: &&String| record.pins.contains(text);
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
+            }
+            Self::UndoAsked(asked) => record.asked_undo = Some(*asked),
+            Self::UndoOver(asked) => {
+                record.asked_undo = record.asked_undo.filter(|waiting| waiting != asked);
             }
         }
     }
@@ -191,6 +207,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::UndoAnswer;
 
     fn id(n: u128) -> Uuid {
         Uuid::from_u128(n)
@@ -270,6 +287,7 @@ mod tests {
         let followed = Change::Followed {
             from: None,
             to: Some(id(1)),
+            undone: None,
         };
         let fired = changed(&known, &[fired(2, Vec::new())]);
         assert_eq!(
@@ -277,6 +295,45 @@ mod tests {
             Some(id(2))
         );
         assert_eq!(changed(&known, &[followed]).active, Some(id(1)));
+    }
+
+    #[test]
+    fn an_undo_waits_until_it_is_told_withdrawn_or_overtaken_by_a_handoff() {
+        let pinned = Conversation {
+            active: Some(id(1)),
+            ..Conversation::default()
+        };
+        let UndoAnswer::Asked(asked) = pinned.ask_undo(id(1), 5) else {
+            panic!("the active one can be undone");
+        };
+        assert!(asked.undone);
+        assert_eq!(
+            pinned.ask_undo(id(2), 5),
+            UndoAnswer::NotActive { active: Some(id(1)) }
+        );
+        let waiting = changed(&pinned, &[Change::UndoAsked(asked)]);
+        assert_eq!(waiting.asked_undo, Some(asked));
+        assert_eq!(waiting.ask_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
+        let over = Change::UndoOver(asked);
+        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).asked_undo, None);
+        // One that was asked for since is another one.
+        let later = AskedUndo { at_ms: 7, ..asked };
+        let again = changed(&waiting, &[Change::UndoAsked(later), over]);
+        assert_eq!(again.asked_undo, Some(later));
+        // The transcript tells it: then the undo can be undone.
+        let told = Change::Followed {
+            from: Some(id(1)),
+            to: None,
+            undone: Some(id(1)),
+        };
+        let told = changed(&pinned, &[told]);
+        assert_eq!((told.active, told.undone), (None, Some(id(1))));
+        let UndoAnswer::Asked(back) = told.ask_undo(id(1), 8) else {
+            panic!("its undo can be taken back");
+        };
+        assert!(!back.undone);
+        let fired = changed(&told, &[Change::UndoAsked(back), fired(3, Vec::new())]);
+        assert_eq!((fired.undone, fired.asked_undo), (None, None));
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub struct Conversation {
     /// Whether baton has answered a command in it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub commanded: bool,
+    /// The handoff whose undo is the last change of what the model sees in the newest transcript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<HandoffId>,
+    /// An undo that was asked for from outside of the chat and does not stand in a transcript yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_undo: Option<AskedUndo>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
@@ -47,6 +53,49 @@ pub struct Conversation {
     /// What a newer version of baton has written beside these fields, written back as it is: both may serve one store.
     #[serde(flatten)]
     pub newer: Map<String, Value>,
+}
+
+/// An undo that waits for the conversation's next request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedUndo {
+    /// The handoff.
+    pub handoff: HandoffId,
+    /// Whether it is to be undone; else its undo is to be taken back.
+    pub undone: bool,
+    /// When it was asked for, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+}
+
+/// What comes of asking for an undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoAnswer {
+    /// The next request does it.
+    Asked(AskedUndo),
+    /// What waited was asked for by mistake: it waits no longer, and nothing changes.
+    Withdrawn(AskedUndo),
+    /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that counts.
+    NotActive {
+        /// The handoff that counts.
+        active: Option<HandoffId>,
+    },
+}
+
+impl Conversation {
+    /// What comes of asking that this handoff be undone, or, where it is, that its undo be taken back.
+    pub fn ask_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
+        if let Some(asked) = self.asked_undo.filter(|asked| asked.handoff == handoff) {
+            return UndoAnswer::Withdrawn(asked);
+        }
+        let undone = self.active == Some(handoff);
+        if !undone && self.undone != Some(handoff) {
+            return UndoAnswer::NotActive { active: self.active };
+        }
+        UndoAnswer::Asked(AskedUndo {
+            handoff,
+            undone,
+            at_ms,
+        })
+    }
 }
 
 /// An answer that showed a handoff and whose end was not handed over: the same request again goes on behind it.

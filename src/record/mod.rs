@@ -16,7 +16,7 @@ mod pair;
 pub use change::{Change, Update, Written};
 #[cfg(feature = "proxy")]
 pub(crate) use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
-pub use conversation::{Conversation, Repeat};
+pub use conversation::{AskedUndo, Conversation, Repeat, UndoAnswer};
 pub use cut_point::CutPoint;
 pub use handoff::{Handoff, Origin, telling_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};

@@ -42,7 +42,7 @@ pub struct Undone {
     now: HashSet<Uuid>,
     /// Handoffs that were undone at any time.
     ever: HashSet<Uuid>,
-    /// The handoff whose undo is the last change of what the model sees.
+    /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
 }
 
@@ -50,6 +50,11 @@ impl Undone {
     /// Whether this handoff does not count.
     pub fn is_undone(&self, handoff: Uuid) -> bool {
         self.now.contains(&handoff)
+    }
+
+    /// The handoff whose undo is the last change of what the model sees; `None` where it was taken back.
+    pub fn now(&self) -> Option<Uuid> {
+        self.last.filter(|last| self.is_undone(*last))
     }
 
     /// Handoffs that were undone at any time: calls that were queued before them are void.
@@ -67,12 +72,14 @@ pub struct Look<'a> {
     pub tags: &'a [String],
     /// Whether a command may stand in the transcript whose answer the agent left out.
     pub unanswered: bool,
+    /// A note that the answer to this request will begin with: what it undoes is undone in the request already.
+    pub coming: Option<Uuid>,
 }
 
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
 pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cleaned> {
     let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
-    if !noted && !look.unanswered {
+    if !noted && !look.unanswered && look.coming.is_none() {
         return None;
     }
     let view = &reading.view;
@@ -90,7 +97,7 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
             gone.command(wire, view, turn, look);
         }
     }
-    let history = History::of(view, &marks, &asked);
+    let history = History::of(view, &marks, look.coming);
     for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
@@ -229,6 +236,20 @@ fn last_users(view: &View) -> Vec<Option<usize>> {
         .collect()
 }
 
+/// Of each turn, and of the one to come, the last turn before it that is not the model's: what an answer in it is to.
+fn last_asking(view: &View) -> Vec<Option<usize>> {
+    let mut last = None;
+    let mut all = Vec::with_capacity(view.turns.len() + 1);
+    for (n, turn) in view.turns.iter().enumerate() {
+        all.push(last);
+        if matches!(turn.role, Role::User | Role::Tool) {
+            last = Some(n);
+        }
+    }
+    all.push(last);
+    all
+}
+
 /// The users' turns with a command that no answer follows. The last one is still to be answered.
 fn unanswered(wire: &dyn Wire, view: &View, look: Look<'_>) -> Vec<usize> {
     let last = view.turns.iter().rposition(|t| t.role == Role::User);
@@ -343,11 +364,20 @@ struct History {
 }
 
 impl History {
-    fn of(view: &View, found: &Found, asked: &[Option<usize>]) -> Self {
+    fn of(view: &View, found: &Found, coming: Option<Uuid>) -> Self {
+        let asked = last_asking(view);
         let start = |at: &At| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
         let mut all: Vec<(usize, bool, &At)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
         all.extend(found.notes.iter().map(|at| (start(at), false, at)));
         all.sort_by_key(|(at, ..)| *at);
+        let coming = coming.map(|id| At {
+            id,
+            turn: view.turns.len(),
+            part: 0,
+            span: None,
+            inside: Span::default(),
+        });
+        all.extend(coming.iter().map(|at| (view.list.end, false, at)));
         let mut undone = Undone::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();

@@ -12,7 +12,7 @@ use super::left_out::LeftOut;
 use super::repeats::{AnswerId, Repeats, in_time};
 use crate::nudge::ContextUse;
 use crate::record::{
-    Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Update, Written,
+    AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Update, Written,
 };
 
 /// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
@@ -63,10 +63,10 @@ impl State {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
-            (Some(Change::Followed { from, .. }), Change::Followed { to, .. }) => {
+            (Some(Change::Followed { from, .. }), Change::Followed { to, undone, .. }) => {
                 let from = *from;
                 self.unwritten.pop();
-                Change::Followed { from, to }
+                Change::Followed { from, to, undone }
             }
             (_, change) => change,
         };
@@ -214,6 +214,11 @@ impl LiveConversation {
     /// Whether baton has answered a command in it.
     pub fn commanded(&self) -> bool {
         self.state().record.commanded
+    }
+
+    /// The undo that was asked for from outside of the chat, and waits for a request.
+    pub fn asked_undo(&self) -> Option<AskedUndo> {
+        self.state().record.asked_undo
     }
 
     /// The texts that a person pinned.

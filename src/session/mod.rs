@@ -10,6 +10,7 @@ pub mod key;
 mod left_out;
 mod live;
 mod repeats;
+mod undo;
 
 #[cfg(test)]
 mod shared_tests;
@@ -32,6 +33,7 @@ pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
 use self::live::{Cached, State};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
+pub use self::undo::UndoRefused;
 use crate::record::{
     Change, Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Repeat, Update, Written,
 };
@@ -208,16 +210,23 @@ impl Sessions {
         Ok(written.tooled.unwrap_or(tooled))
     }
 
-    /// Notes which handoff the newest transcript is pinned to. Written behind, since the transcript says it
-    /// again with each request. Call it within the runtime.
-    pub fn follow(&self, live: &Arc<LiveConversation>, active: Option<HandoffId>, now_ms: u64) {
+    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written behind, since
+    /// the transcript says it again with each request. Call it within the runtime.
+    pub fn follow(
+        &self,
+        live: &Arc<LiveConversation>,
+        active: Option<HandoffId>,
+        undone: Option<HandoffId>,
+        now_ms: u64,
+    ) {
         let mut state = live.state();
         let record = &state.record;
         let from = record.active;
         let decided = record.tooled.is_some() || active.is_some();
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
-        if from != active || (decided && dated) {
-            state.change_behind(Change::Followed { from, to: active });
+        if from != active || record.undone != undone || (decided && dated) {
+            let to = active;
+            state.change_behind(Change::Followed { from, to, undone });
             state.record.updated_ms = now_ms;
         }
         self.save_behind(live, &mut state);

@@ -359,6 +359,7 @@ async fn handoffs_expire_where_nothing_goes_on_from_them() {
                 Change::Followed {
                     from: None,
                     to: Some(resumed),
+                    undone: None,
                 },
                 Change::LeftOut(left_out),
             ],

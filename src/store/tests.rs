@@ -8,7 +8,7 @@ use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
 use crate::record::WireId;
-use crate::record::{self, Change, Content, CutPoint, Insertion, Origin, Place, Position};
+use crate::record::{self, Change, Content, CutPoint, Insertion, Origin, Place, Position, UndoAnswer};
 
 /// A handoff with every field filled.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
@@ -371,6 +371,54 @@ async fn conversations_are_changed(store: &dyn Store) {
 }
 
 /// What is added by many at once is all there.
+/// An undo that waits is one change like others: it is there for every process until it is over, and no handoff leaves it.
+async fn undos_wait(store: &dyn Store) {
+    let known = conversation("a", "undo", 5);
+    let fired = handoff("a", "undo", 6);
+    store.put_handoff(&fired, None, &update(&known)).await.unwrap();
+    let make = async |change: Change| {
+        let known = store.conversation("undo").await.unwrap().unwrap();
+        let changes = vec![change];
+        let change = Update {
+            changes,
+            ..update(&known)
+        };
+        store.change(&change).await.unwrap().record
+    };
+    let pinned = Change::Followed {
+        from: None,
+        to: Some(fired.id),
+        undone: None,
+    };
+    let record = make(pinned).await;
+    let UndoAnswer::Asked(asked) = record.ask_undo(fired.id, 7) else {
+        panic!("{record:?}");
+    };
+    make(Change::UndoAsked(asked)).await;
+    let found = store.conversation("undo").await.unwrap().unwrap();
+    assert_eq!(found.asked_undo, Some(asked));
+    let other = record::AskedUndo { at_ms: 1, ..asked };
+    assert_eq!(make(Change::UndoOver(other)).await.asked_undo, Some(asked));
+    assert_eq!(make(Change::UndoOver(asked)).await.asked_undo, None);
+    let told = Change::Followed {
+        from: Some(fired.id),
+        to: None,
+        undone: Some(fired.id),
+    };
+    make(told).await;
+    let found = store.conversation("undo").await.unwrap().unwrap();
+    assert_eq!((found.active, found.undone), (None, Some(fired.id)));
+    make(Change::UndoAsked(asked)).await;
+    let again = Change::Fired {
+        handoff: fired.id,
+        placed: false,
+        pairs: Vec::new(),
+        repeat: None,
+    };
+    let found = make(again).await;
+    assert_eq!((found.asked_undo, found.undone), (None, None));
+}
+
 async fn many_writers_lose_nothing(store: &dyn Store) {
     let known = conversation("many", "m", 1);
     let pairs: Vec<HiddenPair> = (0..24)
@@ -635,6 +683,7 @@ pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     cut_points_are_kept(&*new()).await;
     insertions_are_kept(&*new()).await;
     conversations_are_changed(&*new()).await;
+    undos_wait(&*new()).await;
     many_writers_lose_nothing(&*new()).await;
     small_records_are_kept(&*new()).await;
     long_prompts_are_kept(&*new()).await;

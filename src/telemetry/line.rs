@@ -1,6 +1,7 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
 use super::{ExchangeEvent, HandoffEvent, NudgeOutcome, Outcome};
+use crate::commands::UndoOutcome;
 use crate::rewrite::untooled::Untooled;
 
 /// Maximum length of a line in characters, time and level included: two lines of a terminal.
@@ -77,6 +78,13 @@ impl ExchangeEvent {
                 NudgeOutcome::NotWritten => "nudge not written".to_owned(),
                 NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
                 NudgeOutcome::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
+            });
+        }
+        if let Some(undo) = self.undo {
+            said.push(match undo {
+                UndoOutcome::Undone => "handoff undone".to_owned(),
+                UndoOutcome::TakenBack => "undo taken back".to_owned(),
+                UndoOutcome::Refused => "undo refused".to_owned(),
             });
         }
         if let Some(id) = &self.pinned {
@@ -193,6 +201,11 @@ mod tests {
                 .line()
                 .ends_with(", nudged to hand off, nudging stopped: close handoffs")
         );
+        let undone = ExchangeEvent {
+            undo: Some(UndoOutcome::Undone),
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        };
+        assert!(undone.line().ends_with(", handoff undone"));
         let quiet = ExchangeEvent {
             status: 404,
             outcome: Outcome::UpstreamError,

@@ -21,6 +21,7 @@ pub use setup::start;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::answers::AnswerOutcome;
+use crate::commands::UndoOutcome;
 use crate::nudge::NudgeOutcome;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
@@ -115,6 +116,8 @@ pub struct ExchangeEvent {
     pub broken_up: u32,
     /// What came of telling the model how full its context is.
     pub nudges: Vec<NudgeOutcome>,
+    /// What came of undoing a handoff, where that was asked for.
+    pub undo: Option<UndoOutcome>,
     /// Whether the tool was offered.
     pub tooled: bool,
     /// Why the tool was not offered, if the request carries a transcript.
@@ -169,6 +172,7 @@ impl ExchangeEvent {
             lost_insertions: 0,
             broken_up: 0,
             nudges: Vec::new(),
+            undo: None,
             tooled: false,
             untooled: None,
             streamed: false,
@@ -273,6 +277,7 @@ impl ExchangeEvent {
             baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
             baton.broken_up = self.broken_up,
             baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
+            baton.undo = self.undo.map(UndoOutcome::name),
             // OpenTelemetry includes cached tokens in the input.
             gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
             gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
@@ -369,6 +374,7 @@ mod tests {
             lost_pairs: 1,
             lost_insertions: 1,
             nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Told],
+            undo: Some(UndoOutcome::TakenBack),
             recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
             untooled: Some(Untooled::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
@@ -380,13 +386,14 @@ mod tests {
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
             baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.recalls baton.refused_calls \
-            baton.lost_pairs baton.lost_insertions baton.broken_up baton.nudges gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            baton.lost_pairs baton.lost_insertions baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
         let expected: Vec<_> = expected.split_whitespace().collect();
         assert_eq!(names, expected);
         assert_eq!(line["gen_ai.usage.input_tokens"], 200);
         assert_eq!(line["baton.nudges"], "followed,told");
+        assert_eq!(line["baton.undo"], "taken_back");
         assert_eq!(line["baton.first_byte_ms"], 1.5);
         assert_eq!(line["baton.recalls"], "found,nothing");
         assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);

@@ -7,6 +7,7 @@ use std::time::Instant;
 use baton_proxy::admin::readiness::Report;
 use baton_proxy::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::journal::Recorder;
+use baton_proxy::nudge::Windows;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
 use baton_proxy::telemetry::Metrics;
@@ -93,6 +94,9 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             store,
             peers: Peers::none().into(),
             drafting: Arc::clone(&fixture.baton.drafting),
+            sessions: Arc::clone(&fixture.baton.sessions),
+            windows: Windows::default(),
+            command_prefix: "::".to_owned(),
             data_listener: fixture.baton.addr,
             started: Instant::now(),
         }),

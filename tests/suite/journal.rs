@@ -9,6 +9,7 @@ use baton_proxy::admin::readiness::Report;
 use baton_proxy::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::config::{Config, Secret};
 use baton_proxy::journal::{self, Filter, Query, Recorder, Row, Side, State};
+use baton_proxy::nudge::Windows;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Autopilot, Options, Strict};
 use baton_proxy::telemetry::Metrics;
@@ -246,6 +247,9 @@ impl Listener {
                 dir: run.dir.path().to_owned(),
                 store: Arc::clone(&run.store),
                 drafting: Arc::clone(&run.baton.drafting),
+                sessions: Arc::clone(&run.baton.sessions),
+                windows: Windows::default(),
+                command_prefix: "::".to_owned(),
                 data_listener: run.baton.addr,
                 started: Instant::now(),
             }),

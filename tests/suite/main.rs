@@ -47,6 +47,7 @@ mod smuggling;
 mod summaries;
 mod tools;
 mod traces;
+mod undo;
 mod untooled;
 mod unwritable_state;
 mod upstreams;

@@ -1,6 +1,7 @@
-// The chain of a conversation's handoffs: what each of them kept and dropped, and what of that the model looked up again.
+// The chain of a conversation's handoffs: what each of them kept and dropped, what of that the model looked up again, and the
+// ways back.
 
-import { copyButton, h, line } from "./dom.js";
+import { copyButton, h, line, set } from "./dom.js";
 import { brief, bytes, clock, plural } from "./words.js";
 
 /** A step for each handoff, in their order. Sizes are those of the first request that was cut there. */
@@ -24,13 +25,46 @@ export function steps(handoffs, rows) {
   });
 }
 
-/** The steps as list items. */
-export function chain(handoffs, rows) {
-  const all = steps(handoffs, rows);
-  return all.map((step) => ({ key: step.handoff.id, is: JSON.stringify([step.n, step.kept, step.dropped, step.exchanges, step.recalled, step.handoff.archived]), make: () => row(step) }));
+/** How a handoff stands, by what the conversation says of undos: `active`, `undone`, `waits` (for the next request), or null. */
+export function standing(handoff, undo) {
+  if (undo?.waits?.handoff === handoff.id) return "waits";
+  if (undo?.active === handoff.id) return "active";
+  return undo?.undone === handoff.id ? "undone" : null;
 }
 
-function row({ handoff, n, kept, dropped, exchanges, recalled }) {
+/** The steps as list items. `ask` asks for the undo of a handoff. */
+export function chain(handoffs, rows, undo, ask) {
+  const all = steps(handoffs, rows);
+  return all.map((step) => {
+    const stands = standing(step.handoff, undo);
+    const is = JSON.stringify([step.n, step.kept, step.dropped, step.exchanges, step.recalled, step.handoff.archived, stands, undo?.waits?.undone]);
+    return { key: step.handoff.id, is, make: () => row(step, stands, undo, ask) };
+  });
+}
+
+/** What is told of a handoff by how it stands, and what a button would do: the same call, whatever it is. */
+const WAYS = {
+  active: [null, "Undo", "The agent's next request is sent as if this handoff had not been, and its answer says so"],
+  undone: ["undone", "Take the undo back", "From the agent's next request on, the model sees this handoff again"],
+  waits: ["undo waits for the agent's next request", "Withdraw", "Nothing changes"],
+};
+
+function way(handoff, stands, ask) {
+  const [, text, title] = WAYS[stands];
+  const told = h("span", { class: "dim small", role: "status" });
+  const button = h("button", { type: "button", class: "undo", title, onclick: async () => {
+    button.disabled = true;
+    try {
+      await ask(handoff.id);
+    } catch (error) {
+      set(told, error.message);
+      button.disabled = false;
+    }
+  } }, text);
+  return [button, told];
+}
+
+function row({ handoff, n, kept, dropped, exchanges, recalled }, stands, undo, ask) {
   const prompt = handoff.prompt_bytes ?? 0;
   const more = kept === null ? 0 : Math.max(0, kept - prompt);
   const said = [
@@ -40,8 +74,8 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }) {
     recalled ? plural(recalled, "recall") : null,
     handoff.origin && handoff.origin !== "model" ? `by ${line(handoff.origin)}` : null,
     handoff.archived ? "archived" : null,
+    stands === "waits" && !undo.waits.undone ? "to be seen again from the agent's next request on" : WAYS[stands]?.[0],
   ].filter(Boolean).join(" · ");
-  const undo = `::undo ${handoff.id}`;
   return h("li", { class: "step" },
     h("span", { class: "badge" }, n),
     h("span", { class: "step-about" },
@@ -49,5 +83,6 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }) {
       h("span", { class: "dim small" }, `${clock(handoff.at_ms)} · ${said}`)),
     h("span", { class: "step-ways" },
       copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Begin a message of a new session with it to go on from here" }),
-      copyButton(() => undo, "Copy undo", { title: "Send it as a message in the agent: the session goes on as if this handoff had not been. Sent again, it takes that back" })));
+      undo?.command ? copyButton(() => `${undo.command} ${handoff.id}`, "Copy undo", { title: "Send it as a message in the agent: the session goes on as if this handoff had not been. Sent again, it takes that back" }) : null,
+      stands ? way(handoff, stands, ask) : null));
 }

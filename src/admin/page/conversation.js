@@ -57,6 +57,7 @@ class Conversation {
     this.about = said.conversation ?? {};
     this.rows = said.exchanges ?? [];
     this.handoffs = [...(said.handoffs ?? [])].sort((a, b) => a.at_ms - b.at_ms);
+    this.undo = said.undo ?? null;
     set(this.draft, said.draft ? notice(said.draft) : null);
     this.draw();
   }
@@ -83,7 +84,7 @@ class Conversation {
     ]);
     this.chart.show(rows, this.handoffs);
     this.handed.hidden = !this.handoffs.length;
-    patch(this.chain, chain(this.handoffs, rows));
+    patch(this.chain, chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id)));
     this.drawTable();
   }
 
@@ -127,8 +128,15 @@ class Conversation {
     this.unread = false;
     const fired = this.rows.flatMap((row) => row.fired ?? []);
     const known = new Set(this.handoffs.map((handoff) => handoff.id));
-    if (fired.some((id) => !known.has(id))) return this.reload();
+    const waits = this.undo?.waits || this.rows.at(-1)?.undo;
+    if (waits || fired.some((id) => !known.has(id))) return this.reload();
     this.draw();
+  }
+
+  /** Done with the agent's next request; asked again before that, it is withdrawn. */
+  async askUndo(id) {
+    await api.post(api.path(["handoffs", id, "undo"]), { conversation: this.key });
+    await this.reload();
   }
 
   async reload() {
@@ -205,6 +213,13 @@ const NUDGES = {
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };
 
+/** What came of undoing a handoff. */
+const UNDOS = {
+  undone: ["handoff undone", "new", "The model sees what it saw before the handoff, and all that came after"],
+  taken_back: ["undo taken back", "new", "The model sees the handoff again"],
+  refused: ["undo refused", "warn", "The answer says why"],
+};
+
 /** What is worth a word about an exchange. */
 export function tags(row, number = new Map()) {
   const out = [];
@@ -223,6 +238,7 @@ export function tags(row, number = new Map()) {
     const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
     tag(text, kind, title);
   }
+  if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
   if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");
   if (!out.length && !row.tooled) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");

@@ -23,6 +23,7 @@ use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
 use super::{ExchangeEvent, HandoffEvent};
 use crate::answers::AnswerOutcome;
+use crate::commands::UndoOutcome;
 use crate::record::Origin;
 use crate::record::WireId;
 
@@ -55,6 +56,7 @@ pub struct Metrics {
     handoff_before: Histograms<ByOrigin>,
     handoff_after: Histograms<ByOrigin>,
     nudges: Family<ByNudge, Counter>,
+    undos: Family<ByOutcome, Counter>,
     legs: WireCounter,
     leg_retries: WireCounter,
     pinned_requests: WireCounter,
@@ -101,6 +103,7 @@ impl Metrics {
             handoff_before: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             nudges: Family::default(),
+            undos: Family::default(),
             legs: Family::default(),
             leg_retries: Family::default(),
             pinned_requests: Family::default(),
@@ -204,6 +207,11 @@ impl Metrics {
             "What came of telling models how full their context is",
             self.nudges.clone(),
         );
+        r.register(
+            "baton_undos",
+            "Undos of handoffs, by how they came out",
+            self.undos.clone(),
+        );
         for (name, help, counter) in [
             ("baton_legs", "Upstream requests", &self.legs),
             (
@@ -296,6 +304,10 @@ impl Metrics {
             let (wire, outcome) = (label(event.wire), nudged.name());
             self.nudges.get_or_create(&ByNudge { wire, outcome }).inc();
         }
+        if let Some(undo) = event.undo {
+            let (wire, outcome) = (label(event.wire), undo.name());
+            self.undos.get_or_create(&ByOutcome { wire, outcome }).inc();
+        }
         if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
             self.record_model(event, wire, model);
         }
@@ -329,6 +341,10 @@ impl Metrics {
         for outcome in AnswerOutcome::ALL.map(AnswerOutcome::name) {
             let wire = label(wire);
             drop(self.recalls.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        for outcome in UndoOutcome::ALL.map(UndoOutcome::name) {
+            let wire = label(wire);
+            drop(self.undos.get_or_create(&ByOutcome { wire, outcome }));
         }
         let by_wire = ByWire { wire: label(wire) };
         let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::super::{ExchangeEvent, Outcome, Tokens, shortened};
+use crate::commands::UndoOutcome;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
 
@@ -176,7 +177,9 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.lost_pairs", event.lost_pairs.into());
     a.count("baton.lost_insertions", event.lost_insertions.into());
     a.count("baton.broken_up", event.broken_up.into());
+    a.count("baton.recalls", event.recalls.len() as u64);
     a.count("baton.nudges", event.nudges.len() as u64);
+    a.text("baton.undo", event.undo.map(UndoOutcome::name));
     if event.has_tokens() {
         a.tokens(event.spent());
     }

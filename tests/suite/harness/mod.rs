@@ -20,6 +20,7 @@ use baton_proxy::exchange;
 use baton_proxy::journal::Recorder;
 use baton_proxy::mark::seal::SealKey;
 use baton_proxy::proxy::{App, server};
+use baton_proxy::session::Sessions;
 use baton_proxy::store::SharedStore;
 use baton_proxy::store::memory::MemoryStore;
 use baton_proxy::store::sqlite::SqliteStore;
@@ -132,6 +133,8 @@ pub struct Baton {
     pub addr: SocketAddr,
     /// The drafts of its conversations.
     pub drafting: Arc<Drafting>,
+    /// Its conversations.
+    pub sessions: Arc<Sessions>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     task: JoinHandle<()>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -170,10 +173,12 @@ impl Baton {
         let app = App::new(config, store, SealKey::new(key), tap, exchange::handle).unwrap();
         let app = Arc::new(change(app.with_journal(journal)));
         let drafting = Arc::clone(&app.drafting);
+        let sessions = Arc::clone(&app.sessions);
         let task = tokio::spawn(bound.run(app, std::future::pending()));
         Self {
             addr,
             drafting,
+            sessions,
             events,
             task,
             client: client(),

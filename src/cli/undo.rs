@@ -1,0 +1,167 @@
+//! `baton handoffs undo`: asks that a handoff be undone with the next request of its conversation. A running proxy that keeps
+//! its conversations in memory is asked over its admin listener; else the store is written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::args::UndoArgs;
+use super::exit::{Exit, Failure};
+use super::handoffs::wanted;
+use super::load_state;
+use super::output::{Out, visible};
+use super::running::{self, Process, RunState};
+use super::stored::{now_ms, open, unanswered};
+use crate::config::{Config, Secret, StoreKind};
+use crate::record::{AskedUndo, UndoAnswer};
+use crate::session::{Sessions, UndoRefused};
+
+/// How long the running proxy may take.
+const TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of its answer.
+const ANSWER_BYTES: usize = 64 << 10;
+
+/// What `--json` prints. The names are API.
+#[derive(Serialize)]
+struct Told {
+    handoff: String,
+    /// `undone`, `taken_back`: with the next request; `withdrawn`: nothing waits any more.
+    asked: &'static str,
+}
+
+pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let running = match (config.store.kind, running::find(&config.state_dir)) {
+        // Every process looks into the store with each request.
+        (StoreKind::Redis, _) => None,
+        (_, RunState::Running(Some(process))) => Some(process),
+        (_, RunState::Running(None)) => {
+            let message = "a proxy is starting on this state directory";
+            return Err(Failure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+        }
+        _ => None,
+    };
+    let (id, answer) = match &running {
+        // The store of a proxy that keeps it in memory is nobody else's.
+        Some(process) if config.store.kind == StoreKind::Memory => {
+            (args.id.clone(), by_proxy(&config, process, &args.id, args).await?)
+        }
+        _ => {
+            let store = open(&config)?;
+            let handoff = wanted(&store, &args.id).await?;
+            let id = handoff.id.to_string();
+            let answer = match &running {
+                Some(process) => by_proxy(&config, process, &id, args).await?,
+                None => {
+                    let sessions = Sessions::new(Arc::clone(&store), 1);
+                    let key = args.conversation.as_deref();
+                    let asked = sessions.ask_undo(&handoff, key, &config.handoff.windows, now_ms());
+                    asked.await.map_err(unanswered)?.map_err(|why| refused(&why))?
+                }
+            };
+            (id, answer)
+        }
+    };
+    let asked = match answer {
+        UndoAnswer::Asked(AskedUndo { undone: true, .. }) => "undone",
+        UndoAnswer::Asked(_) => "taken_back",
+        UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => "withdrawn",
+    };
+    if args.json {
+        return Ok(out.json(&Told { handoff: id, asked })?);
+    }
+    let told = match asked {
+        "undone" => {
+            "with the next request of its conversation, the model sees what it saw before this handoff. The answer to it says so"
+        }
+        "taken_back" => {
+            "with the next request of its conversation, the undo is taken back. The answer to it says so"
+        }
+        _ => "what was asked for before waits no longer; nothing changes",
+    };
+    Ok(out.line(format_args!("{}: {told}.", visible(&id)))?)
+}
+
+fn refused(why: &UndoRefused) -> Failure {
+    let failure = Failure::new(Exit::NO_INPUT, why.to_string());
+    match why {
+        UndoRefused::UnknownConversation => failure.help("`baton log` shows the keys of conversations"),
+        UndoRefused::NotActive { .. } => failure.help(
+            "`baton handoffs show ID` shows its chain. Where it was resumed in another conversation: --conversation KEY",
+        ),
+        UndoRefused::OverWindow { .. } => failure.help("`baton resume ID --with AGENT` goes on from it in a new session"),
+    }
+}
+
+/// Asks the running proxy.
+async fn by_proxy(
+    config: &Config,
+    process: &Process,
+    id: &str,
+    args: &UndoArgs,
+) -> Result<UndoAnswer, Failure> {
+    let unreachable = |why: String| {
+        let message = format!(
+            "the running proxy (process {}) does not answer at {}: {why}",
+            process.pid, process.admin
+        );
+        Failure::new(Exit::UNAVAILABLE, message)
+    };
+    let asked = tokio::time::timeout(TIME, post(config, process, id, args)).await;
+    let (status, said) = match asked {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(why)) => return Err(unreachable(why)),
+        Err(_) => return Err(unreachable("it takes too long".to_owned())),
+    };
+    if status.is_success() {
+        let undo = said["undo"].clone();
+        // Whatever it was that waited: it does not wait now.
+        let none = AskedUndo {
+            handoff: uuid::Uuid::nil(),
+            undone: false,
+            at_ms: 0,
+        };
+        return Ok(match serde_json::from_value::<AskedUndo>(undo) {
+            Ok(asked) => UndoAnswer::Asked(asked),
+            Err(_) => UndoAnswer::Withdrawn(none),
+        });
+    }
+    let message = said.pointer("/error/message").and_then(Value::as_str);
+    let message = message.map_or_else(|| format!("the running proxy answered {status}"), visible);
+    Err(Failure::new(Exit::NO_INPUT, message))
+}
+
+async fn post(
+    config: &Config,
+    process: &Process,
+    id: &str,
+    args: &UndoArgs,
+) -> Result<(StatusCode, Value), String> {
+    let body = match &args.conversation {
+        Some(key) => json!({"conversation": key}),
+        None => json!({}),
+    };
+    let mut request = Request::post(format!("{}/api/handoffs/{id}/undo", process.admin))
+        .header(CONTENT_TYPE, "application/json");
+    if let Some(token) = config.admin.token.as_ref().map(Secret::reveal) {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request
+        .body(Full::new(Bytes::from(body.to_string())))
+        .map_err(|why| why.to_string())?;
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let response = client.request(request).await.map_err(|why| why.to_string())?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await;
+    let body = body.map_err(|why| why.to_string())?.to_bytes();
+    Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+}
