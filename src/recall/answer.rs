@@ -169,9 +169,9 @@ impl Index {
             let has = Letters::of(letters);
             let best = asked.iter().map(|asked| asked.like(&has)).fold(0.0, f32::max);
             if best >= Letters::NEAR
-                && let Some(first) = self.vocabulary.of(word).first()
+                && let Some(last) = self.vocabulary.of(word).next()
             {
-                near.push((best, letters, first.passage as usize));
+                near.push((best, letters, last.passage as usize));
             }
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));

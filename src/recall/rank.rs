@@ -59,7 +59,7 @@ type Groups = Vec<Vec<(Word, f32)>>;
 pub(super) fn ranked(index: &Index, question: &Question) -> (Vec<Ranked>, Telling) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
-    let rarity = |word: Word| words::rarity(count, index.vocabulary.of(word).len() as f32);
+    let rarity = |word: Word| words::rarity(count, index.vocabulary.held(word) as f32);
     let mass: Vec<f32> = groups
         .iter()
         .map(|group| {
@@ -111,9 +111,8 @@ fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
     for (at, group) in groups.iter().enumerate() {
         let mut touched = Vec::new();
         for (word, counts) in group {
-            let postings = index.vocabulary.of(*word);
-            let tells = counts * words::rarity(count, postings.len() as f32);
-            for posting in postings {
+            let tells = counts * words::rarity(count, index.vocabulary.held(*word) as f32);
+            for posting in index.vocabulary.of(*word) {
                 let passage = posting.passage as usize;
                 let length = index.passages[passage].words as f32;
                 let weight = tells * words::weight(posting.count as f32, length, mean);

@@ -1,4 +1,7 @@
 //! The words of an index: each once, in small letters, with where it stands.
+//!
+//! Where words stand is one list in the order in which they were noted, each entry with the one of the same word before it:
+//! noting a word writes to the list's end, and to nothing else that is as large as the text.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -24,8 +27,39 @@ pub(super) struct Vocabulary {
     letters: String,
     /// Where each ends in `letters`.
     ends: Vec<u32>,
-    postings: Vec<Vec<Posting>>,
-    posted: usize,
+    /// Of each word, where it was noted last.
+    newest: Vec<Newest>,
+    log: Vec<Noted>,
+}
+
+/// No entry of the list.
+const NONE: u32 = u32::MAX;
+
+/// Where a word was noted last.
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    /// The entry; [`NONE`] where it stands nowhere.
+    entry: u32,
+    /// The passage of that entry.
+    passage: u32,
+    /// In how many passages the word stands.
+    held: u32,
+}
+
+impl Newest {
+    const NOWHERE: Self = Self {
+        entry: NONE,
+        passage: NONE,
+        held: 0,
+    };
+}
+
+/// An entry of the list.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    posting: Posting,
+    /// The entry before it of the same word.
+    before: u32,
 }
 
 /// Takes what is a hash already.
@@ -57,27 +91,47 @@ impl Vocabulary {
             }
             self.ends
                 .push(u32::try_from(self.letters.len()).unwrap_or(u32::MAX));
-            self.postings.push(Vec::new());
+            self.newest.push(Newest::NOWHERE);
         }
-        let postings = &mut self.postings[known as usize];
-        match postings.last_mut() {
-            Some(last) if last.passage == passage => last.count += 1,
-            _ => {
-                postings.push(Posting { passage, count: 1 });
-                self.posted += 1;
-            }
+        let newest = &mut self.newest[known as usize];
+        if newest.passage == passage && newest.entry != NONE {
+            self.log[newest.entry as usize].posting.count += 1;
+            return;
         }
+        let Ok(entry) = u32::try_from(self.log.len()) else {
+            return;
+        };
+        self.log.push(Noted {
+            posting: Posting { passage, count: 1 },
+            before: newest.entry,
+        });
+        *newest = Newest {
+            entry,
+            passage,
+            held: newest.held + 1,
+        };
     }
 
     /// The word of this spelling, where it stands anywhere.
     pub(super) fn find(&self, word: &str) -> Option<Word> {
         let found = *self.by_hash.get(&words::hash(word))?;
-        (!self.of(found).is_empty()).then_some(found)
+        (self.held(found) > 0).then_some(found)
     }
 
-    /// Where a word stands, in order.
-    pub(super) fn of(&self, word: Word) -> &[Posting] {
-        self.postings.get(word as usize).map_or(&[], Vec::as_slice)
+    /// In how many passages a word stands.
+    pub(super) fn held(&self, word: Word) -> u32 {
+        self.newest.get(word as usize).map_or(0, |newest| newest.held)
+    }
+
+    /// Where a word stands, newest first.
+    pub(super) fn of(&self, word: Word) -> impl Iterator<Item = Posting> {
+        let newest = self.newest.get(word as usize).map_or(NONE, |newest| newest.entry);
+        let mut next = newest;
+        std::iter::from_fn(move || {
+            let noted = self.log.get(next as usize)?;
+            next = noted.before;
+            Some(noted.posting)
+        })
     }
 
     /// Its letters.
@@ -93,7 +147,7 @@ impl Vocabulary {
     /// All words that stand somewhere.
     pub(super) fn words(&self) -> impl Iterator<Item = (Word, &str)> {
         let all = 0..Word::try_from(self.ends.len()).unwrap_or(Word::MAX);
-        all.filter(move |word| !self.of(*word).is_empty())
+        all.filter(move |word| self.held(*word) > 0)
             .map(move |word| (word, self.letters(word)))
     }
 
@@ -121,18 +175,27 @@ impl Vocabulary {
 
     /// Forgets where words stand from this passage on.
     pub(super) fn truncate(&mut self, passages: u32) {
-        for postings in &mut self.postings {
-            let kept = postings.partition_point(|posting| posting.passage < passages);
-            self.posted -= postings.len() - kept;
-            postings.truncate(kept);
+        let kept = self.log.partition_point(|noted| noted.posting.passage < passages);
+        for newest in &mut self.newest {
+            while newest.entry != NONE && newest.entry as usize >= kept {
+                newest.entry = self.log[newest.entry as usize].before;
+                newest.held -= 1;
+            }
+            let entry = self.log.get(newest.entry as usize);
+            newest.passage = entry.map_or(NONE, |noted| noted.posting.passage);
         }
+        self.log.truncate(kept);
     }
 
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
-        /// A word's places in the tables, and what its list of postings takes beyond them.
-        const WORD: usize = 16 + 4 + size_of::<Vec<Posting>>() + 16;
-        self.letters.len() + self.ends.len() * WORD + self.posted * size_of::<Posting>() * 3 / 2
+        /// A place in the table of hashes, with its byte of control.
+        const PLACE: usize = size_of::<(u64, Word)>() + 1;
+        self.letters.capacity()
+            + self.ends.capacity() * size_of::<u32>()
+            + self.newest.capacity() * size_of::<Newest>()
+            + self.by_hash.capacity() * PLACE * 8 / 7
+            + self.log.capacity() * size_of::<Noted>()
     }
 }
 
@@ -156,13 +219,23 @@ mod tests {
             all.add(word, passage);
         }
         let expired = all.find("EXPIRED").unwrap();
-        assert_eq!(all.of(expired), [Posting { passage: 0, count: 2 }]);
+        assert_eq!(
+            all.of(expired).collect::<Vec<_>>(),
+            [Posting { passage: 0, count: 2 }]
+        );
         let of_stem = all.of_stems(&[stem("expire").as_str(), "por"]);
         let letters: Vec<_> = of_stem[0].iter().map(|word| all.letters(*word)).collect();
         assert_eq!(letters, ["expired", "expiry"]);
         assert!(of_stem[1].is_empty());
+        all.add("expired", 3);
+        assert_eq!(all.of(expired).map(|at| at.passage).collect::<Vec<_>>(), [3, 0]);
         all.truncate(1);
         assert_eq!(all.find("expiry"), None);
         assert_eq!(all.words().count(), 1);
+        assert_eq!((all.held(expired), all.of(expired).count()), (1, 1));
+        // What is read again behind that is noted anew.
+        all.add("expiry", 1);
+        all.add("expired", 1);
+        assert_eq!((all.held(expired), all.words().count()), (2, 2));
     }
 }
