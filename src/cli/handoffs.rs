@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, age, first_line, size, table, visible};
 use super::packets;
-use super::stored::{find_id, now_ms, open, resume_line, unanswered};
+use super::stored::{now_ms, open, resume_line, unanswered, wanted};
 use super::undo;
 use crate::packet::fields::NO_NEXT_ACTION;
 use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
@@ -104,18 +104,6 @@ async fn archive(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
     let what = if args.undo { "taken out again" } else { "archived" };
     out.line(format_args!("{what}: {}", handoff.id))?;
     Ok(())
-}
-
-/// The handoff with this id or unique id prefix, with its full prompt.
-pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
-    let everything = HandoffFilter {
-        archived: true,
-        ..HandoffFilter::default()
-    };
-    let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
-    let found = find(&handoffs, id)?;
-    let whole = store.handoff(&found.principal, found.id).await;
-    Ok(whole.map_err(unanswered)?.unwrap_or_else(|| found.clone()))
 }
 
 async fn print(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
@@ -250,15 +238,6 @@ fn markdown(handoff: &Handoff) -> String {
         .map(|line| format!("{line}\n"))
         .collect();
     format!("---\n{head}---\n\n{}\n", handoff.prompt)
-}
-
-/// The handoff with this id or unique id prefix.
-fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
-    let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted, "handoff")?;
-    let mut matching = handoffs.iter().filter(|handoff| handoff.id == id);
-    matching
-        .next()
-        .ok_or_else(|| Failure::new(Exit::NO_INPUT, "it is no longer there"))
 }
 
 /// A handoff as JSON, without internal fields. The names are API.
@@ -418,7 +397,11 @@ mod tests {
     #[test]
     fn an_id_is_found_by_its_beginning() {
         let both = [handoff(A), handoff(B)];
-        let found = |wanted: &str| find(&both, wanted).map(|h| h.id.to_string()).map_err(|f| f.exit);
+        let found = |wanted: &str| {
+            super::super::stored::find(&both, wanted)
+                .map(|h| h.id.to_string())
+                .map_err(|f| f.exit)
+        };
         assert_eq!(found(A), Ok(A.to_owned()));
         assert_eq!(found(&format!("[[handoff-resume:{B}]]")), Ok(B.to_owned()));
         assert_eq!(found(&A.replace('-', "").to_uppercase()), Ok(A.to_owned()));

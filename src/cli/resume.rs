@@ -8,7 +8,7 @@ use super::agent_args::ResumeArgs;
 use super::exit::{Exit, Failure};
 use super::output::Out;
 use super::shells::Shell;
-use super::{agents, env, handoffs, load_state, packets, run, stored};
+use super::{agents, env, load_state, packets, run, stored};
 use crate::record::Handoff;
 
 /// The output of `--json`. The names are API.
@@ -72,7 +72,7 @@ fn wanted(args: &ResumeArgs) -> Result<Handoff, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(async {
-        let handoff = handoffs::wanted(&store, &args.id).await?;
+        let handoff = stored::wanted(&store, &args.id).await?;
         packets::resume(&store, &handoff).await?;
         Ok(handoff)
     })

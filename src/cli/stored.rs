@@ -6,7 +6,7 @@ use super::exit::{Exit, Failure};
 use super::output::visible;
 use crate::config::{Config, StoreKind};
 use crate::record::{Handoff, HandoffId};
-use crate::store::{self, SharedStore, StoreError};
+use crate::store::{self, HandoffFilter, SharedStore, StoreError};
 
 pub(super) fn unanswered(error: StoreError) -> Failure {
     let message = format!("the store does not answer: {}", visible(&error.message));
@@ -68,4 +68,25 @@ pub(super) fn find_id(
         )
         .help("give more of the id")),
     }
+}
+
+/// The handoff with this id or unique id prefix, with its full prompt.
+pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
+    let everything = HandoffFilter {
+        archived: true,
+        ..HandoffFilter::default()
+    };
+    let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
+    let found = find(&handoffs, id)?;
+    let whole = store.handoff(&found.principal, found.id).await;
+    Ok(whole.map_err(unanswered)?.unwrap_or_else(|| found.clone()))
+}
+
+/// The handoff with this id or unique id prefix.
+pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
+    let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted, "handoff")?;
+    let mut matching = handoffs.iter().filter(|handoff| handoff.id == id);
+    matching
+        .next()
+        .ok_or_else(|| Failure::new(Exit::NO_INPUT, "it is no longer there"))
 }

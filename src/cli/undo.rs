@@ -15,11 +15,10 @@ use serde_json::{Value, json};
 
 use super::args::UndoArgs;
 use super::exit::{Exit, Failure};
-use super::handoffs::wanted;
 use super::load_state;
 use super::output::{Out, visible};
 use super::running::{self, Process, RunState};
-use super::stored::{now_ms, open, unanswered};
+use super::stored::{now_ms, open, unanswered, wanted};
 use crate::config::{Config, Secret, StoreKind};
 use crate::record::{AskedUndo, UndoAnswer};
 use crate::session::{Sessions, UndoRefused};

@@ -81,8 +81,8 @@ fn terms() -> impl Strategy<Value = Terms> {
         id: Uuid::from_u128(7),
         head: "head".into(),
     }));
-    (0usize..4, 1u32..5, 0u32..3, any::<[bool; 4]>(), opening).prop_map(
-        |(messages, max_chain, retries, [stops, by_id, pending, structured], opening)| Terms {
+    (0usize..4, 1u32..5, 0u32..3, any::<[bool; 5]>(), opening).prop_map(
+        |(messages, max_chain, retries, [stops, by_id, pending, structured, said], opening)| Terms {
             first: Circumstances {
                 messages,
                 legs: 1 + u32::from(opening.is_some()),
@@ -97,6 +97,7 @@ fn terms() -> impl Strategy<Value = Terms> {
             retries,
             active: None,
             opening,
+            said,
         },
     )
 }

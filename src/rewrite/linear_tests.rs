@@ -325,6 +325,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
         prefix: "::",
         tags: &[],
         unanswered: true,
+        coming: None,
     };
     for wire in WIRES {
         for (name, case) in cases {
