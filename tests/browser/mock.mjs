@@ -55,6 +55,8 @@ export class Mock {
     this.asked.push(url.pathname + url.search);
     if (this.token && request.headers.authorization !== `Bearer ${this.token}`) return json(response, 401, { error: { code: "token", message: "present admin.token" } });
     if (url.pathname === "/api/events") return this.events(response);
+    const undo = request.method === "POST" && url.pathname.match(/^\/api\/handoffs\/([^/]+)\/undo$/);
+    if (undo) return this.undo(undo[1], response);
     const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
     if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
     return found ? json(response, 200, found) : json(response, 404, { error: { code: "not_found", message: "the journal has no such thing" } });
@@ -79,6 +81,14 @@ export class Mock {
     response.on("close", () => this.listeners.delete(response));
   }
 
+  /** The last handoff of a story counts; asked for twice, its undo is withdrawn. */
+  undo(id, response) {
+    const story = this.stories.find((it) => it.handoffs.some((handoff) => handoff.id === id));
+    if (this.refuses) return json(response, 409, { error: { code: "over_window", message: this.refuses } });
+    story.waits = story.waits ? null : { handoff: id, undone: true, at_ms: 0 };
+    json(response, 202, { conversation: story.conversation.key, undo: story.waits });
+  }
+
   find([what, id, more], query) {
     const handoffs = this.stories.flatMap((story) => story.handoffs).sort((a, b) => b.at_ms - a.at_ms);
     const short = ({ prompt, lineage, ...rest }) => rest;
@@ -90,7 +100,7 @@ export class Mock {
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
-      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short) };
+      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short), undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: "::handoff undo" } };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {

@@ -71,6 +71,25 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   await shot(page, "conversation");
 });
 
+test("the handoff that counts can be undone, an undo be taken back, and what waits be withdrawn", async () => {
+  mock.stories = examples();
+  await go(talk());
+  const steps = page.locator(".chain .step");
+  assert.deepEqual(await page.locator(".chain .undo").allInnerTexts(), ["Take the undo back", "Undo"]);
+  assert.match(await steps.first().innerText(), /undone/);
+  mock.refuses = "nothing was undone: the model would see about 300000 tokens, 100000 more than its window holds";
+  await steps.last().locator(".undo").click();
+  await steps.last().getByText("100000 more than its window holds").waitFor();
+  mock.refuses = null;
+  await steps.last().locator(".undo").click();
+  await steps.last().getByText("undo waits for the agent's next request").waitFor();
+  await steps.last().getByRole("button", { name: "Withdraw" }).click();
+  await steps.last().getByRole("button", { name: "Undo", exact: true }).waitFor();
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await steps.last().getByRole("button", { name: "Copy undo" }).click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^::handoff undo \S+$/);
+});
+
 test("an exchange shows what stayed behind beside what went on", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);
