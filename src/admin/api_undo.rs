@@ -69,7 +69,7 @@ pub(super) fn state(record: Option<&Conversation>, prefix: &str) -> Value {
     json!({
         "active": record.and_then(|record| record.active),
         "undone": record.and_then(|record| record.undone),
-        "waits": record.and_then(|record| record.asked_undo).map(waiting),
+        "waits": record.and_then(|record| record.asked_undo.as_deref().copied()).map(waiting),
         "command": (!prefix.is_empty()).then(|| format!("{prefix}handoff undo")),
     })
 }

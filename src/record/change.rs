@@ -131,9 +131,9 @@ impl Change {
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
             }
-            Self::UndoAsked(asked) => record.asked_undo = Some(*asked),
+            Self::UndoAsked(asked) => record.asked_undo = Some(Box::new(*asked)),
             Self::UndoOver(asked) => {
-                record.asked_undo = record.asked_undo.filter(|waiting| waiting != asked);
+                record.asked_undo = record.asked_undo.take().filter(|waiting| **waiting != *asked);
             }
         }
     }
@@ -312,14 +312,14 @@ mod tests {
             UndoAnswer::NotActive { active: Some(id(1)) }
         );
         let waiting = changed(&pinned, &[Change::UndoAsked(asked)]);
-        assert_eq!(waiting.asked_undo, Some(asked));
+        assert_eq!(waiting.asked_undo.as_deref(), Some(&asked));
         assert_eq!(waiting.ask_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
         let over = Change::UndoOver(asked);
         assert_eq!(changed(&waiting, std::slice::from_ref(&over)).asked_undo, None);
         // One that was asked for since is another one.
         let later = AskedUndo { at_ms: 7, ..asked };
         let again = changed(&waiting, &[Change::UndoAsked(later), over]);
-        assert_eq!(again.asked_undo, Some(later));
+        assert_eq!(again.asked_undo.as_deref(), Some(&later));
         // The transcript tells it: then the undo can be undone.
         let told = Change::Followed {
             from: Some(id(1)),

@@ -42,7 +42,7 @@ pub struct Conversation {
     pub undone: Option<HandoffId>,
     /// An undo that was asked for from outside of the chat and does not stand in a transcript yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_undo: Option<AskedUndo>,
+    pub asked_undo: Option<Box<AskedUndo>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
@@ -83,8 +83,12 @@ pub enum UndoAnswer {
 impl Conversation {
     /// What comes of asking that this handoff be undone, or, where it is, that its undo be taken back.
     pub fn ask_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
-        if let Some(asked) = self.asked_undo.filter(|asked| asked.handoff == handoff) {
-            return UndoAnswer::Withdrawn(asked);
+        if let Some(asked) = self
+            .asked_undo
+            .as_deref()
+            .filter(|asked| asked.handoff == handoff)
+        {
+            return UndoAnswer::Withdrawn(*asked);
         }
         let undone = self.active == Some(handoff);
         if !undone && self.undone != Some(handoff) {

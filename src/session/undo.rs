@@ -106,7 +106,7 @@ impl Sessions {
     /// within the runtime.
     pub fn undo_over(&self, live: &Arc<LiveConversation>, asked: AskedUndo) {
         let mut state = live.state();
-        if state.record.asked_undo == Some(asked) {
+        if state.record.asked_undo.as_deref() == Some(&asked) {
             state.change_behind(Change::UndoOver(asked));
         }
         self.save_behind(live, &mut state);

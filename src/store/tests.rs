@@ -396,9 +396,12 @@ async fn undos_wait(store: &dyn Store) {
     };
     make(Change::UndoAsked(asked)).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
-    assert_eq!(found.asked_undo, Some(asked));
+    assert_eq!(found.asked_undo.as_deref(), Some(&asked));
     let other = record::AskedUndo { at_ms: 1, ..asked };
-    assert_eq!(make(Change::UndoOver(other)).await.asked_undo, Some(asked));
+    assert_eq!(
+        make(Change::UndoOver(other)).await.asked_undo.as_deref(),
+        Some(&asked)
+    );
     assert_eq!(make(Change::UndoOver(asked)).await.asked_undo, None);
     let told = Change::Followed {
         from: Some(fired.id),

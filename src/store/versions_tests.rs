@@ -10,7 +10,7 @@ use super::redis::tests::store_in;
 use super::sqlite::{FILE, SqliteStore};
 use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
 use super::{SharedStore, Store};
-use crate::record::{Change, Origin, PacketStatus, Repeat, Update};
+use crate::record::{AskedUndo, Change, Origin, PacketStatus, Repeat, Update};
 
 /// What a newer version wrote in front of the fields that this one knows.
 const NEWER: &str = r#"{"of_tomorrow":{"a":[1.50,null,"\u00e9"],"n":18446744073709551615},"#;
@@ -96,6 +96,11 @@ fn in_redis(server: &Arc<RedisServer>) -> Opened {
 fn changes() -> Vec<Change> {
     let id = uuid::Uuid::now_v7;
     let one = id();
+    let undo = AskedUndo {
+        handoff: one,
+        undone: true,
+        at_ms: 1,
+    };
     vec![
         Change::Tooled {
             from: Some(true),
@@ -104,6 +109,7 @@ fn changes() -> Vec<Change> {
         Change::Followed {
             from: None,
             to: Some(id()),
+            undone: Some(id()),
         },
         Change::Fired {
             handoff: one,
@@ -125,6 +131,8 @@ fn changes() -> Vec<Change> {
             pinned: Some("p".into()),
             unpinned: None,
         },
+        Change::UndoAsked(undo),
+        Change::UndoOver(undo),
     ]
 }
 
