@@ -64,6 +64,8 @@ pub(crate) fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_PAGER", "cat")
+        // A name with a star or brackets in it is a name.
+        .env("GIT_LITERAL_PATHSPECS", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Baton,
     /// baton, as it is shipped.
     Journal,
+    /// baton, with neither journal nor packets.
+    NoPackets,
 }
 
 impl Kind {
@@ -51,6 +53,7 @@ impl Kind {
             Self::Twin => "hyper, collecting, twin",
             Self::Baton => "baton, journal off",
             Self::Journal => "baton, journal on",
+            Self::NoPackets => "baton, journal and packets off",
         }
     }
 
@@ -63,11 +66,12 @@ impl Kind {
             Self::Twin => "twin",
             Self::Baton => "baton",
             Self::Journal => "journal",
+            Self::NoPackets => "no-packets",
         }
     }
 
     pub(crate) fn is_baton(self) -> bool {
-        matches!(self, Self::Baton | Self::Journal)
+        matches!(self, Self::Baton | Self::Journal | Self::NoPackets)
     }
 }
 
@@ -249,7 +253,8 @@ fn baton(under: impl Fn(&Path) -> Command, kind: Kind, state: &Path, upstream: S
             "BATON_UPSTREAMS__ANTHROPIC__BASE_URL",
             format!("http://{upstream}"),
         )
-        .env("BATON_JOURNAL__ENABLED", (kind == Kind::Journal).to_string());
+        .env("BATON_JOURNAL__ENABLED", (kind == Kind::Journal).to_string())
+        .env("BATON_PACKETS__ENABLED", (kind != Kind::NoPackets).to_string());
     command
 }
 

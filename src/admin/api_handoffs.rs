@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, shown};
 use crate::packet_files::packet_of;
+use crate::record::lineage::{self, Placed};
 use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
 use crate::store::{HandoffFilter, PacketFilter};
 
@@ -162,14 +163,54 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let packet = document(inspector, found).await?;
     let children = records.iter().rev().filter(|one| one.parent == Some(found.id));
     let children: Vec<_> = children.map(|one| one.id.to_string()).collect();
+    let map = map(&records, found.id, &packets(inspector).await?);
     let mut value = json!(Short::of(found, &Packets::new()));
     if let Value::Object(members) = &mut value {
         members.insert("prompt".to_owned(), json!(prompt));
         members.insert("lineage".to_owned(), json!(lineage));
         members.insert("children".to_owned(), json!(children));
+        members.insert("map".to_owned(), json!(map));
         members.insert("packet".to_owned(), packet);
     }
     shown(&json!({"handoff": value}))
+}
+
+/// A handoff in the map of chains and forks that the one asked for stands in.
+#[derive(Debug, Serialize)]
+struct Branch {
+    id: String,
+    depth: usize,
+    siblings: usize,
+    children: usize,
+    at_ms: u64,
+    /// The packet's status.
+    status: Option<&'static str>,
+    /// Its reason, else its first line.
+    title: String,
+}
+
+fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
+    let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
+    let tree = lineage::tree(records, id);
+    let branch = |placed: &Placed| {
+        let handoff = by_id.get(&placed.id)?;
+        let title = handoff
+            .reason
+            .as_deref()
+            .map(str::trim)
+            .filter(|reason| !reason.is_empty());
+        let title = title.unwrap_or_else(|| telling_line(&handoff.prompt));
+        Some(Branch {
+            id: placed.id.to_string(),
+            depth: placed.depth,
+            siblings: placed.siblings,
+            children: placed.children,
+            at_ms: handoff.created_ms,
+            status: packets.get(&placed.id).map(|packet| packet.status.name()),
+            title: title.chars().take(LINE).collect(),
+        })
+    };
+    tree.iter().take(MOST_PARENTS).filter_map(branch).collect()
 }
 
 /// The packet of a handoff: where it is, and its document; null where there is none.

@@ -367,10 +367,14 @@ pub(super) struct UndoArgs {
 #[command(after_help = "\
 Examples:
   baton handoffs list
+  baton handoffs list --map
   baton handoffs list --limit 0 --all --json | jq -r '.[].id'")]
 pub(super) struct ListArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
+    /// Put each chain together, oldest first, and each branch of a fork behind where it began
+    #[arg(long)]
+    pub(super) map: bool,
     /// At most so many; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) limit: usize,

@@ -35,6 +35,11 @@ impl Exit {
     /// As shells have it: a program is not found.
     pub(super) const NOT_FOUND: Self = Self(127);
 
+    /// The number, for a process that ends at once.
+    pub(super) fn code(self) -> i32 {
+        self.0.into()
+    }
+
     /// The exit code of the agent that ran.
     pub(super) fn of_agent(code: u8) -> Self {
         Self(code)

@@ -136,7 +136,7 @@ Examples:
   baton packets recover api --for clear
   baton packets recover --here      # in a hook at the start of a session")]
 pub(super) struct RecoverArgs {
-    /// The session; without one the newest file of all
+    /// The session, a handoff file or a packet; without one the newest file of all
     pub(super) session: Option<String>,
     /// The session that hooks name after the working directory
     #[arg(long, conflicts_with = "session")]
@@ -180,8 +180,8 @@ Examples:
   baton packets check
   baton packets check api --git-dir ~/src/api --json")]
 pub(super) struct CheckArgs {
-    /// A session, or a handoff file; without one the newest file of all
-    pub(super) what: Option<PathBuf>,
+    /// A session, a handoff file or a packet; without one the newest file of all
+    pub(super) what: Option<String>,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
     /// The repository [packets.git_dir]; by default the working directory

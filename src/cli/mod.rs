@@ -21,6 +21,7 @@ mod log;
 mod newest;
 mod output;
 mod packet_args;
+mod packet_names;
 mod packets;
 mod resume;
 mod run;

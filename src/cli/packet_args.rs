@@ -86,7 +86,8 @@ Examples:
   baton packets show 0199a3c2-7d1e --json | jq .verification
   baton packets show api/2026-11-22_18-05_login-works.yaml --format markdown")]
 pub(super) struct PacketShowArgs {
-    /// The handoff's id, or a beginning of it that only it has; or a handoff file: its path, or SESSION/NAME.yaml
+    /// The handoff's id, or a beginning of it that only it has, or the packet's folder; or a handoff file: its path, or
+    /// SESSION/NAME.yaml
     pub(super) id: String,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
@@ -143,10 +144,10 @@ Examples:
   baton packets validate ./handoff.json
   baton packets validate .ntm/handoffs/api/*.yaml --json | jq '.[].errors'")]
 pub(super) struct PacketValidateArgs {
-    /// A handoff's id, a folder with a packet, or its JSON; or handoff files; without one all packets
+    /// Packets (a handoff's id, a folder, a JSON) and handoff files (a path, a session), mixed; without one everything
     pub(super) what: Vec<String>,
     #[command(flatten)]
-    pub(super) state: StateArgs,
+    pub(super) folder: FolderArgs,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -159,11 +160,12 @@ Examples:
   baton packets archive 0199a3c2-7d1e --undo
   baton packets archive api/2026-11-22_18-05_login-works.yaml")]
 pub(super) struct PacketArchiveArgs {
-    /// The handoff's id, or a beginning of it that only it has; or a handoff file: its path, or SESSION/NAME.yaml
+    /// The handoff's id, or a beginning of it that only it has, or the packet's folder; or a handoff file: its path, or
+    /// SESSION/NAME.yaml
     pub(super) id: String,
     #[command(flatten)]
     pub(super) folder: FolderArgs,
-    /// Make it active again; what is active in its place is superseded
+    /// Make it active again; what is active in its place is superseded. A handoff file goes back into its session
     #[arg(long)]
     pub(super) undo: bool,
 }

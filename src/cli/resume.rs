@@ -1,15 +1,21 @@
 //! `baton resume`: starts a new session with a handoff, in any agent.
 
 use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::agent_args::ResumeArgs;
 use super::exit::{Exit, Failure};
-use super::output::Out;
+use super::output::{Out, visible};
 use super::shells::Shell;
 use super::{agents, env, load_state, packets, run, stored};
+use crate::packet_files::{self, Compared};
 use crate::record::Handoff;
+
+/// Time for all that git is asked.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// The output of `--json`. The names are API.
 #[derive(Serialize)]
@@ -18,14 +24,21 @@ struct Record<'a> {
     agent: &'a str,
     known: bool,
     archived: bool,
+    drifted: bool,
+    /// What has moved since, in a line; null where there is no packet.
+    drift: Option<String>,
     prompt: &'a str,
     command: &'a [String],
 }
 
 pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
-    let handoff = wanted(args)?;
+    let (handoff, compared) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = stored::resume_line(&handoff);
+    // The model is told, too, where there is something that it was compared with.
+    if let Some(Compared { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
+        prompt = format!("{prompt}\n{}.", drift.line());
+    }
     if let Some(more) = args
         .prompt
         .as_deref()
@@ -36,7 +49,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     }
     let first = agent.first_prompt(&prompt, args.headless);
     if !args.json {
-        tell(&handoff, agent.is_known(), args)?;
+        tell(&handoff, compared.as_ref(), agent.is_known(), args)?;
     }
     if args.run {
         return run::agent(OsStr::new(&args.with), &first, &args.arguments, &args.state);
@@ -56,6 +69,10 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
             agent: if agent.is_known() { agent.name } else { &args.with },
             known: agent.is_known(),
             archived: handoff.archived,
+            drifted: compared
+                .as_ref()
+                .is_some_and(|compared| compared.drift.is_drift()),
+            drift: compared.as_ref().map(|compared| compared.drift.line()),
             prompt: &prompt,
             command: &command,
         })?;
@@ -67,27 +84,41 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wanted(args: &ResumeArgs) -> Result<Handoff, Failure> {
-    let store = stored::open(&load_state(&args.state)?)?;
+/// The handoff, its packet made active, and what has moved since.
+fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
+    let config = load_state(&args.state)?;
+    let store = stored::open(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await?;
         packets::resume(&store, &handoff).await?;
-        Ok(handoff)
+        let dir = config.repository().map(Path::to_owned);
+        let compared = packet_files::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
+        let compared =
+            compared.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+        Ok((handoff, compared))
     })
 }
 
 /// Writes to standard error what the person may not expect.
-fn tell(handoff: &Handoff, known: bool, args: &ResumeArgs) -> Result<(), Failure> {
+fn tell(
+    handoff: &Handoff,
+    compared: Option<&Compared>,
+    known: bool,
+    args: &ResumeArgs,
+) -> Result<(), Failure> {
     let mut out = Out::stderr();
+    if let Some(compared) = compared {
+        out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;
+    }
     if handoff.archived {
         out.line(format_args!(
             "baton: this handoff is archived; it can be resumed all the same"
         ))?;
     }
     if !known && !args.run {
-        let named = super::output::visible(&args.with);
+        let named = visible(&args.with);
         out.line(format_args!(
             "baton: {named} is not a known agent; the prompt is passed as an argument"
         ))?;

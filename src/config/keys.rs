@@ -304,6 +304,19 @@ pub(super) const SECTIONS: &[Section] = &[
             optional("agent_mail_token", |d, v, e| {
                 put(&mut d.config.packets.agent_mail_token, v.secret(e, 1).map(Some))
             }),
+            optional("agent_mail_agents", |d, v, e| {
+                put(&mut d.config.packets.agent_mail_agents, v.named_secrets(e))
+            }),
+            key("archive_days", |d, v, _| {
+                let days = v.days(0.0, 3650.0);
+                put(
+                    &mut d.config.packets.archive_after,
+                    days.map(|days| Some(days).filter(|days| !days.is_zero())),
+                )
+            }),
+            key("assumption_words", |d, v, _| {
+                put(&mut d.config.packets.assumption_words, v.texts(MARKER_CHARS))
+            }),
         ],
     },
     Section {
@@ -543,15 +556,7 @@ pub(super) fn blank() -> Draft {
                 prompts_dir: None,
                 expires: Duration::ZERO,
             },
-            packets: Packets {
-                enabled: false,
-                dir: None,
-                git_dir: None,
-                topic: None,
-                verdict_paths: Vec::new(),
-                agent_mail_url: None,
-                agent_mail_token: None,
-            },
+            packets: Packets::default(),
             recall: RecallPolicy {
                 enabled: false,
                 per_turn: 0,

@@ -104,6 +104,7 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
     let peers = config.admin.peers.iter().filter_map(|peer| peer.token.as_ref());
     let all = upstreams.chain(clients).chain(&config.admin.token).chain(peers);
     let all = all.chain(&config.packets.agent_mail_token);
+    let all = all.chain(config.packets.agent_mail_agents.iter().map(|(_, token)| token));
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 

@@ -22,7 +22,7 @@ pub use store_address::{StoreAddress, Topology};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::draft::{self, Method};
@@ -283,7 +283,7 @@ impl HandoffPolicy {
 }
 
 /// Documents of handoffs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Packets {
     /// Whether any is written.
     pub enabled: bool,
@@ -299,6 +299,12 @@ pub struct Packets {
     pub agent_mail_url: Option<String>,
     /// Bearer token for it.
     pub agent_mail_token: Option<Secret>,
+    /// Tokens that agents registered with, by name.
+    pub agent_mail_agents: Vec<(String, Secret)>,
+    /// Age from which a superseded packet is archived; `None`: never.
+    pub archive_after: Option<Duration>,
+    /// Words by which a sentence of the model's is an assumption.
+    pub assumption_words: Vec<String>,
 }
 
 impl Config {
@@ -308,16 +314,26 @@ impl Config {
         given.unwrap_or_else(|| self.state_dir.join("packets"))
     }
 
+    /// The repository that handoffs are compared with: that of the packets, else that of the drafts.
+    pub fn repository(&self) -> Option<&Path> {
+        self.packets.git_dir.as_deref().or(self.draft.git_dir.as_deref())
+    }
+
     /// How transcripts are read for drafts, packets and facts; `carry_over` is the prompt that they begin with.
     pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
         draft::Settings {
             tags: self.handoff.preamble_tags.clone(),
-            markers: self.draft.markers.clone(),
+            markers: small(&self.draft.markers),
             verdicts: self.packets.verdict_paths.clone(),
+            assumptions: small(&self.packets.assumption_words),
             carry_overs: carry_over.into_iter().collect(),
             redactor,
         }
     }
+}
+
+fn small(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| word.to_lowercase()).collect()
 }
 
 /// Thresholds of subagents, where they differ.

@@ -67,6 +67,7 @@ fn the_default_holds_with_its_optional_keys_too() {
         "LAPTOP_KEY",
         "SEAL_KEY",
         "AGENT_MAIL_TOKEN",
+        "BLUELAKE_TOKEN",
     ];
     let env: Vec<_> = keys
         .map(|name| (name, "0123456789abcdef0123456789abcdef"))
@@ -77,6 +78,11 @@ fn the_default_holds_with_its_optional_keys_too() {
     assert_eq!(documented.connect, defaults.upstreams["anthropic"].connect);
     assert_eq!(documented.idle, defaults.upstreams["anthropic"].idle);
     assert_eq!(config.clients[0].name, "laptop");
+    assert_eq!(config.packets.agent_mail_agents[0].0, "BlueLake");
+    assert_eq!(
+        config.packets.assumption_words,
+        crate::draft::Settings::default().assumptions
+    );
     assert!(!format!("{config:?}").contains("0123456789"));
 }
 

@@ -417,6 +417,24 @@ impl Given {
         }))
     }
 
+    /// Names with a secret each.
+    pub(super) fn named_secrets(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+        let given = self.structured()?;
+        let Raw::Table(entries) = &given.raw else {
+            return wrong(
+                format!("expected a table of names, found {}", given.raw.kind()),
+                "write { NAME = { env = \"VARIABLE\" } }",
+            );
+        };
+        collect(entries.iter().map(|entry| {
+            let checked = entry.value.secret(env, 1);
+            (
+                &entry.value.origin,
+                checked.map(|secret| (entry.key.clone(), secret)),
+            )
+        }))
+    }
+
     /// The value, with unquoted text parsed as TOML: for lists and tables.
     pub(super) fn structured(&self) -> Checked<Given> {
         match &self.raw {

@@ -62,9 +62,29 @@ const WORDS: &[(Class, Whose, &str)] = &[
     (Class::Later, Whose::Any, "todo"),
     (Class::Later, Whose::Any, "fixme"),
     (Class::Later, Whose::Model, "follow-up"),
-    (Class::Assumption, Whose::Model, "assuming"),
-    (Class::Assumption, Whose::Model, "presumably"),
 ];
+
+/// Words by which a sentence of the model's is an assumption, where nobody names others (`packets.assumption_words`).
+pub(super) const ASSUMPTIONS: [&str; 9] = [
+    "assume",
+    "assumes",
+    "assumed",
+    "assuming",
+    "assumption",
+    "presumably",
+    "probably",
+    "should be",
+    "should work",
+];
+
+/// Words of the config, in small letters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Configured<'w> {
+    /// Those that make a constraint, whoever says them.
+    pub(super) constraints: &'w [String],
+    /// Those that make an assumption of the model's.
+    pub(super) assumptions: &'w [String],
+}
 
 /// Bytes of a sentence that are kept.
 const SENTENCE: usize = 280;
@@ -80,8 +100,8 @@ pub(super) struct Anchor {
     pub(super) text: String,
 }
 
-/// The sentences of a text that have such a word; `more` are words of the config, which make constraints.
-pub(super) fn anchors(text: &str, by_person: bool, more: &[String]) -> Vec<Anchor> {
+/// The sentences of a text that have such a word.
+pub(super) fn anchors(text: &str, by_person: bool, more: Configured<'_>) -> Vec<Anchor> {
     let mut seen = HashSet::new();
     let found = sentences(text).filter_map(|sentence| {
         let class = class(sentence, by_person, more)?;
@@ -94,7 +114,7 @@ pub(super) fn anchors(text: &str, by_person: bool, more: &[String]) -> Vec<Ancho
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
 }
 
-fn class(sentence: &str, by_person: bool, more: &[String]) -> Option<Class> {
+fn class(sentence: &str, by_person: bool, more: Configured<'_>) -> Option<Class> {
     let small = sentence.to_lowercase();
     let mine = |whose: Whose| match whose {
         Whose::Any => true,
@@ -105,10 +125,21 @@ fn class(sentence: &str, by_person: bool, more: &[String]) -> Option<Class> {
         .iter()
         .find(|(_, whose, word)| mine(*whose) && has_word(&small, word));
     let known = known.map(|(class, ..)| *class);
-    known.or_else(|| {
-        let configured = more.iter().any(|word| has_word(&small, &word.to_lowercase()));
-        configured.then_some(Class::Constraint)
-    })
+    let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
+    known
+        .or_else(|| has(more.constraints).then_some(Class::Constraint))
+        .or_else(|| (!by_person && has(more.assumptions)).then_some(Class::Assumption))
+}
+
+/// The sentences of a text of the model's that take something for granted.
+pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
+    let more = Configured {
+        assumptions: words,
+        ..Configured::default()
+    };
+    let found = anchors(text, false, more).into_iter();
+    let assumed = found.filter(|anchor| anchor.class == Class::Assumption);
+    assumed.map(|anchor| anchor.text).collect()
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -121,17 +152,53 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
+    const NONE: Configured<'_> = Configured {
+        constraints: &[],
+        assumptions: &[],
+    };
+
+    #[test]
+    fn an_assumption_is_the_models_by_words_that_may_be_named() {
+        let words = ASSUMPTIONS.map(str::to_owned);
+        let text = "The cache should be warm. I assume that the port is free. Presumably it works. It is done. \
+            We must hold it, assuming nothing.";
+        let found = assumptions(text, &words);
+        assert_eq!(
+            found,
+            [
+                "The cache should be warm.",
+                "I assume that the port is free.",
+                "Presumably it works.",
+                "We must hold it, assuming nothing."
+            ]
+        );
+        assert_eq!(assumptions(text, &["port".to_owned()]).len(), 1);
+        assert_eq!(assumptions(text, &[]), [""; 0]);
+        let configured = Configured {
+            assumptions: &words,
+            ..NONE
+        };
+        assert!(
+            anchors("It should be quick.", true, configured).is_empty(),
+            "a wish"
+        );
+    }
+
     #[test]
     fn a_models_must_is_prose_and_a_persons_is_a_constraint() {
         let text = "The port must be 8080. Fine.";
-        assert_eq!(anchors(text, true, &[])[0].text, "The port must be 8080.");
-        assert!(anchors(text, false, &[]).is_empty());
-        let decided = anchors("Decided to use SQLite because it is one file.", false, &[]);
+        assert_eq!(anchors(text, true, NONE)[0].text, "The port must be 8080.");
+        assert!(anchors(text, false, NONE).is_empty());
+        let decided = anchors("Decided to use SQLite because it is one file.", false, NONE);
         assert_eq!(decided[0].class, Class::Decision);
-        assert!(anchors("The mustard is undecided.", true, &[]).is_empty());
+        assert!(anchors("The mustard is undecided.", true, NONE).is_empty());
         let own = ["wichtig".to_owned()];
+        let configured = Configured {
+            constraints: &own,
+            ..NONE
+        };
         assert_eq!(
-            anchors("Wichtig: Port 8080.", true, &own)[0].class,
+            anchors("Wichtig: Port 8080.", true, configured)[0].class,
             Class::Constraint
         );
     }

@@ -37,6 +37,7 @@ pub use ends::{End, Failure};
 pub use excerpt::one_line;
 pub use fill::TooSmall;
 pub use index::Index;
+pub use markers::assumptions;
 pub use prompts::Prompts;
 pub use reader::Settings;
 pub use request::{Preset, Request};

@@ -38,18 +38,42 @@ const ABOUT: usize = 160;
 const QUESTION: usize = 300;
 
 /// What an index is made with; the same for all of its life.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
-    /// Further words that make a sentence a constraint.
+    /// Further words that make a sentence a constraint, in small letters.
     pub markers: Vec<String>,
+    /// Words that make a sentence of the model's an assumption, in small letters.
+    pub assumptions: Vec<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdicts: Vec<String>,
     /// Carry-over prompts of earlier handoffs, which stand in a user's place in the model's view.
     pub carry_overs: Vec<String>,
     /// Takes credentials out of whatever is kept.
     pub redactor: Redactor,
+}
+
+impl Settings {
+    fn configured(&self) -> markers::Configured<'_> {
+        markers::Configured {
+            constraints: &self.markers,
+            assumptions: &self.assumptions,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tags: Vec::new(),
+            markers: Vec::new(),
+            assumptions: markers::ASSUMPTIONS.map(str::to_owned).to_vec(),
+            verdicts: Vec::new(),
+            carry_overs: Vec::new(),
+            redactor: Redactor::default(),
+        }
+    }
 }
 
 /// Parts of messages that results look back to, each read once.
@@ -160,7 +184,7 @@ impl<'a> Reader<'_, 'a> {
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {
-            UserText::Person => markers::anchors(&text, role == Role::User, &self.settings.markers),
+            UserText::Person => markers::anchors(&text, role == Role::User, self.settings.configured()),
             _ => Vec::new(),
         };
         items.push(Item::Said(Said { kind, text, anchors }));

@@ -425,9 +425,10 @@ impl Exchange {
             Some(handoff) => Said {
                 sentinel: Some(self.sentinel(&handoff)),
                 ..Said::new(format!(
-                    "from here on the model knows the handoff {}{}.",
+                    "from here on the model knows the handoff {}{}.{}",
                     handoff.id,
-                    shown(&handoff)
+                    shown(&handoff),
+                    self.resumed_by_command(handoff.id).await
                 ))
             },
             None => Said::new(

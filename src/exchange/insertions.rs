@@ -80,7 +80,9 @@ impl Exchange {
         let Some(turn) = insertions::last(view) else {
             return Ok(false);
         };
-        if self.prepared.insertions.iter().any(|placed| placed.turn == turn) {
+        // A turn that is cut, in part too, keeps no text of ours.
+        let is_taken = self.prepared.insertions.iter().any(|placed| placed.turn == turn);
+        if is_taken || turn < self.kept_from() {
             return Ok(false);
         }
         let live = self.live()?;

@@ -26,6 +26,7 @@ mod prepared;
 mod read_ahead;
 mod recording;
 mod request;
+mod resumed;
 mod send;
 mod slow_answer;
 mod store_writes;
@@ -172,6 +173,9 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     }
     if exchange.prepared.command.is_some() {
         return Box::pin(exchange.answer_command()).await;
+    }
+    if exchange.is_resumed() {
+        Box::pin(exchange.tell_drift()).await;
     }
     if let Some(reminder) = exchange.app.reminder.clone() {
         Box::pin(exchange.remind(&reminder)).await;

@@ -162,7 +162,7 @@ impl Exchange {
     }
 
     /// The first turn that the model sees.
-    fn kept_from(&self) -> usize {
+    pub(super) fn kept_from(&self) -> usize {
         let Some(active) = &self.prepared.active else {
             return 0;
         };

@@ -171,6 +171,7 @@ pub(super) async fn prepare(
         noted: said.noted,
         received: said.received,
         undone: said.undone,
+        resumed: false,
         command,
         unresolved,
     };
@@ -192,6 +193,7 @@ pub(super) async fn prepare(
             .is_some_and(|candidate| candidate.by_user)
     {
         app.packets.resumed(&ctx.principal, active.id);
+        prepared.resumed = true;
     }
     if let Some(live) = prepared.live.as_ref().filter(|_| of_the_loop) {
         let active = prepared.active.as_ref().map(|active| active.id);

@@ -86,6 +86,8 @@ pub(super) struct Prepared {
     pub(super) received: Option<Received>,
     /// What was undone in the chat.
     pub(super) undone: Undone,
+    /// A person's line makes this request the first behind its handoff.
+    pub(super) resumed: bool,
     /// The user's last text, which is a command.
     pub(super) command: Option<String>,
     /// The agent's last message begins with the line of a handoff that cannot be told: it is told so.

@@ -1,9 +1,10 @@
 //! A client of Agent Mail: JSON-RPC over HTTP, as MCP has it (the streamable transport). Every call has a limit of ten
 //! seconds.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +30,11 @@ const PROTOCOL: &str = "2025-06-18";
 
 /// The header of a session.
 const SESSION: &str = "mcp-session-id";
+
+/// The tool behind which a server keeps those that it does not list (`MCP_TOOLS_MODE=core`, the default of version 0.1.0), and
+/// what it answers to their own names.
+const CALL_EXTENDED: &str = "call_extended_tool";
+const UNKNOWN_TOOL: &str = "Unknown tool";
 
 /// Messages that are asked for.
 const INBOX: u64 = 10;
@@ -57,13 +63,25 @@ impl std::fmt::Display for MailError {
 impl std::error::Error for MailError {}
 
 /// Agent Mail at one address.
-#[derive(Debug)]
 pub struct AgentMail {
     url: http::Uri,
     token: Option<HeaderValue>,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     next: AtomicU64,
     session: Mutex<Option<HeaderValue>>,
+    /// Whether its tools for reservations are called through another one.
+    extended: AtomicBool,
+    /// Tokens that agents registered with, by name.
+    agents: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for AgentMail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without tokens.
+        f.debug_struct("AgentMail")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An answer of the server's.
@@ -102,17 +120,51 @@ impl AgentMail {
             client: Client::builder(TokioExecutor::new()).build(connector),
             next: AtomicU64::new(1),
             session: Mutex::new(None),
+            extended: AtomicBool::new(false),
+            agents: BTreeMap::new(),
         })
     }
 
-    /// Calls a tool; returns what it answers.
+    /// The same for agents that registered with these tokens: newer servers do nothing in an agent's name without its own.
+    #[must_use]
+    pub fn with_agents(mut self, agents: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.agents.extend(agents);
+        self
+    }
+
+    /// Calls a tool; returns what it answers. Servers that show agents few tools have the others behind one of those.
     ///
     /// # Errors
     /// The server is not there, refuses, takes too long, or the tool fails.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, MailError> {
-        let parameters = json!({"name": tool, "arguments": arguments});
-        let result = self.request("tools/call", parameters).await?;
-        tool_result(tool, result)
+    pub async fn call(&self, tool: &str, mut arguments: Value) -> Result<Value, MailError> {
+        let token = arguments["agent_name"]
+            .as_str()
+            .and_then(|name| self.agents.get(name));
+        if let Some(token) = token {
+            arguments["registration_token"] = token.as_str().into();
+        }
+        limited(async {
+            if !self.extended.load(Relaxed) {
+                match self.call_named(tool, tool, arguments.clone()).await {
+                    Err(error) if error.message.contains(UNKNOWN_TOOL) => {}
+                    answer => return answer,
+                }
+            }
+            let through = json!({"tool_name": tool, "arguments": arguments});
+            let answer = self.call_named(CALL_EXTENDED, tool, through).await;
+            self.extended.store(answer.is_ok(), Relaxed);
+            answer.map_err(|error| match error.message.contains(UNKNOWN_TOOL) {
+                true => MailError::new(format!("{tool}: Agent Mail has no such tool")),
+                false => error,
+            })
+        })
+        .await
+    }
+
+    async fn call_named(&self, name: &str, meant: &str, arguments: Value) -> Result<Value, MailError> {
+        let parameters = json!({"name": name, "arguments": arguments});
+        let result = self.request_in_session("tools/call", parameters).await?;
+        tool_result(meant, result)
     }
 
     /// Reads a resource: JSON in a text.
@@ -120,16 +172,11 @@ impl AgentMail {
     /// # Errors
     /// As [`Self::call`].
     pub async fn resource(&self, uri: &str) -> Result<Value, MailError> {
-        let result = self.request("resources/read", json!({"uri": uri})).await?;
+        let read = self.request_in_session("resources/read", json!({"uri": uri}));
+        let result = limited(read).await?;
         let text = result.pointer("/contents/0/text").and_then(Value::as_str);
         let read = text.and_then(|text| serde_json::from_str(text).ok());
         read.ok_or_else(|| MailError::new("Agent Mail's resource is no JSON"))
-    }
-
-    async fn request(&self, method: &str, parameters: Value) -> Result<Value, MailError> {
-        let asked = tokio::time::timeout(LIMIT, self.request_in_session(method, parameters)).await;
-        asked
-            .map_err(|_| MailError::new(format!("Agent Mail did not answer within {} s", LIMIT.as_secs())))?
     }
 
     /// Sends a request; a server that wants a session first gets one.
@@ -225,6 +272,12 @@ impl AgentMail {
         let all = all.iter().map(Reservation::of);
         Ok(all.filter(|one| one.agent == agent).collect())
     }
+}
+
+/// The same within the time for a call.
+async fn limited(asked: impl Future<Output = Result<Value, MailError>>) -> Result<Value, MailError> {
+    let late = || MailError::new(format!("Agent Mail did not answer within {} s", LIMIT.as_secs()));
+    tokio::time::timeout(LIMIT, asked).await.map_err(|_| late())?
 }
 
 /// A byte in a path segment of a URI.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::FileError;
+use super::newest;
 use super::paths::{absolute, no_links};
 use crate::packet::ntm::names;
 
@@ -58,6 +59,34 @@ impl HandoffFolder {
         }
         sessions.sort();
         Ok(sessions)
+    }
+
+    /// Whether a session has files.
+    pub fn has_session(&self, name: &str) -> bool {
+        self.session_dir(name)
+            .is_ok_and(|dir| no_links(&dir).is_ok() && has_files(&dir))
+    }
+
+    /// How many files there are, of all sessions.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn count(&self) -> Result<u64, FileError> {
+        let mut count = 0;
+        for session in self.sessions()? {
+            count += self.files(&session)?.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// The files of a session, newest first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn paths(&self, session: &str) -> Result<Vec<PathBuf>, FileError> {
+        let dir = self.session_dir(session)?;
+        let sorted = newest::sort(&dir, self.files(session)?);
+        Ok(sorted.into_iter().map(|name| dir.join(name)).collect())
     }
 
     /// The files of a session, in no order.

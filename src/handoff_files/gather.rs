@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::newest::time_of;
-use crate::packet::ntm::{self, HandoffFile, Repository};
+use super::now;
+use crate::packet::ntm::{self, Drift, HandoffFile, Repository};
 use crate::repository::ask;
 
 /// Time for questions that git answers at once, and for those that look at the whole tree or the history.
@@ -22,6 +23,9 @@ const COMMITS: &str = "-5";
 
 /// Files of a kind that git may add: the rest is a `git status` away.
 const FILES: usize = 50;
+
+/// Files that git is asked about by name: they stand in its command line.
+const COMPARED: usize = 1000;
 
 /// What git tells of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -142,7 +146,11 @@ impl Asker<'_> {
             .into_iter()
             .filter(|path| !deleted.contains(path))
             .collect();
-        let touched = self.touched(&since, &paths);
+        // Git is asked about its own files alone: of one outside it would refuse the whole question.
+        let inside =
+            |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
+        let asked: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
+        let touched = self.touched(&since, &asked);
         for path in paths {
             match fs::metadata(self.dir.join(path)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -227,4 +235,19 @@ impl GitState {
         finding("git_branch", self.branch.clone());
         finding("recent_commits", self.commits.join("; "));
     }
+}
+
+/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is told.
+pub fn still_true(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
+    compared(file, dir, limit).0
+}
+
+/// The same, and whether there is a repository.
+pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
+    let asker = dir.map(|dir| Asker {
+        dir,
+        until: Instant::now() + limit,
+    });
+    let repository = asker.and_then(|asker| asker.since(file));
+    (Drift::of(file, repository.as_ref(), now()), repository.is_some())
 }

@@ -8,7 +8,7 @@ use super::folder::{ARCHIVE, HandoffFolder, files_in};
 use super::lock::Lock;
 use super::newest;
 use super::paths::{absolute, no_links};
-use super::rotate::put_away;
+use super::rotate::{moved, put_away};
 use crate::packet::ntm::names;
 use crate::packet::ntm::time::Time;
 
@@ -35,6 +35,19 @@ impl HandoffFolder {
         }
         let _lock = Lock::of(&managed.dir)?;
         put_away(&managed.dir, &managed.name)
+    }
+
+    /// Takes a file out of the archive of its session; returns where it is now.
+    ///
+    /// # Errors
+    /// It is none of ours, not in the archive, or cannot be moved.
+    pub fn restore(&self, path: &Path) -> Result<PathBuf, FileError> {
+        let managed = self.managed(path)?;
+        if !managed.archived {
+            return Err(FileError::Refused(path.to_owned(), "it is not in the archive"));
+        }
+        let _lock = Lock::of(&managed.dir)?;
+        moved(&managed.path(), &managed.dir, &managed.name)
     }
 
     /// Deletes a file.

@@ -30,12 +30,16 @@ pub(super) fn rotate(dir: &Path) -> Result<usize, FileError> {
 pub(super) fn put_away(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
     let archive = dir.join(ARCHIVE);
     make_dir(&archive)?;
+    moved(&dir.join(name), &archive, name)
+}
+
+/// Moves a file into another folder, under this name or, where that is taken, with a number. The lock of its session is held.
+pub(super) fn moved(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
     let place = (1..)
-        .map(|n| archive.join(names::numbered(stem, n)))
+        .map(|n| into.join(names::numbered(stem, n)))
         .find(|place| fs::symlink_metadata(place).is_err())
-        .unwrap_or_else(|| archive.join(name));
-    let from = dir.join(name);
-    fs::rename(&from, &place).map_err(FileError::at(&from))?;
+        .unwrap_or_else(|| into.join(name));
+    fs::rename(from, &place).map_err(FileError::at(from))?;
     Ok(place)
 }

@@ -33,6 +33,7 @@ pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
         checkout: checkout.as_ref(),
         topic: settings.topic.as_deref(),
         exchange: stored.exchange.as_deref(),
+        assumptions: &settings.reading.assumptions,
         bytes: stored.bytes,
         clean: &|text| index.clean(text),
     })

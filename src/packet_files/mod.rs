@@ -6,17 +6,19 @@
 //! ```
 //! One task does it behind the handoff, which never waits for it and which no failure touches. A process that is killed
 //! before the row is written leaves a handoff without a packet; one that is killed behind it leaves the row, and the next
-//! start writes the files that are missing.
+//! start writes the files that are missing or were not written again.
 //!
 //! Knows drafts, packets and the store. Must not know: exchanges, sockets.
 
 mod files;
 mod make;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod value;
 mod writer;
 
 pub use files::{JSON, MARKDOWN};
-pub use steps::{Changed, find, packet_of, set_status, write};
+pub use steps::{Changed, Compared, archive_old, find, packet_of, set_status, still_true, write};
 pub use value::{NotWritten, PacketSettings, Reading, Stored};
 pub use writer::{Counts, PacketWriter};

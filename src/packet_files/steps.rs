@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::value::{NotWritten, PacketSettings, Stored, not_written};
+use super::value::{NotWritten, PacketSettings, Step, Stored, not_written};
 use super::{files, make};
-use crate::handoff_files::HandoffFolder;
+use crate::handoff_files::{HandoffFolder, gather};
 use crate::packet::fields::Packet;
+use crate::packet::ntm::{Drift, HandoffFile};
 use crate::record::{HandoffId, PacketRecord, PacketStatus};
 use crate::store::{PacketFilter, SharedStore};
 
@@ -18,6 +20,22 @@ pub async fn write(
     settings: &Arc<PacketSettings>,
     store: &SharedStore,
     stored: Stored,
+) -> Result<PathBuf, NotWritten> {
+    write_in_steps(settings, store, stored, at_no_step()).await
+}
+
+/// What is called at each step; tests kill the process there.
+pub(super) type AtStep = Arc<dyn Fn(Step) + Send + Sync>;
+
+pub(super) fn at_no_step() -> AtStep {
+    Arc::new(|_| {})
+}
+
+pub(super) async fn write_in_steps(
+    settings: &Arc<PacketSettings>,
+    store: &SharedStore,
+    stored: Stored,
+    step: AtStep,
 ) -> Result<PathBuf, NotWritten> {
     let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
     let made = Arc::clone(settings);
@@ -37,9 +55,13 @@ pub async fn write(
     };
     let superseded = store.put_packet(&record).await;
     let superseded = superseded.map_err(|error| not_written("the packet was not stored", error))?;
-    put(record.clone()).await?;
+    step(Step::Stored);
+    // Before the two files: while one of those is missing, the next start looks for this one too.
     beside(record.clone()).await;
-    again(store, &record.principal, &superseded).await;
+    step(Step::Beside);
+    put_in_steps(record.clone(), Arc::clone(&step)).await?;
+    again(store, &record.principal, &superseded, &step).await;
+    step(Step::Superseded);
     Ok(folder)
 }
 
@@ -84,7 +106,7 @@ pub async fn set_status(
         .map_err(failed)?;
     let superseded = superseded.unwrap_or_default();
     let all: Vec<HandoffId> = superseded.iter().copied().chain([id]).collect();
-    again(store, principal, &all).await;
+    again(store, principal, &all, &at_no_step()).await;
     Ok(Some(Changed {
         before: record.status,
         superseded,
@@ -120,6 +142,46 @@ pub async fn find(
         .pop())
 }
 
+/// A packet, compared with a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// What has moved since.
+    pub drift: Drift,
+    /// Whether there is a repository; without one the age is all that is known.
+    pub repository: bool,
+}
+
+/// Compares the packet of a handoff with the repository in a folder: the one given, else the packet's own where that is
+/// here, else the working directory. `None` where there is no packet.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn still_true(
+    store: &SharedStore,
+    principal: &str,
+    id: HandoffId,
+    dir: Option<PathBuf>,
+    limit: Duration,
+) -> Result<Option<Compared>, NotWritten> {
+    let Some(packet) = find(store, principal, id)
+        .await?
+        .and_then(|record| packet_of(&record))
+    else {
+        return Ok(None);
+    };
+    let compared = tokio::task::spawn_blocking(move || {
+        let own = Some(PathBuf::from(&packet.repository)).filter(|dir| dir.is_dir());
+        let dir = dir.or(own).unwrap_or_else(|| PathBuf::from("."));
+        let file = HandoffFile::of_whole_packet(&packet);
+        let (drift, repository) = gather::compared(&file, Some(&dir), limit);
+        Compared { drift, repository }
+    });
+    let compared = compared.await;
+    compared
+        .map(Some)
+        .map_err(|error| not_written("the packet was not compared", error))
+}
+
 /// The packet of a record, with the status that counts; `None` where a later version wrote it.
 pub fn packet_of(record: &PacketRecord) -> Option<Packet> {
     let packet = Packet::read(&record.document).ok()?;
@@ -128,10 +190,12 @@ pub fn packet_of(record: &PacketRecord) -> Option<Packet> {
 
 /// Writes the files of these packets again, with their status, where they are in this machine's folders: a store may be
 /// shared. A failure is logged.
-async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
+async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &AtStep) {
     for id in ids {
         let written = match find(store, principal, *id).await {
-            Ok(Some(record)) if Path::new(&record.folder).is_dir() => put(record).await,
+            Ok(Some(record)) if Path::new(&record.folder).is_dir() => {
+                put_in_steps(record, Arc::clone(step)).await
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
@@ -141,13 +205,32 @@ async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
     }
 }
 
+/// Archives the packets that were superseded and are of handoffs made before this time, in the store and in their files.
+/// Returns how many.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, NotWritten> {
+    let archived = store.archive_packets(before_ms).await;
+    let archived = archived.map_err(|error| not_written("old packets were not archived", error))?;
+    for (principal, id) in &archived {
+        again(store, principal, &[*id], &at_no_step()).await;
+    }
+    Ok(archived.len())
+}
+
 /// Writes a packet's files.
 pub(super) async fn put(record: PacketRecord) -> Result<(), NotWritten> {
+    put_in_steps(record, at_no_step()).await
+}
+
+async fn put_in_steps(record: PacketRecord, step: AtStep) -> Result<(), NotWritten> {
     let done = tokio::task::spawn_blocking(move || {
         let Some(packet) = packet_of(&record) else {
             return Err(not_written(&record.folder, "another version wrote this packet"));
         };
-        files::write(record.folder.as_ref(), &packet).map_err(|error| not_written(&record.folder, error))
+        let written = files::write(record.folder.as_ref(), &packet, &*step);
+        written.map_err(|error| not_written(&record.folder, error))
     });
     done.await
         .map_err(|error| not_written("the packet was not written", error))?

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -17,7 +18,25 @@ pub struct PacketSettings {
     pub(super) dir: PathBuf,
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
+    pub(super) archive_after: Option<Duration>,
     pub(super) reading: draft::Settings,
+}
+
+/// A point at which a process may be killed while a packet is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The row is in the store.
+    Stored,
+    /// The handoff file in YAML is written.
+    Beside,
+    /// One of the two files is begun, under another name.
+    Opened,
+    /// It has its contents.
+    Filled,
+    /// It has its name.
+    Named,
+    /// The files of those that it superseded say so.
+    Superseded,
 }
 
 impl PacketSettings {
@@ -28,6 +47,7 @@ impl PacketSettings {
             dir: config.packets_dir(),
             git_dir: config.packets.git_dir.clone(),
             topic: config.packets.topic.clone(),
+            archive_after: config.packets.archive_after,
             reading: config.draft_settings(None, Redactor::lazy(&config.journal.redact).knowing(secrets)),
         })
     }

@@ -1,14 +1,15 @@
 //! The task that writes packets behind the handoffs.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
 
-use super::files;
-use super::steps::{Changed, beside, put, set_status, write};
+use super::files::{self, JSON, MARKDOWN};
+use super::steps::{Changed, archive_old, beside, packet_of, put, set_status, write};
 use super::value::{PacketSettings, Stored};
 use crate::record::{HandoffId, PacketStatus};
 use crate::store::{PacketFilter, SharedStore};
@@ -18,6 +19,9 @@ const WAITING: usize = 16;
 
 /// Packets whose files are looked for at start, the newest ones.
 const MENDED: usize = 200;
+
+/// How often packets are looked at for their age.
+const ARCHIVED_EVERY: Duration = Duration::from_secs(3600);
 
 /// Packets written, failed, and dropped since there were too many at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,7 +131,18 @@ async fn run(
     counters: Arc<Counters>,
 ) {
     mend(&settings, &store).await;
-    while let Some(message) = waiting.recv().await {
+    let mut due = tokio::time::interval(ARCHIVED_EVERY);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = waiting.recv() => message,
+            _ = due.tick(), if settings.archive_after.is_some() => {
+                archive(&settings, &store).await;
+                continue;
+            }
+        };
+        let Some(message) = message else { return };
         match message {
             Message::Handoff(stored) => {
                 let id = stored.handoff.id;
@@ -145,8 +160,22 @@ async fn run(
     }
 }
 
-/// Writes the files that are missing of packets that are stored: of a process that was killed, or a folder that was not
-/// writable then. Those in another folder are another process's, or of a state directory that was moved.
+/// Archives what was superseded long ago.
+async fn archive(settings: &PacketSettings, store: &SharedStore) {
+    let Some(age) = settings.archive_after else { return };
+    // A clock before 1970 makes everything new.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let before = u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX);
+    match archive_old(store, before).await {
+        Ok(0) => {}
+        Ok(packets) => tracing::info!(target: "baton", packets, "superseded packets were archived by age"),
+        Err(error) => tracing::warn!(target: "baton", %error, "superseded packets were not archived"),
+    }
+}
+
+/// Writes the files that are missing, or say something else, of packets that are stored: of a process that was killed, or
+/// a folder that was not writable then. Those in another folder are another process's, or of a state directory that was
+/// moved.
 async fn mend(settings: &PacketSettings, store: &SharedStore) {
     let newest = PacketFilter {
         limit: MENDED,
@@ -156,20 +185,29 @@ async fn mend(settings: &PacketSettings, store: &SharedStore) {
         return;
     };
     for record in packets {
-        let folder = record.folder.clone();
-        if Path::new(&folder).parent() != Some(&settings.dir) {
+        let folder = PathBuf::from(&record.folder);
+        // One of another version is left as it is.
+        let Some(packet) = packet_of(&record) else {
+            continue;
+        };
+        if folder.parent() != Some(&settings.dir) {
             continue;
         }
-        let is_there = tokio::task::spawn_blocking(move || files::are_there(Path::new(&folder)));
-        if is_there.await.unwrap_or(true) {
+        let state = tokio::task::spawn_blocking(move || {
+            let is_there = folder.join(JSON).is_file() && folder.join(MARKDOWN).is_file();
+            (is_there, is_there && files::are_current(&folder, &packet))
+        });
+        let (is_there, is_current) = state.await.unwrap_or((true, true));
+        if is_current {
             continue;
         }
         let id = record.handoff;
-        if let Err(error) = put(record.clone()).await {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files are missing and cannot be written");
-            continue;
+        if !is_there {
+            beside(record.clone()).await;
         }
-        beside(record).await;
+        if let Err(error) = put(record).await {
+            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files cannot be written again");
+        }
     }
 }
 

@@ -67,15 +67,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             facts: FactsPolicy::Drafts,
             review: crate::config::Review::Never,
         },
-        packets: Packets {
-            enabled: false,
-            dir: None,
-            git_dir: None,
-            topic: None,
-            verdict_paths: Vec::new(),
-            agent_mail_url: None,
-            agent_mail_token: None,
-        },
+        packets: Packets::default(),
         commands: Commands {
             prefix: String::new(),
         },

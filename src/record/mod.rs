@@ -10,6 +10,7 @@ mod cut_point;
 mod handoff;
 mod ids;
 mod insertion;
+pub mod lineage;
 mod packet;
 mod pair;
 

@@ -1,6 +1,6 @@
 //! One conversation in memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -23,6 +23,10 @@ pub struct LiveConversation {
     principal: String,
     state: Mutex<State>,
     contexts: Mutex<ContextUses>,
+    /// What the model is told behind a handoff that a person resumed, with its first request there.
+    notice: Mutex<Option<(HandoffId, String)>>,
+    /// Whether there is such a text: asked without the lock.
+    has_notice: AtomicBool,
     /// Held by who writes to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
@@ -111,6 +115,8 @@ impl LiveConversation {
                 checkpoints: Checkpoints::default(),
             }),
             contexts: Mutex::default(),
+            notice: Mutex::default(),
+            has_notice: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
         }
@@ -241,6 +247,25 @@ impl LiveConversation {
     /// How many of the insertions that found no place had one in the request before, or were never told to be lost.
     pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
         self.state().insertions.newly_lost(lost)
+    }
+
+    /// Keeps a text for the model's first request behind this handoff. It does not outlive the process.
+    pub fn set_notice(&self, handoff: HandoffId, text: String) {
+        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some((handoff, text));
+        self.has_notice.store(true, Ordering::Release);
+    }
+
+    /// Whether there is such a text, of whatever handoff.
+    pub fn has_notice(&self) -> bool {
+        self.has_notice.load(Ordering::Acquire)
+    }
+
+    /// The text that was kept for this handoff, once.
+    pub fn take_notice(&self, handoff: HandoffId) -> Option<String> {
+        let mut notice = self.notice.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, text) = notice.take_if(|(kept, _)| *kept == handoff)?;
+        self.has_notice.store(false, Ordering::Release);
+        Some(text)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

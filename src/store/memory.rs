@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::records::{Page, RecordKind, ResponseId, Retention, StoredRecord};
 use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, foreign, now_ms};
 use crate::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
-    Written,
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
 };
 
 /// All records in maps behind one lock, which is never held across an await.
@@ -206,6 +206,19 @@ impl Store for MemoryStore {
             return done(Ok(None));
         };
         done(inner.put_packet(&PacketRecord { status, ..packet }).map(Some))
+    }
+
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        let mut inner = self.inner();
+        let old = inner
+            .packets
+            .values_mut()
+            .filter(|packet| packet.status == PacketStatus::Superseded && packet.created_ms < before_ms);
+        let archived = old.map(|packet| {
+            packet.status = PacketStatus::Archived;
+            (packet.principal.clone(), packet.handoff)
+        });
+        done(Ok(archived.collect()))
     }
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {

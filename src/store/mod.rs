@@ -34,8 +34,8 @@ use self::records::{Page, RecordKind, Retention, StoredRecord};
 use self::replicas::Replica;
 use crate::config::{self, StoreKind};
 use crate::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
-    Written,
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
 };
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
@@ -213,6 +213,10 @@ pub trait Store: Send + Sync + 'static {
         id: HandoffId,
         status: PacketStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
+
+    /// Archives the packets that are superseded, of handoffs made before this time: in one transaction, so that none is
+    /// archived that somebody resumes. Returns whose they are, and the handoffs.
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
 
     /// Deletes what was not used for long and nothing in use refers to; packets stay. Returns the number of deleted records.
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;

@@ -131,6 +131,59 @@ test("a handoff has its prompt, its lineage and the line to go on from", async (
   await shot(page, "handoff");
 });
 
+/** A packet as the API tells it: one check that failed, and two claims that nothing proves. */
+const seen = (changes = {}) => ({
+  status: "active",
+  folder: "/home/ada/.local/state/baton/packets/x",
+  document: {
+    kind: "handoff", next_action: "Make tests/bom.rs pass", summary: "s",
+    open_risks: [{ severity: "block", detail: "`cargo test` ended with 101 in turn 3" }, { severity: "warn", detail: "not committed: <b>a.rs</b>" }],
+    verification: [{ command: "cargo test", exit: 101, turn: 3, stale: true }, { command: "cargo fmt --check", exit: 0, turn: 2, stale: false }, { command: "make lint", exit: null, turn: 1, stale: null }],
+    claims: [{ claim: "All tests pass.", verdict: "contradicted", why: "cargo test ended with 101" }, { claim: "The build is green.", verdict: "unverified", why: "no build was seen" }],
+    changed_files: [{ path: "src/reader.rs", change: "modified", why: null }],
+    questions_for_human: [{ text: "Which port?", turn: 2 }],
+    ...changes,
+  },
+});
+
+test("a handoff shows its packet: what was seen, what was only claimed, what comes next", async () => {
+  mock.stories = examples();
+  const it = mock.stories.flatMap((story) => story.handoffs).find((it) => it.id === handoffId(3));
+  it.packet = seen();
+  it.prompt = "Goal: a reader.\nAll\ntests pass. The build is green.\nNext: go on.";
+  await go(`#/h/${handoffId(3)}`);
+  const told = await text(".packet");
+  for (const line of ["active · /home/ada/.local/state/baton/packets/x", "Next: Make tests/bom.rs pass", "block `cargo test` ended with 101", "not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed after it", "cargo fmt --check passed in turn 2", "make lint ended in a way that is not known in turn 1, files may have changed after it", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
+  assert.equal(await page.locator(".packet b b").count(), 0, "markup is text");
+  const claims = page.locator(".prompt pre mark.claim");
+  assert.deepEqual(await claims.allInnerTexts(), ["All\ntests pass. contradicted", "The build is green. unverified"]);
+  assert.equal(await claims.last().getAttribute("title"), "no build was seen");
+  await shot(page, "packet");
+  it.packet = seen({ next_action: null, claims: [], open_risks: [], verification: [] });
+  await page.reload();
+  await ready(page);
+  assert.match(await text(".packet"), /no next_action recorded; needs a human/);
+  assert.equal(await claims.count(), 0);
+});
+
+test("a handoff stands in a map of chains and forks", async () => {
+  mock.stories = examples();
+  const all = mock.stories.flatMap((story) => story.handoffs);
+  const it = all.find((it) => it.id === handoffId(3));
+  const at = (n, depth, siblings, children, status) => ({ id: handoffId(n), depth, siblings, children, status, at_ms: it.at_ms, title: `task ${n}` });
+  it.map = [at(1, 0, 1, 2, "superseded"), at(2, 1, 2, 0, "archived"), at(3, 1, 2, 0, "active")];
+  await go(`#/h/${handoffId(3)}`);
+  const rows = page.locator(".lineage .map li");
+  assert.equal(await rows.count(), 3);
+  assert.match(await rows.nth(0).innerText(), /task 1 .*superseded · forks into 2/);
+  assert.match(await rows.nth(1).innerText(), /task 2 .*archived · one of 2 branches/);
+  const left = async (n) => (await rows.nth(n).boundingBox()).x;
+  assert.ok((await left(1)) > (await left(0)) && (await left(1)) === (await left(2)));
+  assert.equal(await page.locator(".lineage [aria-current=true]").innerText(), "task 3");
+  await rows.nth(1).locator("a").click();
+  await page.waitForFunction((id) => location.hash === `#/h/${id}`, handoffId(2));
+});
+
 test("an exchange appears as it ends, and a handoff with it", async () => {
   const whole = tell({ tasks: 2, turns: 3 });
   const before = tell({ tasks: 1, turns: 3 });

@@ -209,7 +209,7 @@ fn every_error_of_a_file_is_told_at_once_and_exits_with_65() {
     let [good, bad, broken] = [&good, &bad, &broken].map(|path| path.to_str().unwrap());
     let told = said(dir, &["validate", good]);
     assert!(
-        told.contains("note: version: another version than 1.0") && told.contains("good.yaml: ok"),
+        told.contains("note: version: another version than 1.0") && told.contains("good.yaml: valid"),
         "{told}"
     );
     let done = baton(dir, &["validate", good, bad, broken, "--json"]);
@@ -392,6 +392,67 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
             .unwrap()
             .starts_with("# a\n")
     );
+}
+
+/// Tools that hang and input that nobody closes: a hook's file is there, or its process ends, within 30 seconds.
+#[cfg(unix)]
+#[test]
+fn a_hook_is_done_within_thirty_seconds_whatever_hangs() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, Instant};
+
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let tools = dir.join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    for name in ["git", "br"] {
+        std::fs::write(tools.join(name), "#!/bin/sh\nexec sleep 600\n").unwrap();
+        std::fs::set_permissions(tools.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // A server that takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp/", silent.local_addr().unwrap());
+    let hanging = |args: &[&str]| {
+        let mut command = command(dir, args);
+        command
+            .env("PATH", format!("{}:/usr/bin:/bin", tools.display()))
+            .env("BATON_PACKETS__AGENT_MAIL_URL", &url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let began = Instant::now();
+    // Both at once.
+    let mut unclosed = hanging(&["create", "--auto", "--hook"]);
+    let mut child = hanging(&[
+        "create",
+        "shop",
+        "--auto",
+        "--agent",
+        "BlueLake",
+        "--git-dir",
+        ".",
+        "--hook",
+    ]);
+    let hook = json!({"cwd": dir, "last_assistant_message": "Done: the cart\nNext: the till"});
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(hook.to_string().as_bytes()).unwrap();
+    drop(input);
+    let done = child.wait_with_output().unwrap();
+    let taken = began.elapsed();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let path = path_of(&String::from_utf8(done.stdout).unwrap());
+    let file = read(&std::fs::read_to_string(&path).unwrap()).unwrap().file;
+    assert_eq!((file.goal.as_str(), file.now.as_str()), ("the cart", "the till"));
+    assert!(taken < Duration::from_secs(30), "{taken:?}");
+    // Its input is still open.
+    let open = unclosed.stdin.take();
+    let status = unclosed.wait().unwrap();
+    assert_eq!(status.code(), Some(69));
+    let taken = began.elapsed();
+    assert!(taken < Duration::from_secs(35), "{taken:?}");
+    drop(open);
 }
 
 #[test]
@@ -603,8 +664,10 @@ fn a_parser_of_another_language_reads_what_is_written_and_is_read() {
     std::fs::write(&ours, file.to_yaml()).unwrap();
     let script = "import json, sys, yaml
 read = yaml.safe_load(open(sys.argv[1], encoding='utf-8'))
-for width, flow, style in ((60, False, None), (4000, None, None), (80, True, None), (80, False, '\"')):
-    yaml.safe_dump(read, open(sys.argv[2] + str(width) + str(flow) + str(style) + '.yaml', 'w', encoding='utf-8'),
+styles = [(60, False, None), (4000, None, None), (80, True, None)]
+styles += [(80, False, style) for style in '\"\\'|>'] + [(4000, False, '|'), (80, True, '|')]
+for n, (width, flow, style) in enumerate(styles):
+    yaml.safe_dump(read, open(sys.argv[2] + str(n) + '.yaml', 'w', encoding='utf-8'),
                    width=width, default_flow_style=flow, default_style=style, allow_unicode=True, sort_keys=False)
 print(json.dumps(read, default=lambda time: time.strftime('%Y-%m-%dT%H:%M:%SZ')))";
     let done = Command::new(python)
@@ -634,7 +697,7 @@ print(json.dumps(read, default=lambda time: time.strftime('%Y-%m-%dT%H:%M:%SZ'))
         written += 1;
         // With every scalar as a string, a number is one too.
         // It leaves the line ends that only YAML 1.1 knows as they are, and folds there.
-        let of_both = |text: &&String| !text.contains(['\u{85}', '\u{2028}']);
+        let of_both = |text: &&String| !text.contains(['\u{85}', '\u{2028}']) && *text != "\n";
         let next = |file: &HandoffFile| file.next.iter().filter(of_both).cloned().collect::<Vec<_>>();
         let findings = |file: &HandoffFile| {
             let all = file.findings.iter().filter(|(name, _)| of_both(name));
@@ -646,5 +709,5 @@ print(json.dumps(read, default=lambda time: time.strftime('%Y-%m-%dT%H:%M:%SZ'))
         assert_eq!(back.file.goal, file.goal);
         assert_eq!(back.file.now, file.now);
     }
-    assert_eq!(written, 4);
+    assert_eq!(written, 9);
 }

@@ -418,7 +418,7 @@ async fn handoff_routes(api: &Listener) {
     has(&all["handoffs"][0], HANDOFF);
     let id = all["handoffs"][0]["id"].as_str().unwrap();
     let one = api.json(&format!("/api/handoffs/{id}")).await;
-    has(&one["handoff"], &format!("{HANDOFF} prompt lineage children"));
+    has(&one["handoff"], &format!("{HANDOFF} prompt lineage children map"));
     assert_eq!(one["handoff"]["lineage"].as_array().unwrap().len(), 2);
     assert_eq!(one["handoff"]["lineage"][1], id);
 }

@@ -135,7 +135,7 @@ macro_rules! on_every_wire {
     };
 }
 
-on_every_wire!(a_chain a_mixed_batch facts_behind_every_prompt);
+on_every_wire!(a_chain a_mixed_batch facts_behind_every_prompt resumed_and_compared);
 
 /// Work with a tool, a handoff, more work, another one.
 async fn a_chain(side: Variant) {
@@ -392,6 +392,138 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
     run.stage.assert_clean();
 }
 
+/// Whoever resumes a handoff, by its line or by a command, is told what has moved in the repository, and so is the model: once,
+/// and the same on every later request.
+async fn resumed_and_compared(side: Variant) {
+    let dir = harness::temp();
+    let repository = dir.path().join("repository");
+    std::fs::create_dir(&repository).unwrap();
+    let git = |args: &[&str]| {
+        let done = std::process::Command::new("git")
+            .current_dir(&repository)
+            .args(["-c", "user.name=t", "-c", "user.email=t@t"])
+            .args(args)
+            .output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    if !git(&["init", "-q", "-b", "main"]) {
+        return; // There is no git here.
+    }
+    assert!(git(&["commit", "-q", "--allow-empty", "-m", "x"]));
+    let store = harness::sqlite(dir.path());
+    let compared = |config: &mut Config| config.packets.git_dir = Some(repository.clone());
+    let stage = Fixture::with(side, [handoff(), fresh()], store.clone(), compared).await;
+    let writer = PacketWriter::start(settings(dir.path(), compared), store.clone());
+    stage.ask(&stage.history(), true).await;
+    let made = store
+        .handoffs(&HandoffFilter::default())
+        .await
+        .unwrap()
+        .pop()
+        .unwrap();
+    let (id, principal) = (made.id, made.principal.clone());
+    writer.handoff(Stored {
+        handoff: made,
+        carry_over: None,
+        exchange: None,
+        bytes: Size::default(),
+        transcript: Box::new(|| None),
+    });
+    assert!(writer.flush(LONG).await);
+    let record = packet_files::find(&store, &principal, id).await.unwrap().unwrap();
+    assert_eq!(record.branch, "main");
+    assert!(git(&["checkout", "-q", "-b", "next"]));
+    let line = "branch was main, is next";
+    let told = |sent: &[String]| {
+        sent.iter()
+            .filter(|text| text.contains("<since-handoff>"))
+            .count()
+    };
+
+    // By its line: with the first request that has a place for it.
+    stage.push(Reply::text("Resumed."));
+    let asked = [stage.user(&format!("[[handoff-resume:{id}]]\nGo on from there."))];
+    let mut said = stage.ask(&asked, true).await;
+    assert_eq!(stage.sent(), [format!("{}Go on from there.", carry())]);
+    let mut history = asked.to_vec();
+    let mut tries = 0;
+    let first = loop {
+        history = stage.then(&history, &said, &format!("More, {tries}."));
+        stage.push(Reply::text("More of it."));
+        said = stage.ask(&history, tries % 2 == 0).await;
+        let sent = stage.sent();
+        if told(&sent) > 0 {
+            break sent;
+        }
+        tries += 1;
+        assert!(tries < 200, "{sent:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let last = first.last().unwrap();
+    assert!(
+        told(&first) == 1 && last.contains(line) && last.contains("tell the user"),
+        "{first:?}"
+    );
+    history = stage.then(&history, &said, "And on.");
+    stage.push(Reply::text("On."));
+    stage.ask(&history, true).await;
+    let later = stage.sent();
+    assert_eq!(
+        (&later[..first.len()], told(&later)),
+        (&first[..], 1),
+        "the same prefix"
+    );
+
+    // By a command, in another session; the packet was put away.
+    packet_files::set_status(&store, &principal, id, PacketStatus::Archived)
+        .await
+        .unwrap();
+    let mut stage = stage;
+    let given = writer.clone();
+    stage.restart_by(store.clone(), compared, |app| app.with_packets(given));
+    let other = [
+        stage.user("Another session."),
+        (side.message)("assistant", "Here."),
+        stage.user(&format!("::handoff resume {id}")),
+    ];
+    let said = stage.ask(&other, true).await;
+    assert!(
+        said.text.contains("Its packet was archived; it is active again."),
+        "{}",
+        said.text
+    );
+    assert!(
+        said.text.contains("Drift: ") && said.text.contains(line),
+        "{}",
+        said.text
+    );
+    let record = packet_files::find(&store, &principal, id).await.unwrap().unwrap();
+    assert_eq!(record.status, PacketStatus::Active);
+    let history = stage.then(&other, &said, "Go on.");
+    stage.push(Reply::text("On it."));
+    let said = stage.ask(&history, true).await;
+    let first = stage.sent();
+    assert!(
+        told(&first) == 1 && first.last().unwrap().contains(line),
+        "{first:?}"
+    );
+    let history = stage.then(&history, &said, "More.");
+    stage.push(Reply::text("More of it."));
+    stage.ask(&history, true).await;
+    let later = stage.sent();
+    assert_eq!(
+        (&later[..first.len()], told(&later)),
+        (&first[..], 1),
+        "the same prefix"
+    );
+
+    // Where nothing has moved there is nothing to pass on.
+    assert!(git(&["checkout", "-q", "main"]));
+    let said = stage.ask(&other, true).await;
+    assert!(said.text.contains("Still true: "), "{}", said.text);
+    stage.assert_clean();
+}
+
 /// The commands over the state of a proxy that has stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_list_show_validate_and_archive() {
@@ -478,8 +610,8 @@ async fn the_commands_list_show_validate_and_archive() {
     );
     assert_eq!(
         ok(&["packets", "validate"]).matches(": valid").count(),
-        1,
-        "written again, with its status"
+        2,
+        "written again, with its status; and its handoff file"
     );
     assert_eq!(baton(&["packets", "archive", &id]).0, 64);
     // `baton resume` makes it active, and says so.
@@ -591,4 +723,222 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
     let shown = &markdown[..markdown.find("\n## Failed attempts").unwrap()];
     let readme = include_str!("../../README.md");
     assert!(readme.contains(shown), "the README should have\n{shown}");
+}
+
+/// Packets and handoff files have the same commands: each takes either, or says what to type.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
+    let dir = harness::temp();
+    let baton = |args: &[&str]| {
+        let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
+            .env_clear()
+            .env("HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path())
+            .env("PATH", std::env::var("PATH").unwrap_or_default())
+            .current_dir(dir.path())
+            .arg("packets")
+            .args(args)
+            .arg("--state-dir")
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            done.status.code().unwrap(),
+            text(&done.stdout),
+            text(&done.stderr),
+        )
+    };
+    let said = |args: &[&str]| {
+        let (code, out, complaint) = baton(args);
+        assert_eq!(code, 0, "{args:?}: {out}{complaint}");
+        (out, complaint)
+    };
+    // Nothing at all.
+    assert_eq!(said(&["list"]), (String::new(), "no packets yet\n".to_owned()));
+    let (out, beside) = said(&["list", "--files"]);
+    assert!(
+        out.is_empty() && beside.contains("no handoff files") && beside.contains("baton packets list"),
+        "{beside}"
+    );
+    // Files alone.
+    let (file, _) = said(&[
+        "create",
+        "api",
+        "--goal",
+        "Login works",
+        "--now",
+        "Logout",
+        "--alone",
+    ]);
+    let file = file.trim().to_owned();
+    let (_, beside) = said(&["list"]);
+    assert!(
+        beside.contains("no packets yet") && beside.contains("1 handoff file: baton packets list --files"),
+        "{beside}"
+    );
+    let (code, _, complaint) = baton(&["latest"]);
+    assert!(
+        code == 66 && complaint.contains("1 handoff file") && complaint.contains("latest --files"),
+        "{complaint}"
+    );
+    assert_eq!(baton(&["validate"]).0, 0, "the file is looked at");
+    // A packet beside it, with its own file.
+    let run = Run::with(
+        variants::ANTHROPIC,
+        [handoff(), fresh()],
+        harness::temp(),
+        settings(dir.path(), |_| {}),
+    )
+    .await;
+    // The same store as the commands read.
+    let store = harness::sqlite(dir.path());
+    let writer = PacketWriter::start(settings(dir.path(), |_| {}), store.clone());
+    let mut stage = run.stage;
+    let given = writer.clone();
+    stage.restart_as(store.clone(), |app| app.with_packets(given));
+    stage.ask(&stage.history(), true).await;
+    assert!(writer.flush(LONG).await);
+    let record = store
+        .packets(&PacketFilter::default())
+        .await
+        .unwrap()
+        .pop()
+        .unwrap();
+    drop((stage, store, writer));
+    let (id, folder) = (record.handoff.to_string(), record.folder.clone());
+    let json = format!("{folder}/{JSON}");
+    let (out, beside) = said(&["list"]);
+    assert!(
+        out.contains(&id) && beside.contains("2 handoff files: baton packets list --files"),
+        "{out}{beside}"
+    );
+    // The same packet by its id, its folder and its JSON; and a file by its path and its place in the folder.
+    let short = format!("api/{}", Path::new(&file).file_name().unwrap().to_str().unwrap());
+    for name in [id.as_str(), &id[..13], &folder, &json] {
+        assert!(
+            said(&["show", name]).0.starts_with(&format!("# Handoff {id}")),
+            "{name}"
+        );
+        assert!(
+            said(&["show", name, "--format", "yaml"])
+                .0
+                .contains("\nnow: reader.rs.\n"),
+            "{name}"
+        );
+        assert_eq!(said(&["show", name, "--path"]).0.trim(), folder);
+        assert!(
+            said(&["recover", name]).0.starts_with("Now: reader.rs.\n"),
+            "{name}"
+        );
+        assert!(said(&["check", name]).0.starts_with("Still true: "), "{name}");
+        assert!(said(&["validate", name]).0.ends_with(": valid\n"));
+        for (command, more, told) in [
+            ("delete", &[][..], "baton packets archive"),
+            ("transfer", &["--to", "BlueLake"], "packets name no reservations"),
+        ] {
+            let (code, _, complaint) = baton(&[&[command, name], more].concat());
+            assert!(
+                code == 64 && complaint.contains(told),
+                "{command} {name}: {complaint}"
+            );
+        }
+    }
+    for name in [file.as_str(), &short] {
+        assert!(said(&["show", name]).0.contains("goal: Login works\n"));
+        assert!(said(&["recover", name]).0.starts_with("Now: Logout\n"));
+        assert!(said(&["check", name]).0.starts_with("Still true: "));
+    }
+    // Both in one call, and all of both.
+    let (out, _) = said(&["validate", &id, &short, "api", "--json"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&out)
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    assert_eq!(said(&["validate"]).0.lines().count(), 3);
+    // A session where one document is meant, and names of nothing.
+    for command in [&["show", "api"][..], &["archive", "api"], &["delete", "api"]] {
+        let (code, _, complaint) = baton(command);
+        assert!(
+            code == 64 && complaint.contains("baton packets list api"),
+            "{command:?}: {complaint}"
+        );
+    }
+    let (code, _, complaint) = baton(&["show", "nothing"]);
+    assert!(code == 64 && complaint.contains("list --files"), "{complaint}");
+    assert_eq!(baton(&["check", "nothing"]).0, 66);
+    assert_eq!(said(&["recover", "nothing"]).0, "");
+    let (out, beside) = said(&["latest", "nothing"]);
+    assert!(
+        out.is_empty() && beside.contains("sessions that have some: "),
+        "{beside}"
+    );
+    // Put away and taken out again, both kinds.
+    let archived = said(&["archive", &short]).0.trim().to_owned();
+    assert_eq!(said(&["archive", &archived, "--undo"]).0.trim(), file);
+    assert_eq!(baton(&["archive", &file, "--undo"]).0, 64);
+    assert!(said(&["archive", &folder]).0.starts_with("archived: "));
+    let (_, beside) = said(&["list"]);
+    assert!(beside.contains("all 1: baton packets list --all"), "{beside}");
+    assert!(said(&["archive", &json, "--undo"]).0.starts_with("active: "));
+}
+
+/// `watch` prints a line of JSON for each packet that is new or has another status, and nothing of what was there before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watch_prints_what_changes_as_json_lines() {
+    use std::io::BufRead;
+
+    let dir = harness::temp();
+    let store = harness::sqlite(dir.path());
+    let packet = |n: u128| PacketRecord {
+        handoff: uuid::Uuid::from_u128(n),
+        principal: "local".into(),
+        repository: "/app".into(),
+        branch: "main".into(),
+        topic: "t".into(),
+        status: PacketStatus::Active,
+        created_ms: 1000 * u64::try_from(n).unwrap(),
+        folder: format!("/packets/{n}"),
+        document: "{}".into(),
+    };
+    store.put_packet(&packet(1)).await.unwrap();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
+        .env_clear()
+        .env("HOME", dir.path())
+        .env("XDG_CONFIG_HOME", dir.path())
+        .args(["packets", "watch", "--every", "0.05", "--state-dir"])
+        .arg(dir.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    // It has looked once, sooner or later; what is new before that is nothing new to it.
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        while let Some(Ok(line)) = lines.next() {
+            let _ = tell.send(line);
+        }
+    });
+    let mut n = 1;
+    let first = loop {
+        n += 1;
+        store.put_packet(&packet(n)).await.unwrap();
+        match told.recv_timeout(Duration::from_secs(1)) {
+            Ok(line) => break line,
+            Err(_) => assert!(n < 60, "nothing is printed"),
+        }
+    };
+    let second = told.recv_timeout(LONG).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut all: Vec<Value> = [first, second].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    all.sort_by_key(|row| row["created_ms"].as_u64());
+    let row = |n: u128| uuid::Uuid::from_u128(n).to_string();
+    assert_eq!((&all[0]["id"], &all[0]["status"]), (&json!(row(n - 1)), &json!("superseded")));
+    assert_eq!((&all[1]["id"], &all[1]["status"]), (&json!(row(n)), &json!("active")));
+    assert_eq!(all[1]["folder"], json!(format!("/packets/{n}")));
 }

@@ -1,7 +1,7 @@
 // Handoffs: the list of all, and one with its prompt.
 
 import * as api from "./api.js";
-import { copyButton, h, line, patch } from "./dom.js";
+import { copyButton, h, line, marked, patch } from "./dom.js";
 import { long } from "./parts.js";
 import { ago, brief, bytes, clock, plural, wireName } from "./words.js";
 
@@ -21,8 +21,23 @@ export async function handoff(ctx, id) {
     packet(it.packet),
     h("section", { class: "prompt" },
       h("div", { class: "part-head" }, h("h2", null, "Carry-over prompt"), h("span", { class: "dim num" }, bytes(it.prompt_bytes)), copyButton(() => it.prompt ?? "", "Copy prompt")),
-      it.prompt ? long(it.prompt) : h("p", { class: "dim" }, "The prompt is not in the store.")));
+      it.prompt ? withClaims(it.prompt, it.packet?.document?.claims ?? []) : h("p", { class: "dim" }, "The prompt is not in the store.")));
   return { node, title: "Handoff", up };
+}
+
+/** The prompt, with a word behind each claim that nothing proves. */
+function withClaims(prompt, claims) {
+  // A claim stands on one line in the packet, and one that is long ends there with dots.
+  const words = (text) => text.replace(/…$/, "").split(/\s+/).filter(Boolean);
+  const known = claims.map((claim) => ({ ...claim, words: words(claim.claim) })).filter((claim) => claim.words.length);
+  if (!known.length) return long(prompt);
+  const escaped = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const find = new RegExp(known.map((claim) => claim.words.map(escaped).join("\\s+")).join("|"), "g");
+  const meant = (found) => known.find((claim) => claim.words.join(" ") === words(found).join(" ")) ?? known[0];
+  return long(prompt, null, find, (found) => {
+    const { verdict, why } = meant(found);
+    return h("mark", { class: `claim ${verdict}`, title: line(why) }, marked(found), h("span", { class: "verdict" }, ` ${verdict}`));
+  });
 }
 
 /** What the proxy saw, apart from what was claimed: the packet's folder, its status, and its document. */
@@ -55,7 +70,21 @@ function begun(it) {
   return words[it.origin] ?? null;
 }
 
+/** The map of chains and forks that it stands in: chains stay flat, and each branch of a fork is one step further in. */
+function map(it) {
+  const all = it.map ?? [];
+  if (all.length < 2) return null;
+  const forks = (at) => [at.siblings > 1 ? `one of ${at.siblings} branches` : null, at.children > 1 ? `forks into ${at.children}` : null];
+  const row = (at) => {
+    const words = [at.title ? line(at.title) : brief(at.id)];
+    const name = at.id === it.id ? h("b", { "aria-current": "true" }, words) : h("a", { href: `#/h/${encodeURIComponent(at.id)}` }, words);
+    return h("li", { class: `deep-${Math.min(at.depth, 6)}` }, name, " ", h("span", { class: "dim small" }, [ago(at.at_ms), at.status, ...forks(at)].filter(Boolean).join(" · ")));
+  };
+  return h("section", { class: "lineage", "aria-label": "Lineage" }, h("h2", null, "Lineage"), h("ol", { class: "map" }, all.map(row)));
+}
+
 function lineage(it) {
+  if (it.map) return map(it);
   const ids = it.lineage ?? [];
   const children = it.children ?? [];
   if (ids.length + children.length < 2) return null;
@@ -81,5 +110,5 @@ export function card(it) {
     // In a chain the goal stays, and the reason tells one from another.
     h("b", { dir: "auto" }, line(it.reason) || line(it.first_line) || "Handoff"),
     it.reason ? h("span", { class: "dim first", dir: "auto" }, line(it.first_line)) : null,
-    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), begun(it), it.archived ? "archived" : it.packet?.status === "superseded" ? "superseded" : null].filter(Boolean).join(" · ")));
+    h("span", { class: "dim num small" }, [ago(it.at_ms), bytes(it.prompt_bytes), line(it.model ?? ""), begun(it), it.archived ? "archived" : it.packet?.status ?? null].filter(Boolean).join(" · ")));
 }

@@ -50,28 +50,30 @@ function partOf(part, range, find, name) {
   return h("section", { class: `part ${part.kind ?? "other"}` }, head, long(text, range, find));
 }
 
+const asFound = (found) => h("mark", { class: "found" }, marked(found));
+
 /** Nodes of a text, with what is looked for marked. */
-function withFinds(text, find) {
+function withFinds(text, find, as) {
   if (!find) return withMarks(text);
   const out = [];
   let from = 0;
   for (const { 0: found, index } of text.matchAll(find)) {
-    out.push(withMarks(text.slice(from, index)), h("mark", { class: "found" }, marked(found)));
+    out.push(withMarks(text.slice(from, index)), as(found));
     from = index + found.length;
   }
   out.push(withMarks(text.slice(from)));
   return out;
 }
 
-/** A text that grows by pieces as it is asked for; at first as far as what is looked for. */
-export function long(text, range, find) {
+/** A text that grows by pieces as it is asked for; at first as far as what is looked for, which `as` makes nodes of. */
+export function long(text, range, find, as = asFound) {
   const pre = h("pre", { dir: "auto", tabindex: "0" });
   const box = h("div", { class: "long" }, pre);
   const nodes = (from, to) => {
-    if (!range) return withFinds(text.slice(from, to), find);
+    if (!range) return withFinds(text.slice(from, to), find, as);
     const [a, b] = [range[0], range[1]].map((at) => Math.min(Math.max(at, from), to));
-    const edit = a < b ? h("ins", { title: "Here the two sides differ." }, withFinds(text.slice(a, b), find)) : [];
-    return [withFinds(text.slice(from, a), find), edit, withFinds(text.slice(b, to), find)];
+    const edit = a < b ? h("ins", { title: "Here the two sides differ." }, withFinds(text.slice(a, b), find, as)) : [];
+    return [withFinds(text.slice(from, a), find, as), edit, withFinds(text.slice(b, to), find, as)];
   };
   const wanted = find ? text.search(find) : -1;
   let shown = 0;

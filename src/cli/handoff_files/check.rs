@@ -1,31 +1,30 @@
 //! `baton packets recover` and `check`: what a file says, and whether that is still true.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::common::{failure, folder, warn};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::{CheckArgs, RecoverArgs};
 use crate::cli::output::{Out, visible};
+use crate::cli::packet_names::Names;
+use crate::cli::packet_names::{failure, warn};
 use crate::config::Config;
-use crate::handoff_files::gather::Asker;
-use crate::handoff_files::{Found, HandoffFolder, now, read_file};
+use crate::handoff_files::gather::still_true;
+use crate::handoff_files::{Found, now};
 use crate::packet::ntm::{Drift, Purpose, names, recover as recovered, score};
 
 /// Time for all that git is asked.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, config) = folder(&args.folder)?;
-    let here = match args.here {
-        true => session_here(),
-        false => args.session.clone(),
+    let names = Names::of(&args.folder)?;
+    let found = match args.here {
+        true => newest(&names, session_here().as_deref())?,
+        false => found(&names, args.session.as_deref())?,
     };
-    let listing = folder.latest(here.as_deref()).map_err(failure)?;
-    warn(&listing.warnings);
-    let Some(found) = listing.found else {
+    let Some(found) = found else {
         if args.json {
             out.json(&json!({"path": null, "text": "", "drift": null}))?;
         }
@@ -34,7 +33,7 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> 
     let purpose = Purpose::ALL.iter().find(|(name, _)| *name == args.purpose);
     let purpose = purpose.map_or(Purpose::default(), |(_, purpose)| *purpose);
     let text = recovered(&found.file, purpose);
-    let drift = drift(&found, args.git_dir.as_ref(), &config);
+    let drift = drift(&found, args.git_dir.as_ref(), &names.config);
     if args.json {
         out.json(&json!({"path": found.path, "text": text, "drift": drift, "drifted": drift.is_drift()}))?;
         return Ok(());
@@ -53,11 +52,12 @@ fn session_here() -> Option<String> {
 }
 
 pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, config) = folder(&args.folder)?;
-    let Some(found) = found(&folder, args.what.as_deref())? else {
-        return Err(Failure::new(Exit::NO_INPUT, "no handoff file to check"));
+    let names = Names::of(&args.folder)?;
+    let Some(found) = found(&names, args.what.as_deref())? else {
+        return Err(Failure::new(Exit::NO_INPUT, "nothing to check")
+            .help("`baton packets list` lists packets, `baton packets list --files` handoff files"));
     };
-    let drift = drift(&found, args.git_dir.as_ref(), &config);
+    let drift = drift(&found, args.git_dir.as_ref(), &names.config);
     if args.json {
         let quality = score(&found.file, now()).to_value().to_json();
         out.json(&json!({
@@ -76,14 +76,16 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
-/// A session's newest file, a file, or the newest of all.
-fn found(folder: &HandoffFolder, what: Option<&Path>) -> Result<Option<Found>, Failure> {
-    let session = what.and_then(Path::to_str);
-    if what.is_some() && !session.is_some_and(names::is_session) {
-        let path = folder.named(what.unwrap_or(Path::new("")));
-        return read_file(&path).map(Some).map_err(failure);
+/// A session's newest file, a file, a packet as the file that it makes, or the newest file of all.
+fn found(names: &Names, what: Option<&str>) -> Result<Option<Found>, Failure> {
+    match what {
+        Some(what) => names.find_file(what),
+        None => newest(names, None),
     }
-    let listing = folder.latest(session).map_err(failure)?;
+}
+
+fn newest(names: &Names, session: Option<&str>) -> Result<Option<Found>, Failure> {
+    let listing = names.folder.latest(session).map_err(failure)?;
     warn(&listing.warnings);
     Ok(listing.found)
 }
@@ -91,9 +93,5 @@ fn found(folder: &HandoffFolder, what: Option<&Path>) -> Result<Option<Found>, F
 fn drift(found: &Found, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
     let here = PathBuf::from(".");
     let dir = git_dir.or(config.packets.git_dir.as_ref()).unwrap_or(&here);
-    let asker = Asker {
-        dir,
-        until: Instant::now() + LIMIT,
-    };
-    Drift::of(&found.file, asker.since(&found.file).as_ref(), now())
+    still_true(&found.file, Some(dir), LIMIT)
 }

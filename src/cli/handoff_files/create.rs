@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::common::{failure, folder, mail, print, warn};
+use super::common::{mail, print};
 use super::sources;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::{CreateArgs, Format};
 use crate::cli::output::{Out, visible};
+use crate::cli::packet_names::{failure, folder, warn};
 use crate::config::Config;
 use crate::handoff_files::agent_mail::AgentMail;
 use crate::handoff_files::gather::Asker;
@@ -41,6 +42,9 @@ struct Created<'a> {
 
 pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
     let limit = if args.auto { AUTO_LIMIT } else { LIMIT };
+    if args.auto {
+        end_after(AUTO_LIMIT);
+    }
     let until = Instant::now() + limit - FOR_WRITING;
     let has_source = args.output.is_some()
         || args.session_file.is_some()
@@ -74,6 +78,20 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
     file.quality = Some(score(&file, at).brief());
     let path = write(args, &folder, &mut file, at, out)?;
     told(args, path.as_deref(), &file, out)
+}
+
+/// Ends the process after this time, whatever it waits for: standard input that nobody closes, a file system that does not
+/// answer. A file is written in one step, so that none is half there.
+fn end_after(limit: Duration) {
+    thread::spawn(move || {
+        thread::sleep(limit);
+        let late = Failure::new(
+            Exit::UNAVAILABLE,
+            format!("not done within {} s", limit.as_secs()),
+        );
+        let _ = late.report();
+        std::process::exit(Exit::UNAVAILABLE.code());
+    });
 }
 
 /// Says something for goal and next step where a hook has nobody to ask. A file that would say nothing at all is none.

@@ -1,19 +1,19 @@
 //! The commands over files that are there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::common::{failure, folder, print, warn};
+use super::common::print;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::{CleanArgs, FileArgs, Format, LedgerArgs, LineArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
-use crate::cli::packet_args::{
-    PacketArchiveArgs, PacketForm, PacketLatestArgs, PacketListArgs, PacketShowArgs, PacketValidateArgs,
-};
-use crate::handoff_files::{FileError, LineReader, Listed, now, read_file};
+use crate::cli::packet_args::{PacketForm, PacketLatestArgs, PacketListArgs};
+use crate::cli::packet_names::{Named, Names};
+use crate::cli::packet_names::{failure, folder, warn};
+use crate::handoff_files::{LineReader, Listed, now, read_file};
 use crate::packet::ntm::{FieldError, names};
 
 /// Pause between two looks of `line --follow`.
@@ -25,8 +25,8 @@ const LISTED: usize = 10;
 /// Width of a goal in a list on a terminal.
 const GOAL_WIDTH: usize = 60;
 
-pub(super) fn list(args: &PacketListArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
+pub(in crate::cli) fn list(args: &PacketListArgs, names: &Names, out: &mut Out) -> Result<(), Failure> {
+    let folder = &names.folder;
     if args.sessions {
         let sessions = folder.sessions().map_err(failure)?;
         if args.json {
@@ -48,14 +48,31 @@ pub(super) fn list(args: &PacketListArgs, out: &mut Out) -> Result<(), Failure> 
         return Ok(());
     }
     if found.is_empty() {
-        out.line(format_args!(
-            "no handoff files in {}",
-            visible(&folder.dir().display().to_string())
-        ))?;
+        return none(args.session.as_deref(), names);
     }
     for line in table(&found.iter().map(|one| row(one, out.width())).collect::<Vec<_>>()) {
         out.line(format_args!("{line}"))?;
     }
+    Ok(())
+}
+
+/// Says to standard error what there is instead: that there is no file is no error.
+fn none(session: Option<&str>, names: &Names) -> Result<(), Failure> {
+    let mut beside = Out::stderr();
+    let sessions = names.folder.sessions().map_err(failure)?;
+    let dir = names.folder.dir().display().to_string();
+    let of = session.map_or(String::new(), |session| format!(" of the session {session}"));
+    beside.line(format_args!(
+        "no handoff files{} in {}",
+        visible(&of),
+        visible(&dir)
+    ))?;
+    if !sessions.is_empty() {
+        beside.line(format_args!("sessions that have some: {}", sessions.join(", ")))?;
+    }
+    beside.line(format_args!(
+        "`baton packets list` lists the packets of the store"
+    ))?;
     Ok(())
 }
 
@@ -71,22 +88,27 @@ fn row(one: &Listed, width: Option<usize>) -> Vec<String> {
     ]
 }
 
-pub(super) fn show(args: &PacketShowArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
-    let found = read_file(&folder.named(Path::new(&args.id))).map_err(failure)?;
-    if args.form.path {
+pub(in crate::cli) fn show(
+    path: &Path,
+    form: PacketForm,
+    given: Option<Format>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let found = read_file(path).map_err(failure)?;
+    if form.path {
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
     }
     tell_errors(&found.errors);
-    print(&found.file, format(args.format, args.form), out)
+    print(&found.file, format(given, form), out)
 }
 
-pub(super) fn latest(args: &PacketLatestArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
-    let listing = folder.latest(args.session.as_deref()).map_err(failure)?;
+pub(in crate::cli) fn latest(args: &PacketLatestArgs, names: &Names, out: &mut Out) -> Result<(), Failure> {
+    let listing = names.folder.latest(args.session.as_deref()).map_err(failure)?;
     warn(&listing.warnings);
-    let Some(found) = listing.found else { return Ok(()) };
+    let Some(found) = listing.found else {
+        return none(args.session.as_deref(), names);
+    };
     if args.form.path {
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
@@ -106,57 +128,6 @@ fn tell_errors(errors: &[FieldError]) {
     for error in errors {
         // Standard error may be closed.
         let _ = err.line(format_args!("warning: {}", visible(&error.to_string())));
-    }
-}
-
-pub(super) fn validate(args: &PacketValidateArgs, out: &mut Out) -> Result<(), Failure> {
-    let mut reports = Vec::new();
-    let (mut wrong, mut unread) = (false, None);
-    for path in args.what.iter().map(Path::new) {
-        let (errors, notes) = match read_file(path) {
-            Ok(found) => (found.errors, found.file.notes()),
-            Err(FileError::Malformed(_, error)) => {
-                let error = FieldError {
-                    field: String::new(),
-                    message: error.to_string(),
-                    value: String::new(),
-                };
-                (vec![error], Vec::new())
-            }
-            Err(error) => {
-                unread = unread.or(Some(error));
-                continue;
-            }
-        };
-        wrong |= !errors.is_empty();
-        reports.push((path.display().to_string(), errors, notes));
-    }
-    if args.json {
-        let reports = reports.iter().map(|(path, errors, notes)| {
-            json!({"path": path, "valid": errors.is_empty(), "errors": errors, "notes": notes})
-        });
-        out.json(&reports.collect::<Vec<_>>())?;
-    } else {
-        for (path, errors, notes) in &reports {
-            let path = visible(path);
-            for error in errors {
-                out.line(format_args!(
-                    "{path}: {}",
-                    visible(&error.to_string()).trim_start_matches(": ")
-                ))?;
-            }
-            for note in notes {
-                out.line(format_args!("{path}: note: {}", visible(&note.to_string())))?;
-            }
-            if errors.is_empty() {
-                out.line(format_args!("{path}: ok"))?;
-            }
-        }
-    }
-    match unread {
-        Some(error) => Err(failure(error)),
-        None if wrong => Err(Failure::silent(Exit::DATA)),
-        None => Ok(()),
     }
 }
 
@@ -180,21 +151,40 @@ pub(super) fn line(args: &LineArgs, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
-pub(super) fn archive(args: &PacketArchiveArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
-    let place = folder
-        .archive(&folder.named(Path::new(&args.id)))
-        .map_err(failure)?;
+pub(in crate::cli) fn archive(path: &Path, undo: bool, names: &Names, out: &mut Out) -> Result<(), Failure> {
+    let place = match undo {
+        true => names.folder.restore(path),
+        false => names.folder.archive(path),
+    };
+    let place = place.map_err(failure)?;
     out.line(format_args!("{}", visible(&place.display().to_string())))?;
     Ok(())
 }
 
 pub(super) fn delete(args: &FileArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
-    let path = folder.named(&args.file);
-    folder.delete(&path).map_err(failure)?;
+    let names = Names::of(&args.folder)?;
+    let path = named(
+        &args.file,
+        &names,
+        "a packet is not deleted, since its handoff can be resumed: `baton packets archive ID`",
+    )?;
+    names.folder.delete(&path).map_err(failure)?;
     out.line(format_args!("deleted {}", visible(&path.display().to_string())))?;
     Ok(())
+}
+
+/// The handoff file that is meant; `not_of_packets` is what to do where it is a packet.
+pub(super) fn named(given: &Path, names: &Names, not_of_packets: &str) -> Result<PathBuf, Failure> {
+    let text = given.to_string_lossy();
+    match names.find(&text)? {
+        Named::File(path) => Ok(path),
+        Named::Session(session) => Err(Failure::new(Exit::USAGE, format!("{session} is a session"))
+            .help(format!("name one of its files: `baton packets list {session}`"))),
+        Named::Packet(_) | Named::Json(_) => {
+            let message = format!("{} is a packet, not a handoff file", visible(&text));
+            Err(Failure::new(Exit::USAGE, message).help(not_of_packets))
+        }
+    }
 }
 
 pub(super) fn clean(args: &CleanArgs, out: &mut Out) -> Result<(), Failure> {
@@ -217,7 +207,7 @@ pub(super) fn clean(args: &CleanArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 pub(super) fn ledger(args: &LedgerArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
+    let names = Names::of(&args.folder)?;
     let session = names::session(&args.session);
     if !names::is_session(session) {
         return Err(Failure::new(
@@ -225,9 +215,9 @@ pub(super) fn ledger(args: &LedgerArgs, out: &mut Out) -> Result<(), Failure> {
             "no name for a session: letters, digits, `_` and `-` alone",
         ));
     }
-    match std::fs::read(folder.ledger(session)) {
+    match std::fs::read(names.folder.ledger(session)) {
         Ok(text) => Ok(out.body(&text)?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), &names),
         Err(error) => Err(Failure::new(
             Exit::IO,
             format!("the ledger cannot be read: {error}"),

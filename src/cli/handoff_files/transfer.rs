@@ -1,36 +1,52 @@
 //! `baton packets transfer`.
 
-use super::common::{failure, folder, mail};
+use super::common::mail;
+use super::files::named;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::TransferArgs;
 use crate::cli::output::{Out, plural, visible};
+use crate::cli::packet_names::Names;
+use crate::cli::packet_names::failure;
+use crate::handoff_files::agent_mail::AgentMail;
 use crate::handoff_files::read_file;
 use crate::handoff_files::transfer::{Outcome, transfer};
+use crate::packet::ntm::ReservationTransfer;
 
-#[tokio::main(flavor = "current_thread")]
-pub(super) async fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, config) = folder(&args.folder)?;
-    let found = read_file(&folder.named(&args.file)).map_err(failure)?;
+pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
+    let names = Names::of(&args.folder)?;
+    let path = named(
+        &args.file,
+        &names,
+        "packets name no reservations: give a handoff file that does (`baton packets create --agent NAME`)",
+    )?;
+    let config = &names.config;
+    let found = read_file(&path).map_err(failure)?;
     let mut asked = found.file.reservation_transfer.unwrap_or_default();
     if asked.from_agent.is_empty() {
         asked.from_agent = found.file.agent_id;
     }
-    let Some(mail) = mail(&config)? else {
+    let Some(mail) = mail(config)? else {
         let message = "no server of Agent Mail is set up";
         return Err(Failure::new(Exit::CONFIG, message).help("set packets.agent_mail_url"));
     };
+    let outcome = moved(&mail, &asked, &args.to);
+    told(&outcome, args.json, out)?;
+    match outcome.success {
+        true => Ok(()),
+        false => Err(Failure::silent(Exit::UNAVAILABLE)),
+    }
+}
+
+/// Moves the reservations, until Ctrl-C.
+#[tokio::main(flavor = "current_thread")]
+async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> Outcome {
     let cancelled = async {
         // Without a handler there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    let outcome = transfer(&mail, &asked, &args.to, cancelled).await;
-    told(&outcome, args.json, out)?;
-    match outcome.success {
-        true => Ok(()),
-        false => Err(Failure::silent(Exit::UNAVAILABLE)),
-    }
+    transfer(mail, asked, to, cancelled).await
 }
 
 fn told(outcome: &Outcome, json: bool, out: &mut Out) -> Result<(), Failure> {

@@ -227,7 +227,8 @@ async fn any_other_error_behind_the_release_gives_everything_back() {
     assert_eq!(outcome.error, "Agent Mail answered with status 500");
     assert_eq!(
         server.told()[3..],
-        ["release New a,c", "file Old exclusive a,c", "file Old shared b"]
+        ["release New a,c,b", "file Old exclusive a,c", "file Old shared b"],
+        "what it may have been granted without telling, too"
     );
     let fewer = Server::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
         true => Reply::Tool(json!({"granted": [{"path_pattern": "a"}], "conflicts": []})),
@@ -346,4 +347,151 @@ async fn inbox_and_reservations_are_read() {
     let held = mail.reservations("/a b", "Me").await.unwrap();
     assert_eq!(held.len(), 1);
     assert!(held[0].exclusive && held[0].path_pattern == "src/**");
+}
+
+/// Agent Mail as it is: reservations are advice, granted beside another holder's, which is told as a conflict.
+struct Kept(std::sync::Mutex<Vec<(String, String, bool)>>);
+
+impl Kept {
+    fn with(all: &[(&str, &str, bool)]) -> Self {
+        let all = all
+            .iter()
+            .map(|(agent, path, exclusive)| ((*agent).to_owned(), (*path).to_owned(), *exclusive));
+        Self(std::sync::Mutex::new(all.collect()))
+    }
+
+    fn answer(&self, tool: &str, arguments: &Value) -> Reply {
+        let mut all = self.0.lock().unwrap();
+        let agent = arguments["agent_name"].as_str().unwrap().to_owned();
+        let paths = arguments["paths"].as_array().unwrap();
+        let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
+        let is_meant = |one: &(String, String, bool)| one.0 == agent && paths.contains(&one.1.as_str());
+        Reply::Tool(match tool {
+            RELEASE => {
+                let before = all.len();
+                all.retain(|one| !is_meant(one));
+                json!({"released": before - all.len()})
+            }
+            RESERVE => {
+                let exclusive = arguments["exclusive"].as_bool().unwrap();
+                let clash = |one: &&(String, String, bool), path: &str| {
+                    one.0 != agent && one.1 == path && (one.2 || exclusive)
+                };
+                let conflicts = paths.iter().filter_map(|path| {
+                    let holders: Vec<_> = all
+                        .iter()
+                        .filter(|one| clash(one, path))
+                        .map(|one| json!({"agent": one.0}))
+                        .collect();
+                    (!holders.is_empty()).then(|| json!({"path": path, "holders": holders}))
+                });
+                let conflicts: Vec<_> = conflicts.collect();
+                let granted: Vec<_> = paths
+                    .iter()
+                    .map(|path| json!({"path_pattern": path, "exclusive": exclusive}))
+                    .collect();
+                all.extend(
+                    paths
+                        .iter()
+                        .map(|path| (agent.clone(), (*path).to_owned(), exclusive)),
+                );
+                json!({"granted": granted, "conflicts": conflicts})
+            }
+            _ => json!({"renewed": all.iter().filter(|one| is_meant(one)).count()}),
+        })
+    }
+
+    /// Who holds what, sorted.
+    fn told(&self) -> Vec<String> {
+        let mut all: Vec<_> = self
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(agent, path, _)| format!("{agent} {path}"))
+            .collect();
+        all.sort();
+        all
+    }
+}
+
+/// A third agent holds a path all the while: the old one had its own beside it, and has it again.
+#[tokio::test]
+async fn files_that_a_third_agent_holds_too_go_back_and_that_is_said() {
+    let held = [
+        ("Old", "a", true),
+        ("Old", "b", false),
+        ("Old", "c", true),
+        ("Third", "c", true),
+    ];
+    let kept = std::sync::Arc::new(Kept::with(&held));
+    let before = kept.told();
+    let of_server = kept.clone();
+    let server = Server::start(move |tool, arguments, _| of_server.answer(tool, arguments)).await;
+    let outcome = run(&server, &asked(), "New").await;
+    assert!(
+        !outcome.success && outcome.granted_paths.is_empty(),
+        "{outcome:?}"
+    );
+    assert_eq!(outcome.conflicts[0].holders, ["Third"]);
+    assert_eq!(kept.told(), before);
+    assert!(outcome.rolled_back, "{outcome:?}");
+}
+
+/// A server that lists few tools has those for reservations behind another one (0.1.0 by default).
+#[tokio::test]
+async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
+    for wrong in [
+        Reply::Fails("Unknown tool: release_file_reservations"),
+        Reply::Raw(
+            200,
+            json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool: x"}})
+                .to_string(),
+        ),
+    ] {
+        let server = Server::start(move |tool, arguments, _| match tool {
+            "call_extended_tool" => kind(arguments["tool_name"].as_str().unwrap(), &arguments["arguments"]),
+            _ => wrong.clone(),
+        })
+        .await;
+        let outcome = run(&server, &asked(), "New").await;
+        assert!(outcome.success, "{outcome:?}");
+        let tools: Vec<_> = server.calls().into_iter().map(|(tool, _)| tool).collect();
+        // The other one is tried first from then on.
+        assert_eq!(
+            tools,
+            [
+                RELEASE,
+                "call_extended_tool",
+                "call_extended_tool",
+                "call_extended_tool"
+            ]
+        );
+    }
+    let neither = Server::start(|_, _, _| Reply::Fails("Unknown tool: x")).await;
+    let outcome = run(&neither, &asked(), "New").await;
+    assert_eq!(
+        outcome.error,
+        "release_file_reservations: Agent Mail has no such tool"
+    );
+}
+
+/// Newer servers do nothing in an agent's name without the token that it registered with.
+#[tokio::test]
+async fn each_call_has_the_token_of_its_agent() {
+    let server = Server::start(|tool, arguments, _| {
+        let agent = arguments["agent_name"].as_str().unwrap();
+        match arguments["registration_token"].as_str() == Some(&format!("{agent}-token")) {
+            true => kind(tool, arguments),
+            false => Reply::Fails("AUTHENTICATION_REQUIRED"),
+        }
+    })
+    .await;
+    let outcome = run(&server, &asked(), "New").await;
+    assert!(outcome.error.contains("AUTHENTICATION_REQUIRED"), "{outcome:?}");
+    let tokens = ["Old", "New"].map(|name| (name.to_owned(), format!("{name}-token")));
+    let mail = AgentMail::new(&server.url, None).unwrap().with_agents(tokens);
+    assert!(!format!("{mail:?}").contains("-token"));
+    let outcome = transfer(&mail, &asked(), "New", pending()).await;
+    assert!(outcome.success, "{outcome:?}");
 }

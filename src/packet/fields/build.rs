@@ -2,14 +2,17 @@
 
 use std::collections::HashSet;
 
-use super::prompt::{Section, sections};
+use super::listed::{SENTENCE, listed, merged};
+use super::prompt::{Section, item, sections};
+use super::risks::{self, is_review};
+use super::source::Source;
 use super::{
     ChangedFile, Claim, CommandRun, FailedAttempt, Kind, Packet, Pointer, Prerequisite, PrerequisiteKind,
-    Risk, Severity, Size, Stated, Todo, VERSION, VerdictPointer, Verification, next_action,
+    Size, Todo, VERSION, VerdictPointer, Verification, next_action,
 };
-use crate::draft::{Seen, one_line, seen};
+use crate::draft::{self, Seen, one_line, seen};
 use crate::limits::BYTES_PER_TOKEN;
-use crate::record::{Handoff, PacketStatus};
+use crate::record::PacketStatus;
 use crate::text::date::rfc3339;
 
 /// Commands that are told whatever came of them: the last ones.
@@ -21,48 +24,11 @@ const MOST_COMMANDS: usize = 30;
 /// Files that are to be read first.
 const MOST_FILES: usize = 20;
 
-/// Files that a risk names.
-const NAMED: usize = 8;
+/// Sentences of the prompt that are told as assumptions.
+const MOST_ASSUMED: usize = 40;
 
 /// Bytes of the summary.
 const SUMMARY: usize = 700;
-
-/// Bytes of a sentence or an item.
-const SENTENCE: usize = 400;
-
-/// A review with fewer tenths is a risk.
-const GOOD_REVIEW: u32 = 70;
-
-/// What a packet is made of.
-pub struct Source<'s> {
-    /// The handoff.
-    pub handoff: &'s Handoff,
-    /// What was seen since the handoff before it.
-    pub seen: &'s Seen,
-    /// The folder that the agent worked in.
-    pub folder: Option<&'s str>,
-    /// The repository as git has it (`packets.git_dir`).
-    pub checkout: Option<&'s Checkout>,
-    /// What it is about; without one it is the session.
-    pub topic: Option<&'s str>,
-    /// The exchange in which it fired.
-    pub exchange: Option<&'s str>,
-    /// Bytes of the request before the handoff and of the first one behind it.
-    pub bytes: Size,
-    /// Takes credentials out of a text.
-    pub clean: &'s dyn Fn(&str) -> String,
-}
-
-/// A repository as git has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checkout {
-    /// The branch; empty where none is checked out.
-    pub branch: String,
-    /// The commit.
-    pub head: String,
-    /// Files that differ from it or are new.
-    pub changed: Vec<String>,
-}
 
 impl Packet {
     /// The packet of a handoff. It is active.
@@ -92,12 +58,12 @@ impl Packet {
             commands_run,
             commands_left_out,
             failed_attempts: attempts(seen),
-            open_risks: risks(source, &sections, &claims),
+            open_risks: risks::of(source, &sections, &claims),
             verdict_pointer: pointers(seen),
             verification: seen.verification.iter().map(verification).collect(),
             todo: seen.todos.iter().map(todo).collect(),
             decisions: merged(&seen.decisions, about(&["decision"])),
-            assumptions_to_validate: merged(&seen.assumptions, about(&["assum", "taken for granted"])),
+            assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, &prompt)),
             questions_for_human: merged(
                 &seen.questions,
                 about(&["question"])
@@ -209,111 +175,6 @@ fn attempts(seen: &Seen) -> Vec<FailedAttempt> {
     commands.chain(said).collect()
 }
 
-fn risks(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]) -> Vec<Risk> {
-    let seen = source.seen;
-    let mut risks = Vec::new();
-    let mut add = |severity: Severity, detail: String| {
-        if !risks.iter().any(|risk: &Risk| risk.detail == detail) {
-            risks.push(Risk { severity, detail });
-        }
-    };
-    for run in &seen.verification {
-        let Some(code) = run.exit.filter(|code| *code != 0) else {
-            continue;
-        };
-        let since = if run.stale == Some(true) {
-            "; files changed after it"
-        } else {
-            ""
-        };
-        add(
-            Severity::Block,
-            format!("`{}` ended with {code} in turn {}{since}", run.command, run.turn),
-        );
-    }
-    for stated in merged(&seen.blockers, listed(sections, &["blocker", "blocked"])) {
-        add(Severity::Warn, stated.text);
-    }
-    let changed = match source.checkout {
-        Some(checkout) => &checkout.changed,
-        None => &seen.uncommitted,
-    };
-    if !changed.is_empty() {
-        let named = changed.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let more = if changed.len() > NAMED { ", …" } else { "" };
-        let what = match source.checkout {
-            Some(_) => "not committed",
-            None => "changed after the last commit that was seen",
-        };
-        add(
-            Severity::Warn,
-            format!("{what}: {named}{more} ({} in all)", changed.len()),
-        );
-    }
-    for verdict in seen.verdicts.iter().filter(|verdict| is_review(&verdict.path)) {
-        if let Some(score) = verdict.score.filter(|score| *score < GOOD_REVIEW) {
-            add(
-                Severity::Warn,
-                format!(
-                    "the review {} gives {}.{} of 10",
-                    verdict.path,
-                    score / 10,
-                    score % 10
-                ),
-            );
-        }
-    }
-    for claim in claims
-        .iter()
-        .filter(|claim| claim.verdict == seen::Held::Contradicted.name())
-    {
-        add(
-            Severity::Warn,
-            format!("claimed, and contradicted: {}", claim.claim),
-        );
-    }
-    let told = |failed: &seen::Failed| {
-        let mut runs = seen.verification.iter();
-        runs.any(|run| {
-            run.turn == failed.turn && run.exit == Some(failed.exit) && failed.command.contains(&run.command)
-        })
-    };
-    for failed in seen.failed.iter().filter(|failed| !told(failed)) {
-        add(
-            Severity::Info,
-            format!(
-                "`{}` ended with {} in turn {}, and was not run again with success",
-                one_line(&failed.command, SENTENCE),
-                failed.exit,
-                failed.turn
-            ),
-        );
-    }
-    for run in seen
-        .verification
-        .iter()
-        .filter(|run| run.exit == Some(0) && run.stale == Some(true))
-    {
-        add(
-            Severity::Info,
-            format!(
-                "files changed after `{}` passed in turn {}",
-                run.command, run.turn
-            ),
-        );
-    }
-    risks.sort_by_key(|risk| risk.severity);
-    risks
-}
-
-fn is_review(path: &str) -> bool {
-    path.rsplit('/')
-        .next()
-        .unwrap_or(path)
-        .to_ascii_lowercase()
-        .contains("review")
-}
-
 fn pointers(seen: &Seen) -> VerdictPointer {
     let last = |review: bool| {
         let found = seen
@@ -332,33 +193,15 @@ fn pointers(seen: &Seen) -> VerdictPointer {
     }
 }
 
-/// What stands in the lists below headings with one of these words.
-fn listed(sections: &[Section<'_>], words: &[&str]) -> Vec<String> {
-    let about = sections.iter().filter(|section| section.is_about(words));
-    let items = about
-        .flat_map(Section::items)
-        .map(|item| one_line(item, SENTENCE));
-    items
-        .filter(|item| item.chars().any(char::is_alphanumeric) && !is_none(item))
-        .collect()
-}
-
-/// How a list is written that has nothing.
-fn is_none(item: &str) -> bool {
-    let word = item.trim_end_matches('.').to_lowercase();
-    matches!(
-        word.as_str(),
-        "none" | "n/a" | "nothing" | "no" | "none known" | "none yet" | "-"
-    )
-}
-
-/// What was said and what the prompt lists, each once.
-fn merged(said: &[seen::Stated], prompt: Vec<String>) -> Vec<Stated> {
-    let said = said.iter().map(|stated| (stated.text.clone(), stated.turn));
-    let mut known = HashSet::new();
-    let all = said.chain(prompt.into_iter().map(|text| (text, 0)));
-    let once = all.filter(|(text, _)| known.insert(text.to_lowercase()));
-    once.map(|(text, turn)| Stated { text, turn }).collect()
+/// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
+fn assumed(source: &Source<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<String> {
+    let mut all = listed(sections, &["assum", "taken for granted"]);
+    let said = draft::assumptions(prompt, source.assumptions).into_iter();
+    // A heading is none; and what stands below one is an item here, too, so that it is told once.
+    let said = said.filter(|sentence| !sentence.ends_with(':'));
+    let said = said.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
+    all.extend(said.take(MOST_ASSUMED));
+    all
 }
 
 /// The packet before, files that the prompt names, and what was started.

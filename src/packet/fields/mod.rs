@@ -3,9 +3,12 @@
 //! `docs/packet.schema.json` describes the JSON; a test holds every packet to it.
 
 mod build;
+mod listed;
 mod markdown;
 mod next_action;
 mod prompt;
+mod risks;
+mod source;
 mod validate;
 mod value;
 
@@ -13,7 +16,7 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use build::{Checkout, Source};
+pub use source::{Checkout, Source};
 pub use validate::{Difference, validate};
 pub use value::{
     ChangedFile, Claim, CommandRun, FailedAttempt, Kind, NO_NEXT_ACTION, Packet, Pointer, Prerequisite,

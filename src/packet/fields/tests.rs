@@ -109,6 +109,7 @@ fn packet(prompt: &str, seen: &Seen) -> Packet {
         checkout: None,
         topic: None,
         exchange: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e00"),
+        assumptions: &["presumably".to_owned(), "should be".to_owned()],
         bytes: Size {
             before: 8000,
             after: 400,
@@ -278,4 +279,24 @@ fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
 fn the_same_handoff_and_transcript_make_the_same_bytes() {
     let (one, two) = (packet(PROMPT, &full()), packet(PROMPT, &full()));
     assert_eq!((one.json(), one.markdown()), (two.json(), two.markdown()));
+}
+
+#[test]
+fn what_the_prompt_takes_for_granted_is_told_once() {
+    let prompt = "# Goal\nShip it. Presumably the port is free.\n\n## Assumptions\n- The cache should be warm.\n- CI runs on Linux\n\n\
+        ## Next\n1. Deploy\n";
+    let packet = packet(prompt, &Seen::default());
+    let assumed: Vec<_> = packet
+        .assumptions_to_validate
+        .iter()
+        .map(|stated| (stated.text.as_str(), stated.turn))
+        .collect();
+    assert_eq!(
+        assumed,
+        [
+            ("The cache should be warm.", 0),
+            ("CI runs on Linux", 0),
+            ("Presumably the port is free.", 0)
+        ]
+    );
 }

@@ -15,6 +15,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 const MAX_VALUES: usize = 100_000;
 const TEXT_BYTES: usize = 64;
 
+/// Line breaks of YAML 1.1 that 1.2 has as text.
+const BREAKS_OF_1_1: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+
 /// Lists and mappings inside of each other.
 const MAX_DEPTH: usize = 32;
 
@@ -51,6 +54,16 @@ pub(super) fn document(text: &str) -> Result<Option<Value>, Malformed> {
     if text.len() > MAX_BYTES {
         return Err(malformed(format!("more than {MAX_BYTES} bytes"), 0));
     }
+    let read = events(text);
+    match read {
+        // YAML 1.1 knows three more line breaks, and its writers put them into blocks as they are, where they break 1.2.
+        Err(_) if text.contains(BREAKS_OF_1_1) => events(&text.replace(BREAKS_OF_1_1, "\n")).or(read),
+        read => read,
+    }
+}
+
+/// The first document that the parser's events make.
+fn events(text: &str) -> Result<Option<Value>, Malformed> {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| malformed(error.info(), error.marker().line()))?;
@@ -84,9 +97,12 @@ impl Builder {
     fn event(&mut self, event: Event<'_>, line: usize) -> Result<Option<Value>, Malformed> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let is_string = tag.is_some_and(|tag| tag.suffix == "str");
-                let value = match style {
-                    ScalarStyle::Plain if !is_string => Value::unquoted(&text),
+                let value = match (tag.as_ref().map(|tag| tag.suffix.as_str()), style) {
+                    // What other writers say of a scalar that they put into quotes or a block.
+                    (Some("null"), _) => Value::Null,
+                    (Some("int" | "float" | "bool" | "timestamp"), _) | (None, ScalarStyle::Plain) => {
+                        Value::unquoted(text.trim())
+                    }
                     _ => Value::Text(text.into_owned()),
                 };
                 let values = count(&value);

@@ -14,3 +14,6 @@ pub(super) const OUTCOME: [&str; 4] = ["SUCCEEDED", "PARTIAL_PLUS", "PARTIAL_MIN
 
 /// Values of `agent_type`: Claude Code, Codex, Gemini CLI.
 pub(super) const AGENT_TYPE: [&str; 3] = ["cc", "cod", "gmi"];
+
+/// How Go writes a time that was never set.
+pub(super) const NO_TIME: &str = "0001-01-01T00:00:00Z";

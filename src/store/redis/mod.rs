@@ -38,8 +38,8 @@ use super::replicas::Replica;
 use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, foreign, now_ms, random};
 use crate::config::{self, Durability, StoreAddress};
 use crate::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
-    Written,
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
 };
 
 /// Connections for writes: one may wait for a replica, and what is written meanwhile does not wait behind it.
@@ -660,6 +660,10 @@ impl Store for RedisStore {
         status: PacketStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         Box::pin(self.shared.set_packet_status(principal, id, status))
+    }
+
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        Box::pin(self.shared.archive_packets(before_ms))
     }
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {

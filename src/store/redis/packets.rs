@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::link::{Durable, Request};
 use super::scripts::Script;
 use super::{PAGE, Shared, from_json, strange, texts};
-use crate::record::{HandoffId, PacketRecord, PacketStatus};
+use crate::record::{HandoffId, PacketRecord, PacketStatus, Principal};
 use crate::store::records::StoredRecord;
 use crate::store::{PacketFilter, StoreError, foreign};
 
@@ -145,6 +145,36 @@ impl Shared {
             found.iter_mut().for_each(|packet| packet.document.clear());
         }
         Ok(found)
+    }
+
+    /// Archives those that are superseded and older, a page at a time: each page is one script.
+    pub(super) async fn archive_packets(
+        &self,
+        before_ms: u64,
+    ) -> Result<Vec<(Principal, HandoffId)>, StoreError> {
+        let what = "archive old packets";
+        let mut archived = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let args = [
+                self.prefix.clone(),
+                before_ms.to_string(),
+                from.to_string(),
+                PAGE.to_string(),
+            ];
+            let args = args.map(String::into_bytes).into();
+            let request = Request::Script(self.call(Script::Archive, args), Durable::Yes);
+            let answer = self.writer().send(what, &request).await?;
+            let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+            let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
+            let looked = looked.ok_or_else(|| strange(what))?;
+            while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
+                archived.extend(id.parse().ok().map(|id| (owner, id)));
+            }
+            if looked < PAGE {
+                break;
+            }
+        }
+        Ok(archived)
     }
 
     /// Gives a packet another status; `None` for an unknown id.

@@ -12,11 +12,12 @@ pub(super) enum Script {
     Sweep,
     Packet,
     Replicas,
+    Archive,
 }
 
 impl Script {
     /// Every script, in the order of their numbers.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Write,
         Self::Read,
         Self::Find,
@@ -24,6 +25,7 @@ impl Script {
         Self::Sweep,
         Self::Packet,
         Self::Replicas,
+        Self::Archive,
     ];
 
     /// Its text.
@@ -36,6 +38,7 @@ impl Script {
             Self::Sweep => include_str!("scripts/sweep.lua"),
             Self::Packet => include_str!("scripts/packet.lua"),
             Self::Replicas => include_str!("scripts/replicas.lua"),
+            Self::Archive => include_str!("scripts/archive.lua"),
         }
     }
 }

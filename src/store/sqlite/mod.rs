@@ -35,8 +35,8 @@ use self::writer::{Flush, Writer, to_disk};
 use super::records::{Page, RecordKind, Retention, StoredRecord};
 use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
 use crate::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
-    Written,
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
 };
 
 /// The file's name in the state directory.
@@ -407,6 +407,12 @@ impl Store for SqliteStore {
         let principal = principal.to_owned();
         Box::pin(self.writer.call("change a packet", move |conn| {
             packet_rows::set_status(conn, &principal, id, status)
+        }))
+    }
+
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        Box::pin(self.writer.call("archive old packets", move |conn| {
+            packet_rows::archive(conn, before_ms)
         }))
     }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use uuid::Uuid;
 
 use super::rows::{int, owned, uint};
-use crate::record::{HandoffId, PacketRecord, PacketStatus};
+use crate::record::{HandoffId, PacketRecord, PacketStatus, Principal};
 use crate::store::PacketFilter;
 
 /// Columns of a packet, in the order `read` expects.
@@ -22,6 +22,10 @@ const PUT: &str = "INSERT INTO packets
 const SUPERSEDE: &str = "UPDATE packets SET status = 'superseded'
         WHERE status = 'active' AND principal = ?1 AND repository = ?2 AND branch = ?3 AND topic = ?4 AND handoff != ?5
         RETURNING handoff";
+
+/// Archives what was superseded and is older.
+const ARCHIVE: &str = "UPDATE packets SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
+        RETURNING principal, handoff";
 
 pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
     let superseded = match packet.status {
@@ -139,6 +143,14 @@ pub(super) fn set_status(
         Some(packet) => put(conn, &PacketRecord { status, ..packet }).map(Some),
         None => Ok(None),
     }
+}
+
+pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec<(Principal, HandoffId)>> {
+    let mut statement = conn.prepare_cached(ARCHIVE)?;
+    let archived = statement.query_map([int(before_ms)], |row| {
+        Ok((row.get(0)?, Uuid::from_bytes(row.get(1)?)))
+    })?;
+    archived.collect()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<PacketRecord> {

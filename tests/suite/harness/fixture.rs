@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::Config;
 use baton_proxy::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
-    Written,
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
 };
 use baton_proxy::store::records::Retention;
 use baton_proxy::store::{HandoffFilter, PacketFilter, SharedStore, Store, StoreError, StoreFuture};
@@ -312,6 +312,9 @@ impl Store for FlakyStore {
         status: PacketStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         self.write(self.inner.set_packet_status(principal, id, status))
+    }
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        self.write(self.inner.archive_packets(before_ms))
     }
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         self.write(self.inner.sweep(retention))

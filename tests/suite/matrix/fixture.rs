@@ -110,6 +110,18 @@ impl Fixture {
         self.baton = Baton::changed(config, store, harness::KEY, Recorder::off(), change);
     }
 
+    /// The same with another config and with what no config says.
+    pub fn restart_by(
+        &mut self,
+        store: SharedStore,
+        change: impl FnOnce(&mut Config),
+        more: impl FnOnce(App) -> App,
+    ) {
+        let mut config = config(&self.variant, &self.provider.url());
+        change(&mut config);
+        self.baton = Baton::changed(config, store, harness::KEY, Recorder::off(), more);
+    }
+
     pub fn push(&self, reply: Reply) {
         self.script.push((self.variant.style)(reply));
     }

@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::super::value::Value;
-use super::super::{Task, read};
+use super::super::{Task, read, value_of};
 
 /// Laid out as Go's yaml.v3 does it: four blanks, times with a fraction and a zone, quotes where they are needed, blocks
 /// for texts of several lines.
@@ -162,4 +162,121 @@ fn nothing_grows_out_of_bounds() {
             .message
             .contains("bytes")
     );
+}
+
+/// What PyYAML writes with `default_style='|'`: a block for every text, quotes where a block cannot hold it, tags on numbers.
+const BLOCKS: &str = r#""version": |-
+  1.0
+"goal": |-
+  a: b
+  c
+"now": |-
+  x
+"next":
+- |-
+  plain
+- |2-
+   blank
+- "blank "
+- |2-
+
+  begins
+- |
+  ends
+- "tab\tbed"
+- |-
+  ---
+- ""
+- |-
+  #a
+"findings":
+  "key one": |-
+    v
+  ? "long long long long long long long long long long long long long long long long\
+    \ long long long long long long long long long long long long long long long long\
+    \ long long long long long long long long "
+  : |-
+    x
+  ? |-
+    two
+    lines
+  : |-
+    y
+  ? ""
+  : |-
+    e
+  " b": |-
+    z
+"tokens_used": !!int |-
+  1
+"tokens_max": !!int |-
+  3
+"tokens_pct": !!float |-
+  33.3
+"files":
+  "created":
+  - |-
+    a
+"flag": !!bool |-
+  true
+"none": !!null |-
+  null
+"#;
+
+#[test]
+fn a_file_of_blocks_is_read() {
+    let read = read(BLOCKS).unwrap();
+    assert_eq!(read.errors(), []);
+    let file = read.file;
+    assert_eq!(
+        (file.version.as_str(), file.goal.as_str(), file.now.as_str()),
+        ("1.0", "a: b\nc", "x")
+    );
+    assert_eq!(
+        file.next,
+        [
+            "plain", " blank", "blank ", "\nbegins", "ends\n", "tab\tbed", "---", "", "#a"
+        ]
+    );
+    let findings: Vec<_> = file
+        .findings
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    let long = "long ".repeat(40);
+    assert_eq!(
+        findings,
+        [
+            ("", "e"),
+            (" b", "z"),
+            ("key one", "v"),
+            (&long, "x"),
+            ("two\nlines", "y")
+        ]
+    );
+    assert_eq!((file.tokens_used, file.tokens_max, file.tokens_pct), (1, 3, 33.3));
+    assert_eq!(file.files.created, ["a"]);
+    let extra = [("flag", Value::Plain("true".to_owned())), ("none", Value::Null)];
+    assert_eq!(file.extra, extra.map(|(key, value)| (key.to_owned(), value)));
+    // The two keys are read without the rest.
+    assert_eq!(
+        (
+            value_of(BLOCKS, "goal").as_str(),
+            value_of(BLOCKS, "now").as_str()
+        ),
+        ("a: b\nc", "x")
+    );
+}
+
+/// YAML 1.1 breaks lines at three more characters, and its writers put those into blocks: no YAML 1.2, and read all the same.
+#[test]
+fn line_breaks_of_yaml_1_1_stop_nothing() {
+    for c in ['\u{85}', '\u{2028}', '\u{2029}'] {
+        let text = format!("goal: |-\n  x\nnow: y\nnext:\n- |2+\n{c}\n- |-\n  a\n");
+        let file = read(&text).unwrap_or_else(|error| panic!("{c:?}: {error}")).file;
+        assert_eq!(
+            (file.goal.as_str(), file.now.as_str(), file.next[1].as_str()),
+            ("x", "y", "a")
+        );
+    }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::model::{Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer};
 use super::super::value::Value;
-use super::super::{HandoffFile, Task, read};
+use super::super::{HandoffFile, Task, goal_and_now, read};
 use super::full;
 
 /// Texts that are hard to write: what looks like something else, quotes, line ends, marks, every plane of Unicode.
@@ -227,6 +227,31 @@ proptest! {
         prop_assert_eq!(&read.file, &file, "{}", text);
         // Every character of a document is one that YAML allows.
         prop_assert!(text.chars().all(|c| c == '\n' || !c.is_control()));
+    }
+
+    #[test]
+    fn a_broken_file_is_read_with_all_that_is_wrong_or_refused(
+        file in file(),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..6, "[-a-z0-9:{}\\[\\]\"'|>&*!#%@` \n\t\\\\]{0,4}"), 1..8),
+    ) {
+        let mut text: Vec<char> = file.to_yaml().chars().collect();
+        for (at, gone, new) in cuts {
+            let at = at.index(text.len() + 1);
+            let end = (at + gone).min(text.len());
+            text.splice(at..end, new.chars());
+        }
+        let text: String = text.into_iter().collect();
+        let _ = goal_and_now(&text);
+        match read(&text) {
+            Ok(found) => {
+                // Every field that is wrong is told, and what was read is written as a file that is read again.
+                prop_assert!(found.errors().iter().all(|error| !error.message.is_empty()));
+                let again = read(&found.file.to_yaml());
+                prop_assert!(again.is_ok(), "{:?}: {}", again, found.file.to_yaml());
+                prop_assert_eq!(again.unwrap().file, found.file);
+            }
+            Err(error) => prop_assert!(!error.message.is_empty()),
+        }
     }
 
     #[test]

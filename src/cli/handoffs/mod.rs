@@ -1,10 +1,15 @@
 //! `baton handoffs`: lists, shows and exports handoffs. Reads the store directly.
 
+mod list;
+mod record;
+
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::args::{ArchiveArgs, ExportArgs, ExportFormat, HandoffsCommand, LatestArgs, ListArgs, ShowArgs};
+pub(super) use self::record::named;
+use self::record::{Filed, Record};
+use super::args::{ArchiveArgs, ExportArgs, ExportFormat, HandoffsCommand, LatestArgs, ShowArgs};
 use super::draft;
 use super::exit::{Exit, Failure};
 use super::load_state;
@@ -13,14 +18,14 @@ use super::packets;
 use super::stored::{now_ms, open, resume_line, unanswered, wanted};
 use super::undo;
 use crate::packet::fields::NO_NEXT_ACTION;
-use crate::record::{Handoff, HandoffId, PacketRecord, telling_line};
+use crate::record::{Handoff, HandoffId};
 use crate::store::{HandoffFilter, SharedStore};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     match command {
-        HandoffsCommand::List(args) => runtime.block_on(list(args, out)),
+        HandoffsCommand::List(args) => runtime.block_on(list::list(args, out)),
         HandoffsCommand::Show(args) => runtime.block_on(show(args, out)),
         HandoffsCommand::Latest(args) => runtime.block_on(latest(args, out)),
         HandoffsCommand::Export(args) => runtime.block_on(export(args, out)),
@@ -28,32 +33,6 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failur
         HandoffsCommand::Draft(args) => runtime.block_on(draft::run(args, out)),
         HandoffsCommand::Undo(args) => runtime.block_on(undo::run(args, out)),
     }
-}
-
-async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
-    let store = open(&load_state(&args.state)?)?;
-    let filter = HandoffFilter {
-        conversation: args.conversation.clone(),
-        archived: args.all,
-        limit: args.limit,
-        ..HandoffFilter::default()
-    };
-    let handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
-    if args.json {
-        let packets = packets::of_all(&store).await?;
-        let records: Vec<_> = handoffs.iter().map(|handoff| listed(handoff, &packets)).collect();
-        out.json(&records)?;
-        return Ok(());
-    }
-    if handoffs.is_empty() {
-        // To standard error: scripts read handoffs from standard output.
-        Out::stderr().line(format_args!("no handoffs yet"))?;
-        return Ok(());
-    }
-    for line in rows(&handoffs, now_ms(), out.width()) {
-        out.line(format_args!("{line}"))?;
-    }
-    Ok(())
 }
 
 async fn show(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
@@ -146,30 +125,6 @@ async fn print(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut Out
     Ok(())
 }
 
-/// What `list --json` prints of each. The names are API.
-#[derive(Serialize)]
-struct Listed<'a> {
-    #[serde(flatten)]
-    record: Record<'a>,
-    packet: Option<Filed<'a>>,
-}
-
-fn listed<'a>(handoff: &'a Handoff, packets: &'a HashMap<HandoffId, PacketRecord>) -> Listed<'a> {
-    Listed {
-        record: Record::of(handoff),
-        packet: packets.get(&handoff.id).map(Filed::of),
-    }
-}
-
-impl<'a> Filed<'a> {
-    fn of(record: &'a PacketRecord) -> Self {
-        Self {
-            status: record.status.name(),
-            folder: &record.folder,
-        }
-    }
-}
-
 /// What `show --json` prints. The names are API.
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -177,13 +132,6 @@ struct Shown<'a> {
     record: Record<'a>,
     packet: Option<Filed<'a>>,
     lineage: Lineage,
-}
-
-/// Where a handoff's packet is. The names are API.
-#[derive(Serialize)]
-struct Filed<'a> {
-    status: &'static str,
-    folder: &'a str,
 }
 
 /// The chain that a handoff ends, and what goes on from it. The names are API.
@@ -240,85 +188,6 @@ fn markdown(handoff: &Handoff) -> String {
     format!("---\n{head}---\n\n{}\n", handoff.prompt)
 }
 
-/// A handoff as JSON, without internal fields. The names are API.
-#[derive(Serialize)]
-struct Record<'a> {
-    id: String,
-    resume: String,
-    principal: &'a str,
-    conversation: &'a str,
-    wire: &'static str,
-    model: Option<&'a str>,
-    parent: Option<String>,
-    created_ms: u64,
-    history_bytes: u64,
-    origin: &'static str,
-    prompt_bytes: usize,
-    archived: bool,
-    reason: Option<&'a str>,
-    prompt: &'a str,
-}
-
-impl<'a> Record<'a> {
-    fn of(handoff: &'a Handoff) -> Self {
-        Self {
-            id: handoff.id.to_string(),
-            resume: resume_line(handoff),
-            principal: &handoff.principal,
-            conversation: &handoff.conversation,
-            wire: handoff.wire.name(),
-            model: handoff.model.as_deref(),
-            parent: handoff.parent.map(|id| id.to_string()),
-            created_ms: handoff.created_ms,
-            history_bytes: handoff.history_bytes,
-            origin: handoff.origin.name(),
-            prompt_bytes: handoff.prompt.len(),
-            archived: handoff.archived,
-            reason: handoff.reason.as_deref(),
-            prompt: &handoff.prompt,
-        }
-    }
-}
-
-/// Minimum width of a prompt's first line on a narrow terminal.
-const PROMPT_COLUMNS: usize = 20;
-
-/// The rows of `list`, heading first.
-fn rows(handoffs: &[Handoff], now_ms: u64, width: Option<usize>) -> Vec<String> {
-    let heading = ["ID", "AGE", "HISTORY", "PROMPT", "MODEL", "BEGINS"];
-    let mut rows = vec![heading.map(str::to_owned).to_vec()];
-    for handoff in handoffs {
-        let mark = if handoff.archived { " (archived)" } else { "" };
-        rows.push(vec![
-            handoff.id.to_string(),
-            age(handoff.created_ms, now_ms),
-            size(handoff.history_bytes),
-            size(handoff.prompt.len() as u64),
-            first_line(handoff.model.as_deref().unwrap_or("-"), Some(30)) + mark,
-        ]);
-    }
-    let taken = table(&rows)
-        .iter()
-        .map(|line| line.chars().count())
-        .max()
-        .unwrap_or(0)
-        + 2;
-    let room = width.map(|width| width.saturating_sub(taken).max(PROMPT_COLUMNS));
-    for (row, handoff) in rows.iter_mut().skip(1).zip(handoffs) {
-        row.push(first_line(&named(handoff), room));
-    }
-    table(&rows)
-}
-
-/// The title of a handoff in a list: the first telling line of its prompt, and its reason.
-pub(super) fn named(handoff: &Handoff) -> String {
-    let line = telling_line(&handoff.prompt);
-    match &handoff.reason {
-        Some(reason) => format!("{}: {line}", reason.trim()),
-        None => line.to_owned(),
-    }
-}
-
 /// Prints one handoff. Control characters in texts of the model or the agent are made visible.
 fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
     let text = |text: &str| first_line(text, None);
@@ -347,43 +216,8 @@ fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::record::tests::{A, B, handoff};
     use super::*;
-    use crate::record::Origin;
-    use crate::record::WireId;
-
-    fn handoff(id: &str) -> Handoff {
-        Handoff {
-            id: id.parse().unwrap(),
-            principal: "local".into(),
-            conversation: "c0ffee".into(),
-            wire: WireId::Anthropic,
-            prompt: "\n# Task two\n\u{1b}[2JDo it.".into(),
-            reason: Some("done\u{7}".into()),
-            head: "not shown".into(),
-            parent: None,
-            model: Some("claude".into()),
-            created_ms: 0,
-            history_bytes: 2048,
-            origin: Origin::Model,
-            recall: false,
-            archived: false,
-            spelled_out: None,
-        }
-    }
-
-    const A: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
-    const B: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12";
-
-    #[test]
-    fn a_list_shows_where_each_prompt_begins() {
-        let lines = rows(&[handoff(A)], 7_200_000, None);
-        assert_eq!(
-            lines[1],
-            format!("{A}  2h   2.0 KiB  22 B    claude  done\\u{{7}}: \\u{{1b}}[2JDo it.")
-        );
-        assert!(lines[0].starts_with("ID    "));
-        assert!(rows(&[handoff(A)], 0, Some(10))[1].ends_with("done\\u{7}: \\u{1b}[2…"));
-    }
 
     #[test]
     fn everything_of_one_is_shown_and_nothing_acts() {

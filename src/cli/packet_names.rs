@@ -1,0 +1,207 @@
+//! What a person names: a packet of the store (by its id, its folder or its JSON), or a handoff file (by its path or its
+//! session). Every command over either looks it up here.
+
+use std::path::{Path, PathBuf};
+
+use super::exit::{Exit, Failure};
+use super::handoff_file_args::FolderArgs;
+use super::load_state;
+use super::output::{Out, plural, visible};
+use super::stored::{find_id, open, unanswered};
+use crate::config::Config;
+use crate::handoff_files::{FileError, Found, HandoffFolder, read_file};
+use crate::packet::fields::Packet;
+use crate::packet::ntm::{HandoffFile, names};
+use crate::packet_files::{JSON, packet_of};
+use crate::record::{HandoffId, PacketRecord};
+use crate::store::{PacketFilter, SharedStore};
+
+/// The folder of handoff files, and the config that it was found by.
+pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), Failure> {
+    let config = load_state(&args.state)?;
+    let dir = args.dir.clone().unwrap_or_else(|| config.packets_dir());
+    Ok((HandoffFolder::new(&dir).map_err(failure)?, config))
+}
+
+pub(super) fn failure(error: FileError) -> Failure {
+    let exit = match &error {
+        FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
+        FileError::Refused(..) => Exit::USAGE,
+        FileError::Missing(_) => Exit::NO_INPUT,
+        FileError::Busy(_) => Exit::UNAVAILABLE,
+        FileError::Io(..) => Exit::IO,
+    };
+    Failure::new(exit, visible(&error.to_string()))
+}
+
+/// Tells what went wrong beside the point.
+pub(super) fn warn(warnings: &[FileError]) {
+    let mut err = Out::stderr();
+    for warning in warnings {
+        // Standard error may be closed.
+        let _ = err.line(format_args!("warning: {}", visible(&warning.to_string())));
+    }
+}
+
+/// What a name stands for.
+pub(super) enum Named {
+    /// A packet in the store.
+    Packet(Box<PacketRecord>),
+    /// A packet's JSON on disk.
+    Json(PathBuf),
+    /// A handoff file.
+    File(PathBuf),
+    /// A session with handoff files.
+    Session(String),
+}
+
+/// Looks names up.
+pub(super) struct Names {
+    pub(super) folder: HandoffFolder,
+    pub(super) config: Config,
+}
+
+impl Names {
+    pub(super) fn of(args: &FolderArgs) -> Result<Self, Failure> {
+        let (folder, config) = folder(args)?;
+        Ok(Self { folder, config })
+    }
+
+    /// What is meant: what is on disk by that path, else a session, else a packet's id or a beginning of it.
+    pub(super) fn find(&self, given: &str) -> Result<Named, Failure> {
+        let path = self.folder.named(Path::new(given));
+        if path.join(JSON).is_file() {
+            return Ok(Named::Json(path.join(JSON)));
+        }
+        let ends = |suffix: &str| given.ends_with(suffix);
+        if ends(".json") && !is_handoff_file(&path) {
+            return Ok(Named::Json(path));
+        }
+        if ends(names::SUFFIX) || ends(".yml") || ends(".json") {
+            return Ok(Named::File(path));
+        }
+        if names::is_session(given) && self.folder.has_session(given) {
+            return Ok(Named::Session(given.to_owned()));
+        }
+        if path.is_file() {
+            return Ok(Named::File(path));
+        }
+        blocking(&self.config, async |store| {
+            let packets = all(&store, true).await?;
+            let id = find_id(packets.iter().map(|packet| packet.handoff), given, "packet");
+            let id = id.map_err(|failure| {
+                let help =
+                    "`baton packets list --all` lists packets, `baton packets list --files` handoff files";
+                failure.help(help)
+            })?;
+            Ok(Named::Packet(Box::new(one(&store, id).await?)))
+        })
+    }
+
+    /// The same, as a handoff file: of a packet the file that it makes. `None` where nothing has this name, or a session has
+    /// no file that can be read.
+    pub(super) fn find_file(&self, given: &str) -> Result<Option<Found>, Failure> {
+        let named = match self.find(given) {
+            Err(unknown) if unknown.exit == Exit::NO_INPUT || unknown.exit == Exit::USAGE => return Ok(None),
+            named => named?,
+        };
+        match named {
+            Named::Packet(record) => {
+                let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
+                Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &packet)))
+            }
+            Named::Json(path) => {
+                let packet = read_packet(&path)?;
+                Ok(Some(found(path, &packet)))
+            }
+            Named::File(path) => read_file(&path).map(Some).map_err(failure),
+            Named::Session(session) => {
+                let listing = self.folder.latest(Some(&session)).map_err(failure)?;
+                warn(&listing.warnings);
+                Ok(listing.found)
+            }
+        }
+    }
+
+    /// Where handoff files are, in a few words with what lists them; `None` where there is none.
+    pub(super) fn files_told(&self) -> Option<String> {
+        let files = self.folder.count().unwrap_or_default();
+        let told = || format!("{}: baton packets list --files", plural(files, "handoff file"));
+        (files > 0).then(told)
+    }
+}
+
+/// Whether a JSON file is a handoff file (`--format json`), and no packet.
+fn is_handoff_file(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    value.get("goal").is_some() && value.get("next_action").is_none()
+}
+
+fn found(path: PathBuf, packet: &Packet) -> Found {
+    Found {
+        path,
+        file: HandoffFile::of_whole_packet(packet),
+        errors: Vec::new(),
+    }
+}
+
+/// A packet from its JSON.
+pub(super) fn read_packet(path: &Path) -> Result<Packet, Failure> {
+    let shown = || visible(&path.display().to_string());
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
+    Packet::read(&text).map_err(|error| {
+        Failure::new(Exit::DATA, format!("{}: no packet: {error}", shown()))
+            .help("`baton packets create --from-file FILE` reads a handoff file in JSON")
+    })
+}
+
+pub(super) fn other_version(record: &PacketRecord) -> Failure {
+    Failure::new(
+        Exit::DATA,
+        format!("the packet {} is of another version", record.handoff),
+    )
+}
+
+/// What a person should type who gave a session where one file or packet is meant.
+pub(super) fn is_session(session: &str) -> Failure {
+    Failure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
+        "`baton packets latest {session}` prints its newest handoff file, `baton packets list {session}` lists them"
+    ))
+}
+
+/// All packets, newest first.
+pub(super) async fn all(store: &SharedStore, without_documents: bool) -> Result<Vec<PacketRecord>, Failure> {
+    let all = PacketFilter {
+        without_documents,
+        ..PacketFilter::default()
+    };
+    store.packets(&all).await.map_err(unanswered)
+}
+
+/// The packet of a handoff.
+pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<PacketRecord, Failure> {
+    let one = PacketFilter {
+        handoff: Some(id),
+        ..PacketFilter::default()
+    };
+    let found = store.packets(&one).await.map_err(unanswered)?.pop();
+    found.ok_or_else(|| {
+        Failure::new(
+            Exit::NO_INPUT,
+            "this packet is not in the store of this state directory",
+        )
+    })
+}
+
+/// Asks the store of a config, from outside of any runtime.
+pub(super) fn blocking<T>(
+    config: &Config,
+    ask: impl AsyncFnOnce(SharedStore) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    // Within the runtime: a client of a server starts its tasks there.
+    runtime.block_on(async { ask(open(config)?).await })
+}

@@ -1,0 +1,186 @@
+//! Reads values of a tree as what they are meant to be. What has the wrong type is reported and left empty, or taken as what it
+//! was probably meant to be.
+
+use std::collections::BTreeMap;
+
+use super::model::Task;
+use super::terms::NO_TIME;
+use super::time::Time;
+use super::validate::FieldError;
+use super::value::Value;
+
+/// Gives each entry to `take`, which returns those that it does not know.
+pub(super) fn members(
+    errors: &mut Vec<FieldError>,
+    path: &str,
+    entries: Vec<(String, Value)>,
+    mut take: impl FnMut(&mut Errors<'_>, &str, Value) -> Option<Value>,
+) -> Vec<(String, Value)> {
+    let mut unknown = Vec::new();
+    for (name, value) in entries {
+        let mut errors = Errors {
+            list: errors,
+            path,
+            name: &name,
+        };
+        if let Some(value) = take(&mut errors, &name, value) {
+            unknown.push((name, value));
+        }
+    }
+    unknown
+}
+
+/// Where a value stands, and what is wrong so far.
+pub(super) struct Errors<'e> {
+    list: &'e mut Vec<FieldError>,
+    path: &'e str,
+    name: &'e str,
+}
+
+impl Errors<'_> {
+    fn field(&self) -> String {
+        match self.path {
+            "" => self.name.to_owned(),
+            path => format!("{path}.{}", self.name),
+        }
+    }
+
+    pub(super) fn wrong(&mut self, expected: &str, value: &Value) {
+        let found = match value.scalar() {
+            Some(text) => text.to_owned(),
+            None => value.to_json().to_string(),
+        };
+        let field = self.field();
+        self.list.push(FieldError::new(&field, expected, &found));
+    }
+
+    pub(super) fn text(&mut self, value: Value) -> String {
+        match value {
+            Value::Null => String::new(),
+            Value::Text(text) | Value::Plain(text) => text,
+            other => {
+                self.wrong("a text", &other);
+                String::new()
+            }
+        }
+    }
+
+    pub(super) fn time(&mut self, value: Value) -> String {
+        let text = self.text(value);
+        let is_none = Time::parse(&text).is_some_and(|time| time.rfc3339() == NO_TIME);
+        if is_none { String::new() } else { text }
+    }
+
+    pub(super) fn whole(&mut self, value: Value) -> i64 {
+        let number = value.scalar().map(str::trim).map(|text| match text {
+            "" => Some(0),
+            text => text.replace('_', "").parse().ok(),
+        });
+        number.flatten().unwrap_or_else(|| {
+            self.wrong("a whole number", &value);
+            0
+        })
+    }
+
+    pub(super) fn share(&mut self, value: Value) -> f64 {
+        let number = value.scalar().map(str::trim).map(|text| match text {
+            "" => Some(0.0),
+            text => text.parse::<f64>().ok().filter(|number| number.is_finite()),
+        });
+        number.flatten().unwrap_or_else(|| {
+            self.wrong("a number", &value);
+            0.0
+        })
+    }
+
+    pub(super) fn flag(&mut self, value: Value) -> bool {
+        match value.scalar().map(str::to_ascii_lowercase).as_deref() {
+            Some("true" | "yes" | "on") => true,
+            Some("" | "false" | "no" | "off") => false,
+            _ => {
+                self.wrong("true or false", &value);
+                false
+            }
+        }
+    }
+
+    /// A list of texts. One text alone is a list of it.
+    pub(super) fn texts(&mut self, value: Value) -> Vec<String> {
+        match value {
+            Value::Null => Vec::new(),
+            Value::List(items) => items.into_iter().map(|item| self.text(item)).collect(),
+            Value::Text(text) | Value::Plain(text) => {
+                self.wrong("a list", &Value::Text(text.clone()));
+                vec![text]
+            }
+            other => {
+                self.wrong("a list", &other);
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn map(&mut self, value: Value) -> BTreeMap<String, String> {
+        let entries = self.entries(value);
+        let entries = entries.into_iter().map(|(key, value)| {
+            let text = match value {
+                Value::List(_) | Value::Map(_) => {
+                    self.wrong("a mapping of texts", &value);
+                    value.to_json().to_string()
+                }
+                scalar => self.text(scalar),
+            };
+            (key, text)
+        });
+        entries.collect()
+    }
+
+    fn entries(&mut self, value: Value) -> Vec<(String, Value)> {
+        match value {
+            Value::Null => Vec::new(),
+            Value::Map(entries) => entries,
+            other => {
+                self.wrong("a mapping", &other);
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn items(&mut self, value: Value) -> Vec<Value> {
+        match value {
+            Value::Null => Vec::new(),
+            Value::List(items) => items,
+            other => {
+                self.wrong("a list", &other);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Reads the members of a mapping inside of this one.
+    pub(super) fn inside<T: Default>(
+        &mut self,
+        value: Value,
+        mut member: impl FnMut(&mut T, &mut Errors<'_>, &str, Value) -> Option<Value>,
+        keep: impl FnOnce(&mut T, Vec<(String, Value)>),
+    ) -> T {
+        let entries = self.entries(value);
+        let path = self.field();
+        let mut inner = T::default();
+        let unknown = members(self.list, &path, entries, |errors, name, value| {
+            member(&mut inner, errors, name, value)
+        });
+        keep(&mut inner, unknown);
+        inner
+    }
+
+    pub(super) fn tasks(&mut self, value: Value) -> Vec<Task> {
+        let items = self.items(value);
+        let task = |item| match item {
+            // A task that has no files is easily written as a text.
+            Value::Text(text) | Value::Plain(text) => Task::new(text),
+            item => self.inside(item, Task::member, |task, unknown| task.extra = unknown),
+        };
+        items.into_iter().map(task).collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! Which handoff goes on from which: chains, and forks where two or more go on from one.
+
+use std::collections::{HashMap, HashSet};
+
+use super::handoff::Handoff;
+use super::ids::HandoffId;
+
+/// A handoff in the map of its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// The handoff.
+    pub id: HandoffId,
+    /// How many forks lead to it: those of one chain have the same depth.
+    pub depth: usize,
+    /// How many go on from the one before it, this one among them; 2 and more is a fork.
+    pub siblings: usize,
+    /// How many go on from it.
+    pub children: usize,
+}
+
+/// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first, and
+/// behind the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
+pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
+    let known: HashSet<HandoffId> = handoffs.iter().map(|handoff| handoff.id).collect();
+    let mut children: HashMap<HandoffId, Vec<HandoffId>> = HashMap::new();
+    let mut roots = Vec::new();
+    for handoff in handoffs {
+        match handoff.parent.filter(|parent| known.contains(parent)) {
+            Some(parent) => children.entry(parent).or_default().push(handoff.id),
+            None => roots.push(handoff.id),
+        }
+    }
+    let mut placed = Vec::with_capacity(handoffs.len());
+    // The next one is the last.
+    let mut open: Vec<(HandoffId, usize, usize)> = roots.iter().rev().map(|id| (*id, 0, 1)).collect();
+    while let Some((id, depth, siblings)) = open.pop() {
+        // Taken out: where records go in a circle, none is told twice.
+        let next = children.remove(&id).unwrap_or_default();
+        placed.push(Placed {
+            id,
+            depth,
+            siblings,
+            children: next.len(),
+        });
+        let deeper = usize::from(next.len() > 1);
+        open.extend(next.iter().map(|child| (*child, depth + deeper, next.len())));
+    }
+    placed
+}
+
+/// The tree that a handoff stands in: all that have the same beginning, as in [`map`].
+pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<Placed> {
+    let all = map(handoffs);
+    // A beginning has neither a depth nor siblings, and is nobody's child.
+    let known: HashMap<HandoffId, Option<HandoffId>> = handoffs
+        .iter()
+        .map(|handoff| (handoff.id, handoff.parent))
+        .collect();
+    let begins = |placed: &Placed| {
+        let parent = known.get(&placed.id).copied().flatten();
+        parent.is_none_or(|parent| !known.contains_key(&parent))
+    };
+    let trees = all.chunk_by(|_, next| !begins(next));
+    let mut wanted = trees.filter(|tree| tree.iter().any(|placed| placed.id == id));
+    wanted.next().unwrap_or_default().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::record::{Origin, WireId};
+
+    fn id(n: u128) -> HandoffId {
+        Uuid::from_u128(n)
+    }
+
+    fn handoff((n, parent): (u128, u128)) -> Handoff {
+        Handoff {
+            id: id(n),
+            principal: "local".into(),
+            conversation: "c".into(),
+            wire: WireId::Anthropic,
+            prompt: String::new(),
+            reason: None,
+            head: String::new(),
+            parent: (parent > 0).then(|| id(parent)),
+            model: None,
+            created_ms: 0,
+            history_bytes: 0,
+            origin: Origin::Model,
+            recall: false,
+            archived: false,
+            spelled_out: None,
+        }
+    }
+
+    fn told(placed: &[Placed]) -> Vec<(u128, usize, usize, usize)> {
+        let told = placed.iter();
+        told.map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
+            .collect()
+    }
+
+    #[test]
+    fn chains_stay_flat_and_forks_go_deeper() {
+        // 1 → 2 → {3 → 5, 4}, and 6 → 7 of another beginning; 8's parent is gone.
+        let all = [(8, 99), (7, 6), (6, 0), (5, 3), (4, 2), (3, 2), (2, 1), (1, 0)].map(handoff);
+        let first = [
+            (1, 0, 1, 1),
+            (2, 0, 1, 2),
+            (3, 1, 2, 1),
+            (5, 1, 1, 0),
+            (4, 1, 2, 0),
+        ];
+        let mut expected = vec![(8, 0, 1, 0), (6, 0, 1, 1), (7, 0, 1, 0)];
+        expected.extend(first);
+        assert_eq!(told(&map(&all)), expected);
+        assert_eq!(told(&tree(&all, id(4))), first);
+        assert_eq!(told(&tree(&all, id(8))), [(8, 0, 1, 0)]);
+        assert_eq!(tree(&all, id(77)), []);
+    }
+
+    #[test]
+    fn a_circle_ends() {
+        let all = [(3, 2), (2, 3), (1, 0)].map(handoff);
+        assert_eq!(told(&map(&all)), [(1, 0, 1, 0)]);
+    }
+
+    #[test]
+    fn ten_thousand_in_a_row_are_one_flat_chain() {
+        let all: Vec<Handoff> = (1..=10_000).rev().map(|n| handoff((n, n - 1))).collect();
+        let map = map(&all);
+        assert_eq!(
+            (map.len(), map.iter().map(|it| it.depth).max()),
+            (10_000, Some(0))
+        );
+    }
+}
