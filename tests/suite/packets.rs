@@ -935,10 +935,19 @@ async fn watch_prints_what_changes_as_json_lines() {
     let second = told.recv_timeout(LONG).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut all: Vec<Value> = [first, second].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut all: Vec<Value> = [first, second]
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     all.sort_by_key(|row| row["created_ms"].as_u64());
     let row = |n: u128| uuid::Uuid::from_u128(n).to_string();
-    assert_eq!((&all[0]["id"], &all[0]["status"]), (&json!(row(n - 1)), &json!("superseded")));
-    assert_eq!((&all[1]["id"], &all[1]["status"]), (&json!(row(n)), &json!("active")));
+    assert_eq!(
+        (&all[0]["id"], &all[0]["status"]),
+        (&json!(row(n - 1)), &json!("superseded"))
+    );
+    assert_eq!(
+        (&all[1]["id"], &all[1]["status"]),
+        (&json!(row(n)), &json!("active"))
+    );
     assert_eq!(all[1]["folder"], json!(format!("/packets/{n}")));
 }
