@@ -15,13 +15,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::retry::Tries;
-use super::verdict::{Answered, Circumstances, Verdict, judge, place_beside};
-use crate::record::{HandoffId, Place};
-use crate::wire::{Ending, LegReport, Stop};
-
-/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
-/// it is refused.
-pub const NOTHING_SAID: &str = "(The session goes on.)";
+use super::verdict::{Answered, Circumstances, Verdict, bound, judge, place_beside, untaken};
+use crate::record::{Behind, HandoffId, HiddenResult, OpenResponse, OwedResult, Place};
+use crate::wire::{Ending, LegReport, NOTHING_SAID, Stop};
 
 /// What holds for the whole answer.
 #[derive(Debug, Clone, Default)]
@@ -88,6 +84,8 @@ pub enum Event {
         mark: String,
         /// The elements to append: the model's own turn, and the answer.
         more: String,
+        /// The answer.
+        answer: HiddenResult,
     },
     /// What was to be written is written: pairs, or an id.
     Written,
@@ -170,15 +168,6 @@ impl Effect {
     }
 }
 
-/// What upstream goes on from when the agent names the response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Behind {
-    /// Another response.
-    Response(String),
-    /// None: the response ended at this handoff.
-    Handoff(HandoffId),
-}
-
 /// The request of a later leg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextLeg {
@@ -210,7 +199,8 @@ enum State {
     /// A leg is on its way.
     Sending,
     WritingHandoff,
-    WritingPairs,
+    /// Behind it the response ends so.
+    WritingPairs(Close),
     AnsweringCall,
     /// The last thing before the end.
     WritingId(Close),
@@ -237,6 +227,8 @@ pub struct Course {
     said: bool,
     /// Upstream's id of the first leg: the one that the agent knows.
     first_id: Option<String>,
+    /// Hidden calls of the leg that ended last which upstream holds without a result.
+    owed: Vec<OwedResult>,
 }
 
 impl Course {
@@ -261,6 +253,7 @@ impl Course {
             asked: None,
             later: false,
             first_id: None,
+            owed: Vec::new(),
             terms,
         }
     }
@@ -297,7 +290,11 @@ impl Course {
             (State::WritingHandoff, Event::HandoffWritten { id, head, sentinel }) => {
                 self.hand_over(id, head, sentinel);
             }
-            (State::AnsweringCall, Event::CallAnswered { mark, more }) => {
+            (State::AnsweringCall, Event::CallAnswered { mark, more, answer }) => {
+                // The call that was answered is the first one.
+                if let Some(first) = self.owed.first_mut() {
+                    first.answer = answer;
+                }
                 self.say(mark);
                 self.leg.more.push(more);
                 match self.asked.take() {
@@ -311,7 +308,10 @@ impl Course {
                 self.close(Close::WithoutCall);
             }
             // A call beside the agent's own is hidden either way, and its turn goes on.
-            (State::WritingPairs, Event::Written | Event::NotWritten) => self.close(Close::Own),
+            (State::WritingPairs(close), Event::Written | Event::NotWritten) => {
+                let close = close.clone();
+                self.close(close);
+            }
             (State::WritingId(close), Event::Written | Event::NotWritten) => {
                 let close = close.clone();
                 self.over(Action::End(close));
@@ -325,10 +325,11 @@ impl Course {
     fn leg_ended(&mut self, report: LegReport) {
         let verdict = judge(&report, &self.now);
         self.first_id.get_or_insert_with(|| report.id.clone());
+        self.owed = untaken(&report);
         self.report = report;
         match verdict {
-            Verdict::End(Ending::WithoutCall) => self.close(Close::WithoutCall),
-            Verdict::End(_) => self.close(Close::Own),
+            Verdict::End(Ending::WithoutCall) => self.without_calls(Close::WithoutCall),
+            Verdict::End(_) => self.without_calls(Close::Own),
             Verdict::Fire { prompt, reason } => {
                 let parent = self.leg.behind.or(self.terms.active);
                 let effect = Effect::WriteHandoff {
@@ -339,18 +340,31 @@ impl Course {
                 self.perform(State::WritingHandoff, effect);
             }
             Verdict::Mixed(all) => {
+                self.owed
+                    .retain(|owed| all.iter().all(|answered| answered.call.id != owed.call_id));
+                let waiting = all.iter().rev().find_map(|answered| answered.pending.clone());
+                self.now.pending = waiting.or(self.now.pending.take());
                 let placed = all.into_iter().map(|refused| {
                     let place = place_beside(&self.report, &refused.call);
                     (refused, place)
                 });
                 let effect = Effect::WritePairs(placed.collect());
-                self.perform(State::WritingPairs, effect);
+                self.perform(State::WritingPairs(Close::Own), effect);
             }
             Verdict::AskAgain(call) => {
                 self.asked = call.answer.is_none().then(|| call.call.name());
                 self.perform(State::AnsweringCall, Effect::AnswerCall(call));
             }
         }
+    }
+
+    /// The leg's calls are dropped, but for one that the API wants back.
+    fn without_calls(&mut self, close: Close) {
+        let all = bound(&self.report);
+        if all.is_empty() {
+            return self.close(close);
+        }
+        self.perform(State::WritingPairs(close), Effect::WritePairs(all));
     }
 
     /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
@@ -382,6 +396,7 @@ impl Course {
         self.now.legs += 1;
         self.now.pending = None;
         self.now.asked = 0;
+        self.owed.clear();
         if self.terms.stops {
             return self.end(Close::Stopped(self.leg.clone()));
         }
@@ -438,19 +453,28 @@ impl Course {
         self.perform(State::WritingId(close), Effect::WriteId { shown, behind });
     }
 
-    /// What stands behind the id that the agent knows the response by, where that is not the same response.
+    /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open
+    /// in it.
     fn behind(&self, close: &Close) -> Option<Behind> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.terms.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        match (close, self.leg.behind) {
-            (Close::Stopped(_) | Close::Lost(_), Some(handoff)) => Some(Behind::Handoff(handoff)),
-            _ => {
-                let last = &self.report.id;
-                (!last.is_empty() && last != shown).then(|| Behind::Response(last.clone()))
-            }
+        // A leg behind the handoff that was answered, and asked for one more, is what goes on.
+        let at_handoff = matches!(close, Close::Stopped(leg) | Close::Lost(leg) if leg.more.is_empty());
+        if let Some(handoff) = self.leg.behind.filter(|_| at_handoff) {
+            return Some(Behind::Handoff(handoff));
         }
+        let last = Some(&self.report.id).filter(|last| !last.is_empty())?;
+        let (owed, pending) = (self.owed.clone(), self.now.pending.clone());
+        if owed.is_empty() && pending.is_none() {
+            return (last != shown).then(|| Behind::Response(last.clone()));
+        }
+        Some(Behind::Open(OpenResponse {
+            response: last.clone(),
+            owed,
+            pending,
+        }))
     }
 
     fn say(&mut self, text: String) {

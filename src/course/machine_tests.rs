@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::{Action, Behind, Circumstances, Close, Course, Effect, Event, NOTHING_SAID, Opening, Terms};
+use super::{Action, Circumstances, Close, Course, Effect, Event, Opening, Terms};
 use crate::limits;
-use crate::record::HiddenResult;
-use crate::wire::{HiddenCall, LegReport, Stop};
+use crate::record::{Behind, HiddenResult, OpenResponse, OwedResult, Place};
+use crate::wire::{HiddenCall, LegReport, NOTHING_SAID, Stop};
 
 const STOPS: [Stop; 7] = [
     Stop::Open,
@@ -67,6 +67,7 @@ fn events() -> impl Strategy<Value = Event> {
         4 => (0..9).prop_map(|n| Event::CallAnswered {
             mark: format!("mark {n}"),
             more: format!("more {n}"),
+            answer: HiddenResult::EMPTY_PROMPT,
         }),
         2 => Just(Event::Written),
         1 => Just(Event::NotWritten),
@@ -220,6 +221,7 @@ proptest! {
             Some(Effect::AnswerCall(_)) => Event::CallAnswered {
                 mark: "mark 9".into(),
                 more: "more".into(),
+                answer: HiddenResult::EMPTY_PROMPT,
             },
             Some(Effect::Send { failed, .. }) => match failed % 2 {
                 0 => Event::LegRefused { retry: true, pause: None },
@@ -327,8 +329,23 @@ fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
     let mut course = Course::new(ordinary());
     after(&mut course, Event::LegEnded(report(&[1], 0, Stop::Calls, 1)));
     let (mark, more) = ("mark".to_owned(), "more".to_owned());
-    after(&mut course, Event::CallAnswered { mark, more });
-    let ended = after(&mut course, refused(false));
+    let answer = HiddenResult::EMPTY_PROMPT;
+    let owed = OwedResult {
+        call_id: "h".into(),
+        answer: answer.clone(),
+    };
+    after(&mut course, Event::CallAnswered { mark, more, answer });
+    // Upstream holds the call without its result.
+    let id = Effect::WriteId {
+        shown: "a".into(),
+        behind: Behind::Open(OpenResponse {
+            response: "a".into(),
+            owed: vec![owed],
+            pending: None,
+        }),
+    };
+    assert_eq!(after(&mut course, refused(false)), [Action::Perform(id)]);
+    let ended = after(&mut course, Event::Written);
     assert!(
         matches!(&ended[..], [Action::End(Close::Stopped(leg))] if leg.more == ["more"]),
         "{ended:?}"
@@ -371,6 +388,62 @@ fn what_is_not_written_is_not_shown() {
     };
     assert!(all[0].0.answer == Some(HiddenResult::QUEUED) && all[0].1.is_some());
     assert_eq!(after(&mut course, Event::NotWritten), [Action::End(Close::Own)]);
+}
+
+#[test]
+fn a_dropped_call_that_reasoning_was_for_is_written_where_more_was_said_behind_it() {
+    let bound = |parts: usize| {
+        let mut report = report(&[0], 0, Stop::Calls, 0);
+        report.parts = parts;
+        report.hidden[0].after = 1;
+        report.hidden[0].bound_to = Some("item:rs_1".into());
+        report
+    };
+    let last_leg = || {
+        let mut terms = ordinary();
+        terms.first.legs = terms.first.max_chain;
+        Course::new(terms)
+    };
+    let mut course = last_leg();
+    let actions = after(&mut course, Event::LegEnded(bound(2)));
+    let [Action::Perform(Effect::WritePairs(all))] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    let (answered, place) = &all[0];
+    assert_eq!(answered.answer, Some(HiddenResult::NOT_TAKEN));
+    let behind = Place::Beside {
+        sibling: "item:rs_1".into(),
+        offset: 0,
+    };
+    assert_eq!(place.as_ref(), Some(&behind));
+    assert_eq!(
+        after(&mut course, Event::Written),
+        [Action::End(Close::WithoutCall)]
+    );
+    // With nothing behind it, the reasoning goes with its call.
+    let mut course = last_leg();
+    let actions = after(&mut course, Event::LegEnded(bound(1)));
+    assert_eq!(actions, [Action::End(Close::WithoutCall)]);
+}
+
+#[test]
+fn a_handoff_that_waits_is_known_behind_each_response_of_its_turn() {
+    let mut course = Course::new(ordinary());
+    after(&mut course, Event::LegEnded(report(&[0], 2, Stop::Calls, 1)));
+    let open = |pending: &str| Effect::WriteId {
+        shown: "a".into(),
+        behind: Behind::Open(OpenResponse {
+            response: "a".into(),
+            owed: Vec::new(),
+            pending: Some((pending.into(), None)),
+        }),
+    };
+    assert_eq!(after(&mut course, Event::Written), [Action::Perform(open("p"))]);
+    let mut terms = ordinary();
+    terms.first.pending = Some(("earlier".into(), None));
+    let mut course = Course::new(terms);
+    let actions = after(&mut course, Event::LegEnded(report(&[], 1, Stop::Calls, 1)));
+    assert_eq!(actions, [Action::Perform(open("earlier"))]);
 }
 
 #[test]

@@ -14,6 +14,6 @@ mod retry;
 mod tests;
 mod verdict;
 
-pub use machine::{Action, Behind, Close, Course, Effect, Event, NOTHING_SAID, NextLeg, Opening, Terms};
+pub use machine::{Action, Close, Course, Effect, Event, NextLeg, Opening, Terms};
 pub use merge::StreamMerge;
 pub use verdict::{Answered, Circumstances, Verdict, judge, place_beside};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::draft;
 use crate::limits;
 use crate::mark::sentinel;
-use crate::record::{HiddenResult, Place};
+use crate::record::{HiddenResult, OwedResult, Place};
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, Stop};
@@ -168,6 +168,43 @@ fn cut_off(report: &LegReport) -> Vec<Answered> {
                 _ => HiddenResult::NOT_WHOLE,
             }),
             pending: None,
+        })
+        .collect()
+}
+
+/// The calls of a leg that come to nothing, with what the model is told of each where it must be told.
+pub(super) fn untaken(report: &LegReport) -> Vec<OwedResult> {
+    let natural = report.stop.natural();
+    let told = |call: &HiddenCall| OwedResult {
+        call_id: call.id.clone(),
+        answer: why_untaken(call, natural),
+    };
+    report.hidden.iter().map(told).collect()
+}
+
+fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
+    match (call.name(), natural) {
+        (TOOL_NAME, true) => HiddenResult::NOT_TAKEN,
+        (TOOL_NAME, false) => HiddenResult::CUT_OFF,
+        (_, true) => HiddenResult::TOO_OFTEN,
+        (_, false) => HiddenResult::NOT_WHOLE,
+    }
+}
+
+/// The dropped call that reasoning was for, where the model said more behind it: the API takes that reasoning back with this
+/// call behind it and nothing else. It is told that nothing came of it, and has its place behind the reasoning.
+pub(super) fn bound(report: &LegReport) -> Vec<(Answered, Option<Place>)> {
+    let natural = report.stop.natural();
+    let spoken_behind = report.hidden.iter().filter(|call| call.after < report.parts);
+    let bound = spoken_behind.filter_map(|call| Some((call, call.bound_to.clone()?)));
+    bound
+        .map(|(call, sibling)| {
+            let answered = Answered {
+                call: call.clone(),
+                answer: Some(why_untaken(call, natural)),
+                pending: None,
+            };
+            (answered, Some(Place::Beside { sibling, offset: 0 }))
         })
         .collect()
 }

@@ -5,19 +5,11 @@ use super::heavy;
 use crate::config::{PreambleMode, Transcript};
 use crate::mark::sentinel::Sealed;
 use crate::proxy::{App, RequestContext};
-use crate::record::{Handoff, HandoffId};
+use crate::record::{Behind, Handoff, HandoffId};
 use crate::rewrite::{Candidate, Reading, preamble};
 use crate::store::{HandoffFilter, StoreError};
 use crate::text::Span;
 use crate::wire::Wire;
-
-/// Marks a response behind which nothing of upstream's stands, but a handoff.
-pub(super) const HANDOFF: &str = "handoff:";
-
-/// The handoff that a response ended with, by what was written behind its id.
-fn handoff_behind(written: &str) -> Option<HandoffId> {
-    written.strip_prefix(HANDOFF)?.parse().ok()
-}
 
 /// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
 pub(super) const MOST_CANDIDATES: usize = 64;
@@ -61,12 +53,17 @@ impl Active {
     }
 }
 
+/// What the agent's harness put in front of the conversation. Of one that the provider holds it is not known: what a later
+/// request begins with is none.
 pub(super) fn fresh_preamble(
     app: &App,
     wire: &dyn Wire,
     reading: &Reading,
     until: Option<(usize, usize)>,
 ) -> preamble::Preamble {
+    if reading.view.facts.previous.is_some() {
+        return preamble::Preamble::default();
+    }
     match app.config.handoff.preamble {
         PreambleMode::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
         PreambleMode::Drop => preamble::Preamble::default(),
@@ -166,15 +163,15 @@ pub(super) async fn meant(
     Ok(found.iter().map(|handoff| handoff.id).collect())
 }
 
-/// What stands behind the response that the request goes on from: a handoff that ended that response, or
-/// upstream's own id of it. `ahead`: what the store has behind that response, where that was read.
+/// What stands behind the response that the request goes on from, where that is known, and the handoff that it ended at.
+/// `ahead`: what the store has behind that response, where that was read.
 pub(super) async fn find_previous(
     app: &App,
     ctx: &RequestContext,
     wire: &dyn Wire,
     reading: &Reading,
     ahead: Option<Option<String>>,
-) -> Result<(Option<Active>, Option<String>), StoreError> {
+) -> Result<(Option<Active>, Option<Behind>), StoreError> {
     let Some(previous) = &reading.view.facts.previous else {
         return Ok((None, None));
     };
@@ -185,8 +182,9 @@ pub(super) async fn find_previous(
             store.response_id(&ctx.principal, &previous.id).await?
         }
     };
-    let Some(id) = found.as_deref().and_then(handoff_behind) else {
-        return Ok((None, found));
+    let id = match found.as_deref().map(Behind::read) {
+        Some(Behind::Handoff(id)) => id,
+        other => return Ok((None, other)),
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
         return Ok((None, None));
@@ -203,7 +201,7 @@ pub(super) async fn find_previous(
         recall: handoff.recall,
         head,
     };
-    Ok((Some(active), None))
+    Ok((Some(active), Some(Behind::Handoff(id))))
 }
 
 /// The stored head where it is of this wire; else one made of this request's preamble.

@@ -273,10 +273,13 @@ impl Exchange {
         }
         let previous = prepared.request.view().facts.previous.as_ref();
         let named = previous.map(|p| p.id.as_str());
-        let behind = prepared.previous.as_deref().or(named).unwrap_or_default();
+        let behind = match &prepared.previous {
+            Some(behind) => behind.written(),
+            None => named.unwrap_or_default().to_owned(),
+        };
         let shown = format!("resp_baton_{}", id.simple());
         let store = self.app.sessions.store();
-        store.put_response_id(&self.ctx.principal, &shown, behind).await
+        store.put_response_id(&self.ctx.principal, &shown, &behind).await
     }
 
     async fn status(&self, live: &LiveConversation) -> Result<Said, StoreError> {

@@ -30,7 +30,7 @@ impl Exchange {
         Course::new(Terms {
             first,
             stops: self.stops(),
-            goes_on_by_id: self.prepared.wire.goes_on_by_id(),
+            goes_on_by_id: self.prepared.wire.goes_on_by_id() && !self.prepared.request.view().facts.unstored,
             retries: self.app.config.handoff.retries,
             active: self.prepared.active.as_ref().map(|active| active.id),
             opening,
@@ -73,7 +73,7 @@ impl Exchange {
                 Ok(event) => event,
                 Err(error) => self.not_written("answered call", &error),
             },
-            Effect::WriteId { shown, behind } => match self.write_id(&shown, behind).await {
+            Effect::WriteId { shown, behind } => match self.write_id(&shown, &behind).await {
                 Ok(()) => Event::Written,
                 // A request that goes on by the id fails upstream, and says so.
                 Err(error) => self.not_written("response id", &error),
@@ -103,8 +103,9 @@ impl Exchange {
             return Ok(Event::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));
+        let answer = pair.answer.clone();
         self.write_pairs(vec![pair]).await?;
-        Ok(Event::CallAnswered { mark, more })
+        Ok(Event::CallAnswered { mark, more, answer })
     }
 
     /// Sends a later leg once.

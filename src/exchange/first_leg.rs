@@ -258,6 +258,7 @@ impl Exchange {
             pending: first
                 .pending
                 .clone()
+                .or_else(|| self.prepared.held_pending())
                 .filter(|_| self.tooled && !self.prepared.side_call),
             structured: self.prepared.request.view().facts.structured || self.prepared.side_call,
         }

@@ -17,7 +17,7 @@ use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
 use crate::proxy::{App, RequestContext, headers};
-use crate::record::HandoffId;
+use crate::record::{Behind, HandoffId};
 use crate::rewrite::Reading;
 use crate::rewrite::notes::{self, Cleaned, Look, Undone};
 use crate::rewrite::untooled::{self, Untooled};
@@ -165,6 +165,7 @@ pub(super) async fn prepare(
         untooled: None,
         forbidden: forbidden(app, ctx),
         side_call: false,
+        owed: owed(wire, previous.as_ref()),
         previous,
         unpinned,
         lost,
@@ -366,6 +367,15 @@ fn may_recall(app: &App, reading: &mut Reading, active: Option<&Active>) -> bool
         reading.view.facts.ours = app.recall_tools.names();
     }
     may
+}
+
+/// The results that calls of ours wait for in the response which the request goes on from.
+fn owed(wire: &dyn Wire, behind: Option<&Behind>) -> Vec<String> {
+    let owed = behind.and_then(Behind::open).map(|open| open.owed.iter());
+    owed.into_iter()
+        .flatten()
+        .filter_map(|owed| wire.lone_result(&owed.call_id, &owed.answer))
+        .collect()
 }
 
 /// What a route asks for, in the wires' word.

@@ -10,11 +10,11 @@ use super::heavy;
 use super::request::Request;
 use crate::commands::pinned_text;
 use crate::proxy::App;
-use crate::record::{HandoffId, HiddenPair};
+use crate::record::{Behind, HandoffId, HiddenPair};
 use crate::rewrite::notes::Undone;
 use crate::rewrite::untooled::Untooled;
 use crate::rewrite::{
-    Cut, PlacedInsertion, Reading, Rewrite, Rewritten, SizeChange, Why, lost, preamble, rewrite,
+    Cut, GoesOn, PlacedInsertion, Reading, Rewrite, Rewritten, SizeChange, Why, lost, preamble, rewrite,
 };
 use crate::session::LiveConversation;
 use crate::text::Span;
@@ -74,8 +74,10 @@ pub(super) struct Prepared {
     pub(super) forbidden: Option<Untooled>,
     /// A summary, or another request beside the conversation: no handoff fires in its answer.
     pub(super) side_call: bool,
-    /// Upstream's own id of the response that the request goes on from, where the agent knows another.
-    pub(super) previous: Option<String>,
+    /// What upstream has behind the response that the request goes on from, where that is not what the agent knows.
+    pub(super) previous: Option<Behind>,
+    /// The results, as elements, that calls of ours in that response wait for.
+    pub(super) owed: Vec<String>,
     /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
     pub(super) unpinned: bool,
     /// A sentinel of ours in form, whose handoff is neither in the store nor under its seal.
@@ -217,10 +219,23 @@ impl Prepared {
             pairs: &self.pairs,
             insertions: &self.insertions,
             more: &[],
-            previous: self.previous.as_deref(),
+            previous: self.goes_on(),
             tags: &app.config.handoff.preamble_tags,
             text_only: None,
         }
+    }
+
+    /// The response that the request goes on from, as upstream knows it.
+    fn goes_on(&self) -> Option<GoesOn<'_>> {
+        let id = self.previous.as_ref()?.response()?;
+        Some(GoesOn { id, owed: &self.owed })
+    }
+
+    /// Carry-over prompt and reason of a handoff that waits for the end of a turn which began in a response that upstream
+    /// holds.
+    pub(super) fn held_pending(&self) -> Option<(String, Option<String>)> {
+        let open = self.previous.as_ref()?.open()?;
+        open.pending.clone().filter(|_| self.active.is_none())
     }
 
     /// Preamble, pins and carry-over prompt for a new handoff: the active one's preamble where there is one, so that

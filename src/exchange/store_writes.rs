@@ -1,14 +1,14 @@
 //! Writes handoffs, hidden pairs and response ids to the store, before anything of them is shown.
 
 use super::Exchange;
-use super::active_handoff::{Active, HANDOFF};
+use super::active_handoff::Active;
 use super::heavy;
 use crate::answers::{AnswerOutcome, CallToAnswer};
 use crate::config;
-use crate::course::{Answered, Behind};
+use crate::course::Answered;
 use crate::packet::fields::Size;
 use crate::recall::CutPart;
-use crate::record::{CutPoint, Handoff, HandoffId, HiddenPair, HiddenResult, Origin, Place, Repeat};
+use crate::record::{Behind, CutPoint, Handoff, HandoffId, HiddenPair, HiddenResult, Origin, Place, Repeat};
 use crate::rewrite::{flattened, positions};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
@@ -159,12 +159,8 @@ impl Exchange {
     }
 
     /// Writes what stands behind the id that the agent knows the response by.
-    pub(super) async fn write_id(&self, shown: &str, behind: Behind) -> Result<(), StoreError> {
-        let behind = match behind {
-            Behind::Response(id) => id,
-            Behind::Handoff(id) => format!("{HANDOFF}{id}"),
-        };
-        let store = self.app.sessions.store();
+    pub(super) async fn write_id(&self, shown: &str, behind: &Behind) -> Result<(), StoreError> {
+        let (store, behind) = (self.app.sessions.store(), behind.written());
         store.put_response_id(&self.ctx.principal, shown, &behind).await
     }
 

@@ -55,7 +55,7 @@ impl Archive {
             self.titles
                 .add(&self.conn, &self.chunk_store.redactor, &begun, conversation)?;
         }
-        let received = match &begun.transcript {
+        let mut received = match &begun.transcript {
             Some(transcript) => {
                 let listed = MessageSpans {
                     list: transcript.list,
@@ -67,6 +67,10 @@ impl Archive {
             }
             None => self.unread(wire, begun.operation, &begun.received, seen)?,
         };
+        received.turns = begun
+            .transcript
+            .map(|transcript| transcript.turns)
+            .unwrap_or_default();
         let row = PendingRow {
             seq: seen.exchange,
             at_ms: begun.at_ms,
@@ -142,7 +146,12 @@ impl Archive {
         let (wire, operation) = (open.wire, open.operation);
         let bytes = splice::len(&rope);
         let slices = match &open.received {
-            Some(received) => self.chunk_store.spliced(&self.conn, received, &rope, seen)?,
+            Some(received) => match self.chunk_store.spliced(&self.conn, received, &rope, seen)? {
+                None => self
+                    .chunk_store
+                    .cut(&self.conn, received, (wire, call), &rope, seen)?,
+                spliced => spliced,
+            },
             None => None,
         };
         let sent = match slices {

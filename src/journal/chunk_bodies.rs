@@ -15,7 +15,7 @@ use super::references::Target;
 use super::summary::summary;
 use crate::text::Span;
 use crate::text::splice;
-use crate::wire::{Role, Turn};
+use crate::wire::{Call, Role, Turn, Wire};
 
 /// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
 /// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
@@ -46,8 +46,11 @@ pub(super) struct MessageSpans<'a> {
 /// A stored body. A leg's request often consists of slices of it.
 pub(super) struct WrittenBody {
     pub(super) body: BodyNodes,
+    /// Its messages as the wire reads them; empty where that is not known.
+    pub(super) turns: Vec<Turn>,
     text: Bytes,
     messages: Span,
+    list: Vec<(Span, Span)>,
     head: KeyedHash,
     tail: KeyedHash,
 }
@@ -79,23 +82,21 @@ impl ChunkStore {
             None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
         };
         let head = (regions.head.end, head, head_node);
+        let rows = Rows::of(text, &regions.list, turns);
+        let list = self.list(conn, rows, (beginnings, known, head), seen)?;
         let body = BodyNodes {
             head: head_node,
-            list: self.list(
-                conn,
-                text,
-                (&regions.list, turns),
-                (beginnings, known, head),
-                seen,
-            )?,
+            list,
             tail: self.region(conn, chunks::tail, tail, || slice(text, regions.tail), seen)?,
             messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
         };
         self.point_body(body);
         Ok(WrittenBody {
             body,
+            turns: Vec::new(),
             text: text.clone(),
             messages: regions.messages(),
+            list: regions.list,
             head: head.1,
             tail,
         })
@@ -128,6 +129,49 @@ impl ChunkStore {
             head: self.spliced_region(conn, from, (HEAD, from.head, from.body.head), head, seen)?,
             tail: self.spliced_region(conn, from, (TAIL, from.tail, from.body.tail), tail, seen)?,
             ..from.body
+        };
+        self.point_body(body);
+        Ok(Some(body))
+    }
+
+    /// Stores a rope that ends with the last messages of a stored body and has others in front of them, as one has whose
+    /// transcript is cut, and adds one reference to it. What it shares with the stored body is located already, and only the
+    /// rest is parsed. `None` where it is none of these.
+    pub(super) fn cut(
+        &mut self,
+        conn: &Connection,
+        from: &WrittenBody,
+        (wire, call): (&dyn Wire, Operation),
+        rope: &[Bytes],
+        seen: Origin,
+    ) -> rusqlite::Result<Option<BodyNodes>> {
+        let Some((short, at, kept)) = without_kept(from, rope) else {
+            return Ok(None);
+        };
+        let Ok(view) = wire.read(&short, call) else {
+            return Ok(None);
+        };
+        let regions = Regions::of(&short, view.list, &view.turns);
+        // The kept messages follow the others without a gap of their own.
+        if regions.list.is_empty() || regions.tail.start != at {
+            return Ok(None);
+        }
+        let head = self.key.chain(HEAD, self.key.hash(regions.head.of(&short)));
+        let tail = self.key.chain(TAIL, self.key.hash(regions.tail.of(&short)));
+        let head_node = self.region(conn, chunks::head, head, || slice(&short, regions.head), seen)?;
+        let rows = Rows {
+            behind: Messages {
+                text: &from.text,
+                list: &from.list[kept..],
+                turns: &from.turns[kept..],
+            },
+            ..Rows::of(&short, &regions.list, &view.turns)
+        };
+        let body = BodyNodes {
+            head: head_node,
+            messages: i64::try_from(rows.len()).unwrap_or(i64::MAX),
+            list: self.list(conn, rows, (&[], None, (regions.head.end, head, head_node)), seen)?,
+            tail: self.region(conn, chunks::tail, tail, || slice(&short, regions.tail), seen)?,
         };
         self.point_body(body);
         Ok(Some(body))
@@ -200,15 +244,15 @@ impl ChunkStore {
     fn list(
         &mut self,
         conn: &Connection,
-        text: &Bytes,
-        (list, turns): (&[(Span, Span)], &[Turn]),
-        (beginnings, begun, head): (&[KeyedHash], Option<KnownBeginning>, Head),
-        seen: FirstSeen,
+        rows: Rows<'_>,
+        (beginnings, begun, head): (&[KeyedHash], Option<Known>, Head),
+        seen: Origin,
     ) -> rusqlite::Result<i64> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
         let (first, (mut hash, _)) = begun;
-        let mut hashes = Vec::with_capacity(list.len() - first);
-        for (gap, span) in &list[first..] {
+        let mut hashes = Vec::with_capacity(rows.len() - first);
+        for i in first..rows.len() {
+            let (text, gap, span, _) = rows.get(i);
             let message = Span::new(gap.start, span.end);
             hash = self.key.chain(hash, self.key.hash(message.of(text)));
             hashes.push(hash);
@@ -220,23 +264,24 @@ impl ChunkStore {
             .into_iter()
             .find_map(|(i, hash)| Some((first + i + 1, (*hash, *self.rows.get(hash)?))));
         let (known, last) = found.unwrap_or(begun);
-        let mut chain = Vec::with_capacity(list.len() - known + 1);
+        let mut chain = Vec::with_capacity(rows.len() - known + 1);
         chain.push(last);
         let (_, mut node) = last;
-        for (i, (gap, span)) in list.iter().enumerate().skip(known) {
-            let role = turns.get(i).map_or(Role::Other, |turn| turn.role);
-            let chunk = self.chunk(conn, &slice(text, *span), TextKind::Json, seen, |clean| {
+        for i in known..rows.len() {
+            let (text, gap, span, role) = rows.get(i);
+            let chunk = self.chunk(conn, &slice(text, span), TextKind::Json, seen, |clean| {
                 Some(summary(clean, role))
             })?;
             let gap = String::from_utf8_lossy(gap.of(text));
             node = self.node(conn, node, chunk, &gap)?;
             chain.push((hashes[i - first], node));
             self.slice.step(span.len());
-            if LANDMARKS.contains(&(list.len() - 1 - i)) {
+            if LANDMARKS.contains(&(rows.len() - 1 - i)) {
                 self.rows.insert(hashes[i - first], node);
             }
         }
-        self.beginnings.remember(beginnings, head, list, (known, &chain));
+        self.beginnings
+            .remember(beginnings, head, rows.first.list, (known, &chain));
         Ok(node)
     }
 
@@ -245,6 +290,74 @@ impl ChunkStore {
             self.references.add(Target::Node(node));
         }
     }
+}
+
+/// Messages of one text, each with what separates it from the one before.
+#[derive(Clone, Copy)]
+struct Messages<'a> {
+    text: &'a Bytes,
+    list: &'a [(Span, Span)],
+    turns: &'a [Turn],
+}
+
+/// The messages of a body: those of one text, then those of another.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    first: Messages<'a>,
+    behind: Messages<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// Those of one text alone.
+    fn of(text: &'a Bytes, list: &'a [(Span, Span)], turns: &'a [Turn]) -> Self {
+        let none = Messages {
+            text,
+            list: &[],
+            turns: &[],
+        };
+        Self {
+            first: Messages { text, list, turns },
+            behind: none,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.first.list.len() + self.behind.list.len()
+    }
+
+    /// A message: the text it is of, what separates it from the one before, where it stands, and whose it is.
+    fn get(&self, i: usize) -> (&'a Bytes, Span, Span, Role) {
+        let (part, i) = match i.checked_sub(self.first.list.len()) {
+            Some(behind) => (self.behind, behind),
+            None => (self.first, i),
+        };
+        let (gap, span) = part.list[i];
+        let role = part.turns.get(i).map_or(Role::Other, |turn| turn.role);
+        (part.text, gap, span, role)
+    }
+}
+
+/// A rope without the last messages of a stored body, where it ends with some of them: its text without them, the offset where
+/// they stood, and the number of the first of them.
+fn without_kept(from: &WrittenBody, rope: &[Bytes]) -> Option<(Bytes, usize, usize)> {
+    let found = rope.iter().enumerate().find_map(|(i, slice)| {
+        let span = within(&from.text, slice)?;
+        (span.start <= from.messages.end && from.messages.end <= span.end).then_some((i, span))
+    });
+    let (i, span) = found?;
+    let kept = from.list.partition_point(|(gap, _)| gap.start < span.start);
+    let begin = from
+        .list
+        .get(kept)
+        .filter(|_| from.turns.len() == from.list.len())?
+        .0
+        .start;
+    let mut parts = rope[..i].to_vec();
+    parts.push(from.text.slice(span.start..begin));
+    let at = splice::len(&parts);
+    parts.push(from.text.slice(from.messages.end..span.end));
+    parts.extend_from_slice(&rope[i + 1..]);
+    Some((splice::flat(parts), at, kept))
 }
 
 /// The span of `slice` in `text`, if it shares the text's memory.

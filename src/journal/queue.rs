@@ -23,7 +23,7 @@ const RESERVED_FOR_ENDS: usize = 4 * 1024;
 /// Above so many notes or bytes of bodies, or above this part of the whole bound, the writer is woken at once: bodies are then
 /// freed while they are still in the processor's caches. Each wake-up has a cost, so small bodies are left to accumulate.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
-const URGENT_BYTES: usize = 512 << 10;
+const URGENT_BYTES: usize = 2 << 20;
 const URGENT_PART: usize = 4;
 
 /// Most lost ends that are remembered until they are written. There are more only while nothing can be written, and then the

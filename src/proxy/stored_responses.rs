@@ -12,6 +12,7 @@ use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
 use super::response_body::ResponseBody;
 use super::{App, RequestContext, headers, relay};
+use crate::record::Behind;
 use crate::store::StoreError;
 use crate::wire::wire;
 
@@ -75,11 +76,13 @@ async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, Store
     };
     let found = app.sessions.store().response_id(&ctx.principal, id).await?;
     // One that ended with its handoff is what upstream knows it as.
-    let found = found.filter(|found| !found.starts_with("handoff:"));
-    Ok(found.map(|found| Mapped {
-        target: format!("{before}{found}{behind}"),
+    let found = found.map(|found| Behind::read(&found));
+    let upstream = found.as_ref().and_then(Behind::response);
+    let other = upstream.filter(|upstream| *upstream != id);
+    Ok(other.map(|upstream| Mapped {
+        target: format!("{before}{upstream}{behind}"),
         shown: id.to_owned(),
-        upstream: found,
+        upstream: upstream.to_owned(),
     }))
 }
 

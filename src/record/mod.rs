@@ -4,6 +4,7 @@
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod behind;
 mod change;
 mod conversation;
 mod cut_point;
@@ -14,6 +15,7 @@ pub mod lineage;
 mod packet;
 mod pair;
 
+pub use behind::{Behind, OpenResponse, OwedResult};
 pub use change::{Change, Update, Written};
 #[cfg(feature = "proxy")]
 pub(crate) use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};

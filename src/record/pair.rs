@@ -40,6 +40,10 @@ impl HiddenResult {
     pub const CUT_OFF: Self = Self::refused(
         "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
     );
+    /// The call was good, or as good as the ones before it, and no leg was left to take it or to ask again.
+    pub const NOT_TAKEN: Self = Self::refused(
+        "Handoff refused: no more handoffs can be made in this answer. Go on with the task and call session_handoff again when it is done.",
+    );
     /// A call of another tool of ours that did not come whole, or was over the limit.
     pub const NOT_WHOLE: Self = Self::refused("Not run: the call was not whole, or too long. Call it again.");
     /// A call of another tool of ours, once more than it may be called in a turn.

@@ -38,7 +38,8 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
 /// The request with its lone string made a list, where elements are to go into it.
 fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
-    if uncut && what.more.is_empty() && what.insertions.is_empty() {
+    let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
+    if uncut && !owes && what.more.is_empty() && what.insertions.is_empty() {
         return None;
     }
     let edits = wire.listed(&reading.view);
@@ -78,7 +79,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         changes.extend(SizeChange::of(why, &some));
         edits.extend(some);
     };
-    let mut beside = Vec::new();
+    let mut beside = owed(view, what);
     let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
     let mut taken_out = 0;
     if what.tools.is_some() {
@@ -96,7 +97,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         edits.extend(some);
     };
     add(Why::GivenBack, unescape::edits(wire, reading, from));
-    add(Why::Reference, pairs::drop_references(reading, from));
+    add(Why::Reference, pairs::drop_references(wire, reading, from));
     if let Some(ours) = what.tools {
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
         tool.extend(wire.companions(view));
@@ -120,18 +121,35 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
 
 /// The earlier response by the name that upstream knows; a cut leaves it behind.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
-    match (what.cut, what.previous) {
+    let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
+    match (what.cut, what.previous.map(|previous| previous.id)) {
         // It was an answer of our own, to the conversation's first request.
         (Cut::None | Cut::Text { .. }, Some("")) => wire.previous(view, None),
-        (Cut::None | Cut::Text { .. }, Some(id)) => wire.previous(view, Some(id)),
-        (Cut::None | Cut::Text { .. }, None) => Vec::new(),
+        (Cut::None | Cut::Text { .. }, Some(id)) if named != Some(id) => wire.previous(view, Some(id)),
+        (Cut::None | Cut::Text { .. }, _) => Vec::new(),
         _ => wire.previous(view, None),
     }
 }
 
+/// The results that calls of ours wait for in the response that the request goes on from: in front of all others, since the
+/// API wants them before anything else is said.
+fn owed(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    let (Cut::None | Cut::Text { .. }, Some(previous)) = (what.cut, what.previous) else {
+        return Vec::new();
+    };
+    if previous.owed.is_empty() {
+        return Vec::new();
+    }
+    let all = previous.owed.join(",");
+    vec![match view.turns.first() {
+        Some(first) => Edit::insert(first.span.start, format!("{all},")),
+        None => Edit::insert(view.list.end - 1, all),
+    }]
+}
+
 /// The elements to append.
 fn more(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
-    let empty = view.turns.is_empty() && matches!(what.cut, Cut::None);
+    let empty = view.turns.is_empty() && matches!(what.cut, Cut::None) && owed(view, what).is_empty();
     let comma = |i: usize| if empty && i == 0 { "" } else { "," };
     let elements = what.more.iter().enumerate();
     elements

@@ -27,5 +27,5 @@ pub mod untooled;
 
 pub use apply::rewrite;
 pub use lost_pairs::lost;
-pub use plan::{Cut, PlacedInsertion, Rewrite, Rewritten, SizeChange, Why};
+pub use plan::{Cut, GoesOn, PlacedInsertion, Rewrite, Rewritten, SizeChange, Why};
 pub use reading::{Candidate, Reading};

@@ -19,7 +19,7 @@ use crate::text::cost;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{self, Part, PartKind, Role, View};
+use crate::wire::view::{self, OwnKind, Part, PartKind, Role, View};
 
 /// How Claude Code tells of a command of the person's own that it expanded.
 const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
@@ -310,7 +310,8 @@ impl Found {
             }
         }
         let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();
-        for item in reading.items.iter().filter(|item| !item.aside) {
+        let sentinels = reading.items.iter().filter(|item| item.kind == OwnKind::Sentinel);
+        for item in sentinels {
             if known.insert((item.turn, item.id)) {
                 found.opens.push(At {
                     id: item.id,

@@ -8,7 +8,7 @@ use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
-use crate::wire::view::{Role, TurnContent, View};
+use crate::wire::view::{OwnKind, Role, TurnContent, View};
 use crate::wire::{Beside, Wire};
 
 /// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
@@ -96,7 +96,7 @@ fn aside_round(
         let edits = wire.put_aside(&now.view, turn, texts.content(), part, mark.span, pair);
         take(edits, id, turn, (known, &mut touched, placed, &mut all));
     }
-    for item in now.items.iter().filter(|i| i.aside) {
+    for item in now.items.iter().filter(|i| i.kind == OwnKind::Aside) {
         let Some(pair) = known.get(&item.id).filter(|_| !touched.contains(&item.turn)) else {
             continue;
         };
@@ -125,8 +125,9 @@ fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, 
     all.extend(edits);
 }
 
-/// References to items of ours that nothing came of: upstream has never heard of them.
-pub(super) fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
+/// References to items of ours that nothing came of: upstream has never heard of them. What stood where the model had said
+/// nothing is said in full, as it is to upstream where an agent sends its items whole.
+pub(super) fn drop_references(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
     let turns = &reading.view.turns;
     let lost = reading
         .items
@@ -134,6 +135,12 @@ pub(super) fn drop_references(reading: &Reading, from: usize) -> Vec<Edit> {
         .filter(|i| i.reference && turns[i.turn].span.start >= from);
     lost.map(|i| {
         let whole = turns[i.turn].span;
+        if let Some(said) = wire
+            .filler(&reading.view, i)
+            .filter(|_| i.kind == OwnKind::Filler)
+        {
+            return Edit::replace(whole, said);
+        }
         Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
             (Some(before), _) => Span::new(turns[before].span.end, whole.end),
             (None, Some(next)) => Span::new(whole.start, next.span.start),

@@ -62,6 +62,15 @@ pub struct PlacedInsertion {
     pub text: String,
 }
 
+/// The response that a request goes on from, as upstream knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoesOn<'a> {
+    /// Upstream's id of it; empty: there is none.
+    pub id: &'a str,
+    /// Results, as elements, that calls in it wait for: they go in front of all that the agent sends.
+    pub owed: &'a [String],
+}
+
 /// What to do to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Rewrite<'a> {
@@ -75,9 +84,9 @@ pub struct Rewrite<'a> {
     pub insertions: &'a [PlacedInsertion],
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
-    /// Upstream's id of the response that the request goes on from, where the agent knows another; empty: there
-    /// is none. A cut drops the reference.
-    pub previous: Option<&'a str>,
+    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it is
+    /// open. A cut drops the reference.
+    pub previous: Option<GoesOn<'a>>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
     /// The model is asked for a text alone: a draft.

@@ -223,9 +223,9 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
 }
 
 /// Turns of a dropped part that are sent all the same, in order: system messages from before the model first
-/// spoke, and whatever changes which tools exist.
+/// spoke, and whatever changes which tools exist. Where the provider holds what came before, the model has spoken there.
 pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
-    let mut spoken = false;
+    let mut spoken = view.facts.previous.is_some();
     let mut out = Vec::new();
     for turn in from..to {
         let whole = view.turns[turn].span;

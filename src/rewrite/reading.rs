@@ -11,7 +11,7 @@ use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, Mark, MarkKind};
 use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
-use crate::wire::view::{OwnItem, PartKind, Role, View};
+use crate::wire::view::{OwnItem, OwnKind, PartKind, Role, View};
 use crate::wire::{CallMemo, Operation, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
@@ -104,7 +104,7 @@ impl Reading {
         let mut texts = Texts::new(wire, &self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
         let mut told: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
-        let items = self.items.iter().filter(|i| !i.aside);
+        let items = self.items.iter().filter(|i| i.kind == OwnKind::Sentinel);
         let untold = items.filter(|i| told.insert((i.turn, i.id)));
         all.extend(untold.map(|i| self.by_item(i)).collect::<Vec<_>>());
         all.extend(self.pasted(wire));
@@ -209,7 +209,7 @@ impl Reading {
             MarkKind::Aside(id) if models(m.span.start) => Some(id),
             _ => None,
         });
-        let behind = |i: &&OwnItem| i.aside && self.view.turns[i.turn].span.start >= from;
+        let behind = |i: &&OwnItem| i.kind == OwnKind::Aside && self.view.turns[i.turn].span.start >= from;
         let by_item = self.items.iter().filter(behind).map(|i| i.id);
         let mut seen = HashSet::new();
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()

@@ -13,7 +13,7 @@ use super::local_answer::{AnswerShape, LocalAnswer};
 use super::sibling_calls::{self, Beside, CallAt};
 use super::view::{Operation, OwnItem, Part, PartKind, Role, TurnContent, Unread, View};
 use crate::mark::gap;
-use crate::record::{HiddenPair, WireId};
+use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::Span;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
@@ -132,7 +132,12 @@ pub trait Turns {
         Vec::new()
     }
 
-    /// Sentinels and asides that are known by their item's id.
+    /// In place of a reference to an item of ours that stands where the model had said nothing: the item, whole.
+    fn filler(&self, _view: &View, _item: &OwnItem) -> Option<String> {
+        None
+    }
+
+    /// Items of ours that are known by their id.
     fn own_items(&self, _view: &View) -> Vec<OwnItem> {
         Vec::new()
     }
@@ -191,6 +196,11 @@ pub trait Pairs: Turns {
 
     /// The call as it goes back into the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
+
+    /// The result of a hidden call that stands alone: upstream holds the call itself (Responses).
+    fn lone_result(&self, _call_id: &str, _answer: &HiddenResult) -> Option<String> {
+        None
+    }
 
     /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
     fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>>;

@@ -65,6 +65,8 @@ pub struct HiddenCall {
     pub after: usize,
     /// What else of the call must come back unchanged (Gemini: the whole part; Responses: the item).
     pub raw: Option<String>,
+    /// Names the reasoning right before it, which the API takes back with this call alone (Responses).
+    pub bound_to: Option<String>,
 }
 
 impl HiddenCall {

@@ -46,9 +46,11 @@ pub use frame_template::Pass;
 pub use framing::Framing;
 pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Stop, Usage, Watch};
 pub use local_answer::{AnswerShape, LocalAnswer};
+pub use own_text::NOTHING_SAID;
 pub use sibling_calls::{Beside, CallAt};
 pub use view::{
-    Choice, Facts, Operation, OwnItem, Part, PartKind, Previous, Role, Tools, Turn, TurnContent, Unread, View,
+    Choice, Facts, Operation, OwnItem, OwnKind, Part, PartKind, Previous, Role, Tools, Turn, TurnContent,
+    Unread, View,
 };
 
 /// The wire of that id.

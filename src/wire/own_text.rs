@@ -4,6 +4,10 @@ use super::view::{Turn, TurnContent};
 use crate::text::json;
 use crate::text::splice::Edit;
 
+/// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
+/// it is refused.
+pub const NOTHING_SAID: &str = "(The session goes on.)";
+
 /// A block of plain text.
 pub(super) fn block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, json::quote(text))

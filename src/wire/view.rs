@@ -201,15 +201,28 @@ pub struct Previous {
     pub id: String,
 }
 
+/// What an item of ours is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnKind {
+    /// A sentinel.
+    Sentinel,
+    /// An aside.
+    Aside,
+    /// It stands where the model had said nothing: [`NOTHING_SAID`](super::NOTHING_SAID).
+    Filler,
+    /// An answer that baton gave by itself.
+    LocalAnswer,
+}
+
 /// An item of ours that its own id gives away (Responses), whatever became of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnItem {
     /// Its turn.
     pub turn: usize,
-    /// The handoff's id, or the aside's.
+    /// The handoff's id, or the aside's; nil where it is neither.
     pub id: uuid::Uuid,
-    /// An aside, and not a sentinel.
-    pub aside: bool,
+    /// What it is.
+    pub kind: OwnKind,
     /// Nothing but a reference, which means nothing to upstream.
     pub reference: bool,
 }

@@ -9,7 +9,7 @@ use baton_proxy::mark::sentinel;
 use baton_proxy::record::WireId;
 use baton_proxy::record::{HiddenPair, HiddenResult, LOCAL};
 use baton_proxy::rewrite::preamble;
-use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_proxy::rewrite::{Cut, GoesOn, Reading, Rewrite, rewrite};
 use baton_proxy::text::splice;
 use baton_proxy::wire::{Ending, Framing, Leg, Operation, Watch, Wire};
 use bytes::Bytes;
@@ -466,7 +466,8 @@ fn a_response_stored_upstream_continues_from_its_last_leg() {
         next.view.facts.previous.as_ref().map(|p| &*p.id),
         Some("resp_leg1")
     );
-    let previous = Some("resp_leg2");
+    let (id, owed) = ("resp_leg2", &[][..]);
+    let previous = Some(GoesOn { id, owed });
     let done = rewrite(f.0, &next, &Rewrite { previous, ..plain() });
     assert!(done.messages >= 2);
     assert_eq!(value(done.rope), f.json("10_stateful_next_upstream.json"));

@@ -57,6 +57,7 @@ pub(super) fn whole(
         oversize,
         after,
         raw: None,
+        bound_to: None,
     };
     call.raw = if !oversize && object {
         Some(raw(data, piece.part.span))

@@ -132,6 +132,7 @@ pub(super) fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, 
         oversize,
         after,
         raw: (!oversize && object).then(|| raw(call)),
+        bound_to: None,
     }
 }
 

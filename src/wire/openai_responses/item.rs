@@ -8,6 +8,13 @@ pub(super) const SENTINEL_ITEM: &str = "msg_handoff_";
 /// Item id of an aside, up to the aside's id without dashes.
 pub(super) const ASIDE_ITEM: &str = "msg_aside_";
 
+/// Item id of what stands where the model had said nothing, up to the response's own part.
+pub(super) const FILLER_ITEM: &str = "msg_note_";
+/// Item id of an answer that baton gave by itself, up to its own part.
+pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
+/// Names an item as a hidden pair's sibling, up to its id: what else is named so are calls, by the ids of the calls.
+pub(super) const BY_ITEM: &str = "item:";
+
 /// The members of an item that matter, each the inside of its literal.
 pub(super) struct Item {
     /// What it is, messages being texts.

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::mark::{self, MarkKind};
 use crate::text::json;
 
-use super::item::{ASIDE_ITEM, SENTINEL_ITEM};
+use super::item::{ASIDE_ITEM, FILLER_ITEM, SENTINEL_ITEM};
 
 /// How much of a response's id goes into the id of an item of ours: the API takes 64 bytes.
 const ID_BYTES: usize = 48;
@@ -26,7 +26,7 @@ impl OwnMessage {
             None => {
                 let own = response.trim_start_matches("resp_").chars();
                 let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
-                format!("msg_note_{}", own.collect::<String>())
+                format!("{FILLER_ITEM}{}", own.collect::<String>())
             }
         };
         Self {

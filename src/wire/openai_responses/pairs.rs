@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use memchr::memmem;
 
 use crate::mark::gap;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, HiddenResult, Place};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
 use crate::wire::view::{PartKind, Role, TurnContent, View};
-use crate::wire::{Beside, HiddenCall};
+use crate::wire::{Beside, CallAt, HiddenCall, Turns, sibling_calls};
 
-use super::item::Item;
+use super::item::{BY_ITEM, Item};
 
 impl Pairs for OpenaiResponses {
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
@@ -32,6 +32,30 @@ impl Pairs for OpenaiResponses {
             call.name(),
             json::quote(call.put_back())
         )
+    }
+
+    fn lone_result(&self, call_id: &str, answer: &HiddenResult) -> Option<String> {
+        Some(output(call_id, answer))
+    }
+
+    /// Calls by their ids, and the reasoning that a dropped call was bound to by its item's.
+    fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+        if !siblings.iter().any(|sibling| sibling.starts_with(BY_ITEM)) {
+            return sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from);
+        }
+        let calls: Vec<&str> = siblings
+            .iter()
+            .map(|sibling| match sibling.starts_with(BY_ITEM) {
+                true => "",
+                false => *sibling,
+            })
+            .collect();
+        let mut found = sibling_calls::find_by_ids(|turn| self.content(view, turn), view, &calls, from);
+        let items = find_items(view, siblings, from);
+        for (at, item) in found.iter_mut().zip(items) {
+            *at = at.or(item);
+        }
+        found
     }
 
     fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
@@ -77,24 +101,21 @@ impl Pairs for OpenaiResponses {
             return vec![None; pairs.len()];
         }
         let results = Neighbours::of(view, |role| role == Role::Tool);
-        let mut referred: HashMap<usize, bool> = HashMap::new();
+        let mut referred: HashMap<usize, Option<Referred>> = HashMap::new();
         let edits = pairs.iter().zip(found).map(|(pair, turn)| {
             let turn = turn?;
             let first = results.0[turn].0;
             let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
             let before = first.checked_sub(1);
-            let by_reference = before.is_some_and(|before| {
-                let is_reference = || Item::read(&view.body, view.turns[before].span).reference;
-                *referred.entry(before).or_insert_with(is_reference)
+            let referred = before.and_then(|before| {
+                let read = || Referred::behind(view, from, before);
+                *referred.entry(before).or_insert_with(read)
             });
-            Some(match (&view.facts.previous, before) {
+            Some(match (&view.facts.previous, referred) {
                 (Some(_), _) => (turn, vec![back]),
-                // The call behind the references, the result in front of the others: several pairs are one batch then.
-                (None, Some(before)) if by_reference => {
-                    let call = format!(",{}", pair.call);
-                    (turn, vec![Edit::insert(view.turns[before].span.end, call), back])
-                }
-                (None, _) => (turn, Vec::new()),
+                // The result in front of the others: several pairs are one batch then.
+                (None, Some(referred)) => (turn, vec![referred.call(view, pair), back]),
+                (None, None) => (turn, Vec::new()),
             })
         });
         edits.collect()
@@ -158,11 +179,35 @@ impl Pairs for OpenaiResponses {
 
 /// The result of a hidden call, as an item.
 pub(super) fn result(pair: &HiddenPair) -> String {
+    output(&pair.call_id, &pair.answer)
+}
+
+fn output(call_id: &str, answer: &HiddenResult) -> String {
     format!(
         r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#,
-        json::quote(&pair.call_id),
-        json::quote(pair.answer.text())
+        json::quote(call_id),
+        json::quote(answer.text())
     )
+}
+
+/// The items that siblings name, at or behind offset `from`: one walk for all of them.
+fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
+    let ids = siblings.iter().map(|sibling| sibling.strip_prefix(BY_ITEM));
+    let mut wanted: HashMap<&[u8], Option<CallAt>> =
+        ids.clone().flatten().map(|id| (id.as_bytes(), None)).collect();
+    let first = view.turns.partition_point(|t| t.span.end <= from);
+    for (turn, here) in view.turns.iter().enumerate().skip(first) {
+        if !matches!(here.role, Role::Assistant | Role::Other) {
+            continue;
+        }
+        let id = Item::read(&view.body, here.span).id;
+        if let Some(missing @ None) = id.and_then(|id| wanted.get_mut(view.text(id))) {
+            *missing = Some(CallAt { turn, part: 0 });
+        }
+    }
+    cost::add(view.body.len().saturating_sub(from));
+    let found = ids.map(|id| wanted.get(id?.as_bytes()).copied().flatten());
+    found.collect()
 }
 
 /// The call as this agent would send it: one that leaves out the ids of its items has none here, either,
@@ -203,6 +248,58 @@ impl Neighbours {
         Self(all)
     }
 }
+
+/// The model's items of one response, by reference.
+#[derive(Clone, Copy)]
+struct Referred {
+    first: usize,
+    last: usize,
+    /// The first one that is a call.
+    call: Option<usize>,
+}
+
+impl Referred {
+    /// Those that end with turn `last`; `None` where it is no reference. What stands before `from` does not go out.
+    fn behind(view: &View, from: usize, last: usize) -> Option<Self> {
+        let mut found = Self {
+            first: last,
+            last,
+            call: None,
+        };
+        for turn in (0..=last).rev() {
+            let whole = &view.turns[turn];
+            let item = Item::read(&view.body, whole.span);
+            if !item.reference || whole.span.start < from {
+                return Some(found).filter(|_| turn < last);
+            }
+            found.first = turn;
+            let is_call = |id: Span| CALLS.iter().any(|prefix| view.text(id).starts_with(prefix));
+            if item.id.is_some_and(is_call) {
+                found.call = Some(turn);
+            }
+        }
+        Some(found)
+    }
+
+    /// Puts the call back: as far in front of the first call as it stood, since reasoning may have been for it. Behind one of
+    /// several it is the order alone that is lost: it goes behind them all.
+    fn call(self, view: &View, pair: &HiddenPair) -> Edit {
+        let in_front = match pair.place {
+            Place::Beside { offset, .. } if offset < 0 => usize::try_from(offset.unsigned_abs()).ok(),
+            _ => None,
+        };
+        match (in_front, self.call) {
+            (Some(away), Some(call)) => {
+                let turn = (call + 1).saturating_sub(away).max(self.first);
+                Edit::insert(view.turns[turn].span.start, format!("{},", pair.call))
+            }
+            _ => Edit::insert(view.turns[self.last].span.end, format!(",{}", pair.call)),
+        }
+    }
+}
+
+/// How the ids of calls begin.
+const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
 /// In front of the turn that follows, so that calls and results put back at one place keep apart.
 fn behind(view: &View, turn: usize, item: &str) -> Edit {

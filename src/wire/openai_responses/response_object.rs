@@ -5,6 +5,7 @@ use crate::wire::view;
 use bytes::Bytes;
 use std::borrow::Cow;
 
+use super::item::BY_ITEM;
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -64,12 +65,22 @@ pub(super) fn hidden(text: &[u8], item: Span, tool: &'static str, after: usize, 
     call
 }
 
+/// What a hidden call is bound to where this item, the last one before it, is reasoning.
+pub(super) fn binds(text: &[u8], item: Span) -> Option<String> {
+    json::get_string(text, item, "type").filter(|t| t == "reasoning")?;
+    let id = json::get_string(text, item, "id").filter(|id| !id.is_empty())?;
+    Some(format!("{BY_ITEM}{id}"))
+}
+
 /// A call of which only the beginning was streamed, as the response object has it.
 pub(super) fn finished(text: &[u8], response: Span, begun: &HiddenCall, limit: usize) -> Option<HiddenCall> {
     output(text, response)
         .into_iter()
         .filter(|item| called(text, *item).is_some_and(|name| name == begun.tool))
-        .map(|item| hidden(text, item, begun.tool, begun.after, limit))
+        .map(|item| HiddenCall {
+            bound_to: begun.bound_to.clone(),
+            ..hidden(text, item, begun.tool, begun.after, limit)
+        })
         .find(|call| call.id == begun.id)
 }
 
@@ -134,9 +145,12 @@ pub(super) fn take_output(
     let mut seen = Vec::new();
     // All texts are one: agents join them.
     let mut escaper = Escaper::default();
+    let mut before: Option<Span> = None;
     for item in output(text, response) {
+        let before = before.replace(item);
         if let Some(tool) = called(text, item).and_then(|name| hide(&name)) {
-            let call = hidden(text, item, tool, report.parts, held_bytes);
+            let mut call = hidden(text, item, tool, report.parts, held_bytes);
+            call.bound_to = before.and_then(|before| binds(text, before));
             report.hidden.push(call);
             continue;
         }

@@ -256,6 +256,7 @@ impl Stream {
             let call = HiddenCall {
                 raw: None,
                 complete: false,
+                bound_to: self.bound_to(),
                 ..response_object::hidden(data, item, tool, self.report.parts, self.held_bytes)
             };
             self.slots.push((index, Slot::Hidden(call)));
@@ -277,20 +278,21 @@ impl Stream {
         let known = self.slots.iter_mut().find(|(i, _)| *i == index);
         let ours = match known {
             Some((_, slot @ (Slot::Hidden(_) | Slot::Gone))) => match std::mem::replace(slot, Slot::Gone) {
-                Slot::Hidden(begun) => Some((begun.tool, begun.after)),
+                Slot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
                 _ => return,
             },
             // Never announced.
             None => response_object::ours(data, item, self.hide).map(|tool| {
+                let bound_to = self.bound_to();
                 self.slots.push((index, Slot::Gone));
-                (tool, self.report.parts)
+                (tool, self.report.parts, bound_to)
             }),
             _ => None,
         };
-        if let Some((tool, after)) = ours {
+        if let Some((tool, after, bound_to)) = ours {
             self.sequence.count();
             let call = response_object::hidden(data, item, tool, after, self.held_bytes);
-            self.report.hidden.push(call);
+            self.report.hidden.push(HiddenCall { bound_to, ..call });
             return;
         }
         let shown = self.slot(index);
@@ -298,6 +300,15 @@ impl Stream {
         self.report.broken_up += unseen;
         self.items[shown] = response_object::shown(data, item, edits.clone());
         self.send(raw, data, event, edits, out);
+    }
+
+    /// What a hidden call that comes now is bound to: the reasoning right before it.
+    fn bound_to(&self) -> Option<String> {
+        let before = match self.slots.last()? {
+            (_, Slot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
+            _ => return None,
+        };
+        response_object::binds(before, response_object::whole(before))
     }
 
     /// Any other event: of an item, or of none.

@@ -6,11 +6,12 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use super::OpenaiResponses;
-use super::item::{ASIDE_ITEM, Item, SENTINEL_ITEM};
+use super::item::{ASIDE_ITEM, FILLER_ITEM, Item, LOCAL_ANSWER_ITEM, SENTINEL_ITEM};
+use super::own_message::OwnMessage;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::Turns;
-use crate::wire::view::{self, OwnItem, Part, PartKind, Role, Turn, TurnContent, View};
+use crate::wire::view::{self, OwnItem, OwnKind, Part, PartKind, Role, Turn, TurnContent, View};
+use crate::wire::{NOTHING_SAID, Turns};
 
 impl Turns for OpenaiResponses {
     fn content(&self, view: &View, turn: usize) -> TurnContent {
@@ -63,30 +64,41 @@ impl Turns for OpenaiResponses {
         edit.into_iter().collect()
     }
 
-    /// Sentinels and asides by their items' ids, whatever their text.
+    fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
+        let id = Item::read(&view.body, view.turns[item.turn].span).id?;
+        Some(OwnMessage::named(view.str(id).into_owned(), NOTHING_SAID).done())
+    }
+
+    /// Items of ours by their ids, whatever their text.
     fn own_items(&self, view: &View) -> Vec<OwnItem> {
         let list = view.text(view.list);
-        let of = |prefix: &str, aside: bool| -> Vec<OwnItem> {
-            let quoted = format!("\"{prefix}");
-            // An item has one id: it is read once, however often the words stand in it.
-            let mut read: Option<(usize, Item)> = None;
-            memmem::find_iter(list, quoted.as_bytes())
-                .filter_map(|hit| {
-                    let at = view.list.start + hit + 1;
-                    let turn = view.turn_at(at)?;
-                    if read.as_ref().is_none_or(|(of, _)| *of != turn) {
-                        read = Some((turn, Item::read(&view.body, view.turns[turn].span)));
-                    }
-                    let (_, item) = read.as_ref()?;
-                    own_item(view, (turn, item), at, prefix.len(), aside)
-                })
-                .collect()
-        };
-        let mut all = of(SENTINEL_ITEM, false);
-        all.extend(of(ASIDE_ITEM, true));
-        all
+        // An item has one id: it is read once, however often the words stand in it.
+        let mut read: Option<(usize, Item)> = None;
+        // All of them begin alike: one search.
+        memmem::find_iter(list, b"\"msg_")
+            .filter_map(|hit| {
+                let at = view.list.start + hit + 1;
+                let (prefix, kind) = OWN_ITEMS
+                    .iter()
+                    .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
+                let turn = view.turn_at(at)?;
+                if read.as_ref().is_none_or(|(of, _)| *of != turn) {
+                    read = Some((turn, Item::read(&view.body, view.turns[turn].span)));
+                }
+                let (_, item) = read.as_ref()?;
+                own_item(view, (turn, item), at, prefix.len(), *kind)
+            })
+            .collect()
     }
 }
+
+/// How the ids of our items begin.
+const OWN_ITEMS: [(&str, OwnKind); 4] = [
+    (SENTINEL_ITEM, OwnKind::Sentinel),
+    (ASIDE_ITEM, OwnKind::Aside),
+    (FILLER_ITEM, OwnKind::Filler),
+    (LOCAL_ANSWER_ITEM, OwnKind::LocalAnswer),
+];
 
 fn alone(part: Part) -> TurnContent {
     TurnContent {
@@ -126,15 +138,24 @@ fn own_item(
     (turn, item): (usize, &Item),
     at: usize,
     prefix: usize,
-    aside: bool,
+    kind: OwnKind,
 ) -> Option<OwnItem> {
     let id = item.id.filter(|i| i.start == at)?;
-    let ours = item.reference || view.turns[turn].role == Role::Assistant && item.part == PartKind::Text;
-    let uuid = Uuid::try_parse_ascii(id.of(&view.body).get(prefix..)?).ok()?;
-    ours.then_some(OwnItem {
+    let whole = view.turns[turn].role == Role::Assistant && item.part == PartKind::Text;
+    let id = match kind {
+        OwnKind::Sentinel | OwnKind::Aside => {
+            let rest = id.of(&view.body).get(prefix..)?;
+            Uuid::try_parse_ascii(rest)
+                .ok()
+                .filter(|_| item.reference || whole)?
+        }
+        // As a whole item it is a message like another.
+        OwnKind::Filler | OwnKind::LocalAnswer => Some(Uuid::nil()).filter(|_| item.reference)?,
+    };
+    Some(OwnItem {
         turn,
-        id: uuid,
-        aside,
+        id,
+        kind,
         reference: item.reference,
     })
 }

@@ -24,8 +24,17 @@ pub struct AgentQuirks {
     pub chunks: bool,
     /// Sends earlier items by their ids only (Responses).
     pub references: bool,
+    /// Names the last response, and sends what is new alone (Responses).
+    pub chained: bool,
     /// Moves text before calls (Anthropic, Gemini). That changes the prefix, with and without the proxy.
     pub text_first: bool,
+}
+
+impl AgentQuirks {
+    /// Whether the provider stores its responses.
+    pub fn stored(self) -> bool {
+        self.references || self.chained
+    }
 }
 
 pub fn quirks() -> impl Strategy<Value = AgentQuirks> {
@@ -39,6 +48,7 @@ pub fn quirks() -> impl Strategy<Value = AgentQuirks> {
         no_ids: b[6],
         chunks: b[7] && !b[0],
         references: b[8] && !b[5] && !b[6],
+        chained: b[7] && !b[8],
         text_first: b[9] && b[4],
     })
 }

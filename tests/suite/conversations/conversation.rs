@@ -13,6 +13,16 @@ use crate::matrix::variants::Call;
 struct Snapshot {
     history: Vec<Value>,
     view: View,
+    previous: Option<Held>,
+}
+
+/// What the provider holds of a history.
+#[derive(Debug, Clone)]
+struct Held {
+    /// The last response.
+    id: String,
+    /// How much of the history it ends.
+    len: usize,
 }
 
 /// A conversation.
@@ -29,6 +39,8 @@ pub struct AgentConversation {
     opening: Opening,
     /// Whether the history ends with what a person or a tool said.
     asked: bool,
+    /// The last response, where the agent goes on by its id.
+    previous: Option<Held>,
 }
 
 fn text(text: impl Into<String>) -> Value {
@@ -97,11 +109,13 @@ impl AgentConversation {
         let strings = quirks.strings || kind == 4 && profile.traits.blocks;
         let text_first = quirks.text_first && !profile.traits.text_first && !profile.traits.apart;
         let references = quirks.references && profile.traits.apart;
+        let chained = quirks.chained && profile.traits.apart;
         let trim = quirks.trim && (quirks.glue || !profile.traits.trims_joined);
         let quirks = AgentQuirks {
             strings,
             text_first,
             references,
+            chained,
             trim,
             ..quirks
         };
@@ -115,6 +129,7 @@ impl AgentConversation {
             calls: Vec::new(),
             opening,
             asked: false,
+            previous: None,
         }
     }
 
@@ -122,13 +137,19 @@ impl AgentConversation {
     pub fn agent(&self) -> Agent {
         Agent {
             profile: self.profile,
-            thoughts: !self.quirks.no_thoughts,
+            thoughts: !self.quirks.no_thoughts || self.quirks.chained,
+            chained: self.quirks.chained,
+            held: self.previous.is_some() && !self.is_pinned(),
             unordered: self.quirks.text_first || self.quirks.references,
         }
     }
 
     /// Headers by which the conversation is told apart, where the agent sends any.
     pub fn session(&self) -> Vec<(&'static str, &'static str)> {
+        if self.quirks.chained {
+            // A request that goes on by an id holds no opening to be told by.
+            return vec![("x-session-id", ["c0", "c1", "c2", "c3"][self.name])];
+        }
         match (self.name, self.profile.traits.blocks) {
             (2, true) => vec![("x-claude-code-session-id", "s1")],
             (3, true) => vec![
@@ -186,6 +207,7 @@ impl AgentConversation {
         self.snapshots.push(Snapshot {
             history: self.history.clone(),
             view: self.view.clone(),
+            previous: self.previous.clone(),
         });
         self.calls.clear();
         self.history.push((self.profile.user)(&[answer.to_owned()]));
@@ -223,16 +245,34 @@ impl AgentConversation {
 
     /// The history as it is sent.
     pub fn sent(&self) -> Vec<Value> {
-        (self.profile.alter)(self.quirks, &self.history)
+        let held = self.previous.as_ref().map_or(0, |held| held.len);
+        (self.profile.alter)(self.quirks, &self.history[held..])
     }
 
     /// A request.
     pub fn body(&self, stream: bool) -> Value {
         let mut body = (self.profile.variant.body)(&self.sent(), stream);
-        if self.quirks.references {
+        if self.quirks.stored() {
             body["store"] = true.into();
         }
+        if let Some(held) = &self.previous {
+            body["previous_response_id"] = held.id.clone().into();
+        }
         body
+    }
+
+    /// Whether the next request is cut at a handoff, and has its conversation's tools.
+    pub fn is_pinned(&self) -> bool {
+        let held = || self.view.later.iter().any(|m| m["role"] == "assistant");
+        self.view.cut.is_some() && !(self.quirks.chained && held())
+    }
+
+    /// The provider holds all up to here, under this id.
+    pub fn held_as(&mut self, id: String) {
+        if self.quirks.chained {
+            let len = self.history.len();
+            self.previous = Some(Held { id, len });
+        }
     }
 
     /// The model's answer becomes part of the history.
@@ -263,6 +303,7 @@ impl AgentConversation {
         let snapshot = self.snapshots[at].clone();
         self.history = snapshot.history;
         self.view = snapshot.view;
+        self.previous = snapshot.previous;
         self.calls.clear();
         self.asked = false;
     }
@@ -281,18 +322,19 @@ impl AgentConversation {
             ..Opening::default()
         };
         self.open(&opening);
+        self.previous = None;
         self.view = View::new(opening);
         self.calls.clear();
     }
 
     /// Whether the conversation can do without the store: everything it needs stands in the transcript.
     pub fn stands_alone(&self) -> bool {
-        !self.begun() || !self.quirks.references && stands_alone(&self.view)
+        !self.begun() || !self.quirks.stored() && stands_alone(&self.view)
     }
 
     pub fn forget_dependent(&mut self) {
-        let references = self.quirks.references;
-        self.snapshots.retain(|s| !references && stands_alone(&s.view));
+        let stored = self.quirks.stored();
+        self.snapshots.retain(|s| !stored && stands_alone(&s.view));
     }
 
     pub fn may_ask(&self) -> bool {

@@ -56,6 +56,8 @@ const RECALLS: usize = 2;
 struct ScriptedModel {
     profile: WireProfile,
     script: Arc<Mutex<Script>>,
+    /// Whether the agents send earlier items by their ids.
+    by_reference: bool,
 }
 
 #[derive(Default)]
@@ -77,7 +79,12 @@ impl Model for ScriptedModel {
         let reply = match script.legs.pop_front() {
             Some(leg) => {
                 let recall = seen.tool_names().iter().any(|name| name == "session_recall");
-                leg.reply(&self.profile, seen.stream(), &mut ids, recall)
+                leg.reply(
+                    &self.profile,
+                    seen.stream(),
+                    &mut ids,
+                    (recall, self.by_reference),
+                )
             }
             None => {
                 ids += 1;
@@ -141,6 +148,7 @@ impl Run {
         let model = ScriptedModel {
             profile,
             script: Arc::default(),
+            by_reference: profile.traits.apart && plan.quirks.references,
         };
         let conversations: Vec<AgentConversation> = (0..CONVERSATIONS)
             .map(|name| AgentConversation::new(profile, name, plan.opening, plan.quirks))
@@ -255,6 +263,11 @@ impl Run {
         if self.conversations[who].may_ask() {
             self.conversations[who].ask(says, n);
         }
+        // What came of a broken response the provider does not hold.
+        let broken = match self.conversations[who].quirks.stored() {
+            true => Broken::Again,
+            false => broken,
+        };
         let mut repeat: Option<String> = None;
         let mut doubled = Vec::new();
         for _ in 0..TRIES {
@@ -292,6 +305,7 @@ impl Run {
         };
         messages.extend(exchange.answer.keep);
         self.conversations[who].keep(messages, exchange.answer.calls);
+        self.conversations[who].held_as(exchange.id);
     }
 
     /// What an agent does after a broken answer. Returns the prompt of the handoff from which a repeated request
@@ -358,7 +372,8 @@ impl Run {
     ) -> Result<Exchange, String> {
         self.model.script().log.clear();
         let before = self.provider.requests().len();
-        let pinned = self.conversations[who].view.cut.is_some();
+        let pinned = self.conversations[who].is_pinned();
+        let recalls_there = pinned && self.recall && !self.conversations[who].quirks.stored();
         let response = self.send(who, (self.profile.variant.path)(stream), body).await;
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
@@ -376,7 +391,7 @@ impl Run {
         .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
         for (n, request) in seen.iter().enumerate() {
             let recalls = is_the_agents_own(self.profile.transcript, body, &request.body)?;
-            if n == 0 && repeat.is_none() && recalls != (pinned && self.recall) {
+            if n == 0 && repeat.is_none() && recalls != recalls_there {
                 return Err(format!("pinned: {pinned}, recall offered: {recalls}"));
             }
         }
@@ -390,6 +405,7 @@ impl Run {
             self.check_usage(&answer, &outcome, seen.last().unwrap()).await?;
         }
         Ok(Exchange {
+            id: response_id(&response.raw),
             repeated: repeat.is_some(),
             outcome,
             answer,
@@ -492,6 +508,9 @@ impl Run {
         let Some(count) = self.profile.variant.count else {
             return Ok(());
         };
+        if self.conversations[who].quirks.stored() {
+            return Ok(());
+        }
         let mut conversation = self.conversations[who].clone();
         if conversation.may_ask() {
             conversation.ask(0, self.n());
@@ -542,12 +561,27 @@ struct Exchange {
     came: Progress,
     /// Whether it answered a repeated request.
     repeated: bool,
+    /// The response's id, where the wire has such (Responses).
+    id: String,
+}
+
+/// The id by which a response is gone on from.
+fn response_id(raw: &[u8]) -> String {
+    let text = String::from_utf8_lossy(raw);
+    let id = text
+        .split("\"resp_")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next());
+    id.map_or_else(String::new, |id| format!("resp_{id}"))
 }
 
 /// Everything except the transcript is unchanged, but for the tools at the end of the list. Returns whether recall is one.
 fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Result<bool, String> {
     let mut bare = sent.clone();
     bare[transcript] = agent[transcript].clone();
+    if let Some(previous) = agent.get("previous_response_id") {
+        bare["previous_response_id"] = previous.clone();
+    }
     let tools = match bare["tools"].get(0).and_then(|t| t.get("functionDeclarations")) {
         Some(_) => &mut bare["tools"][0]["functionDeclarations"],
         None => &mut bare["tools"],
@@ -595,10 +629,14 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
         if plan.quirks.no_ids && profile.traits.drops_call_ids {
             plan.all_different();
         }
-        // Not yet: a reference to an item that the proxy put in for an empty answer (`msg_note_0`) reaches upstream.
-        plan.quirks.references = false;
+        if profile.traits.apart && plan.quirks.chained {
+            // Nobody but the provider has the transcript by which it is known who was told.
+            plan.nudge_from = 0;
+        }
         if matches!(setting, Setting::Replicas(_)) && replicas::older().is_some() {
             plan.recall = false;
+            // Of what is open behind a response an older version knows nothing.
+            (plan.quirks.references, plan.quirks.chained) = (false, false);
         }
         run(profile, &plan, setting).map_err(TestCaseError::fail)
     });

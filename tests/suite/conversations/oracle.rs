@@ -43,6 +43,8 @@ pub struct View {
     pub paired: bool,
     /// Whether the model was told of its context behind the cut.
     pub told: bool,
+    /// How much there was when the model first had thoughts alone, which the agent has and the model's view has not.
+    thought: Option<usize>,
 }
 
 /// The agent and its wire, as far as the oracle must know them.
@@ -53,6 +55,10 @@ pub struct Agent {
     pub thoughts: bool,
     /// Whether the agent or the provider reorders the calls of a message.
     pub unordered: bool,
+    /// Whether the provider holds the transcript, with all that it produced.
+    pub chained: bool,
+    /// Whether the request goes on from a response: how the conversation opened is not in it.
+    pub held: bool,
 }
 
 impl Agent {
@@ -193,6 +199,16 @@ impl View {
 /// How what the model is told of its context begins. Only this function of these tests knows it.
 const NUDGE: &str = "<context-notice>\n";
 
+/// What the model is told of a call that comes to nothing.
+fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
+    match (is_recall(call), *stop == Stop::Natural) {
+        (false, true) => HiddenResult::NOT_TAKEN,
+        (false, false) => HiddenResult::CUT_OFF,
+        (true, true) => HiddenResult::TOO_OFTEN,
+        (true, false) => HiddenResult::NOT_WHOLE,
+    }
+}
+
 fn is_nudge(block: &Value) -> bool {
     block["text"]
         .as_str()
@@ -254,6 +270,8 @@ pub struct Exchange {
     sentinel: Option<String>,
     output: usize,
     answered: usize,
+    /// The view as upstream holds it where no more legs come: with all calls of the one that ended last, and their results.
+    held: Option<View>,
 }
 
 /// Replays an exchange. `repeat`: it repeats a request whose answer broke off after the sentinel of this prompt.
@@ -280,8 +298,10 @@ pub fn replay(
         sentinel: None,
         output: 0,
         answered: 0,
+        held: None,
     };
     if let Some(prompt) = repeat {
+        x.forget_opening();
         x.view.cut_at(prompt);
         x.legs = 2;
         x.sentinel = Some(prompt.to_owned());
@@ -386,6 +406,9 @@ impl Exchange {
             Some(_) => self.agent.profile.lost.to_owned(),
             None => self.word(&Stop::Natural, false),
         };
+        if let Some(held) = self.held.take().filter(|_| self.agent.chained) {
+            self.view = held;
+        }
         self.outcome(Ended::Stop(stop), true)
     }
 
@@ -423,17 +446,29 @@ impl Exchange {
         if calls {
             return self.mixed(reply, &hidden, &visible);
         }
-        self.alone(&hidden, visible)
+        self.alone(reply, &hidden, visible)
     }
 
     fn fire(&mut self, prompt: &str) -> Option<Outcome> {
         self.shown.push(Shown::Sentinel(prompt.to_owned()));
         self.keep_first_notes();
+        self.forget_opening();
         self.view.cut_at(prompt);
         self.sentinel = Some(prompt.to_owned());
         self.legs += 1;
         self.asked = 0;
+        self.held = None;
         None
+    }
+
+    /// Nothing of an opening that is not in the request survives a cut.
+    fn forget_opening(&mut self) {
+        if self.agent.held {
+            let opening = &mut self.view.opening;
+            for part in [&mut opening.before, &mut opening.blocks, &mut opening.behind] {
+                part.clear();
+            }
+        }
     }
 
     /// What the system said before the model first spoke survives a cut: of a model that has only thought, an agent that drops
@@ -449,14 +484,34 @@ impl Exchange {
         let spoken = |m: &Value| m["role"] == "assistant" && said(m);
         let view = &mut self.view;
         if view.cut.is_none() {
-            let first = view.later.iter().take_while(|m| !spoken(m));
+            let before = view.thought.unwrap_or(view.later.len());
+            let first = view.later[..before].iter().take_while(|m| !spoken(m));
             let notes = first.filter(|m| m["role"] == "system");
             view.opening.behind.extend(notes.cloned());
         }
     }
 
     /// The call is dropped. The rest must be a message that can be sent back.
-    fn without_call(&mut self, mut visible: Vec<Value>, stop: &str) -> Option<Outcome> {
+    fn without_call(&mut self, reply: &Reply, mut visible: Vec<Value>, stop: &str) -> Option<Outcome> {
+        if self.agent.chained {
+            let mut shown = visible.clone();
+            if self.unfit(&visible) {
+                shown.push(json!({"type": "text", "text": FILLER}));
+            }
+            self.show(&shown);
+            self.hold(reply, &[]);
+            return self.end(stop);
+        }
+        if let Some(call) = self.bound(reply) {
+            self.show(&visible);
+            let kept = reply.parts.iter().enumerate();
+            let kept = kept.filter(|(at, p)| *at == call || !is_hidden(p));
+            self.view.say(kept.map(|(_, p)| block(p)).collect());
+            self.view.paired = true;
+            let call = &reply.parts[call];
+            self.view.owed.push(result(call, untaken(call, &reply.stop)));
+            return self.end(stop);
+        }
         if self.unfit(&visible) {
             visible.push(json!({"type": "text", "text": FILLER}));
         }
@@ -467,10 +522,40 @@ impl Exchange {
                 .iter()
                 .rposition(|b| !is_thinking(b))
                 .map_or(0, |at| at + 1);
+            if answer == 0 && !visible.is_empty() && self.agent.thoughts {
+                self.view.thought.get_or_insert(self.view.later.len());
+            }
             visible.truncate(answer);
         }
         self.view.say(visible);
         self.end(stop)
+    }
+
+    /// Upstream holds the answer with all its calls: the next request has the results of those that came to nothing.
+    fn hold(&mut self, reply: &Reply, answered: &[Value]) {
+        self.view.say(reply.parts.iter().map(block).collect());
+        self.view.paired = true;
+        self.view.owed.extend(answered.iter().cloned());
+        let told = |id: &Value| answered.iter().any(|result| result["tool_use_id"] == *id);
+        for call in reply.parts.iter().filter(|p| is_hidden(p)) {
+            let untaken = result(call, untaken(call, &reply.stop));
+            if !told(&untaken["tool_use_id"]) {
+                self.view.owed.push(untaken);
+            }
+        }
+    }
+
+    /// The call that is dropped right behind reasoning, with more said behind it: where reasoning comes back with the item that
+    /// it was for, that is this call.
+    fn bound(&self, reply: &Reply) -> Option<usize> {
+        if !self.agent.profile.traits.thought_is_content || !self.agent.thoughts {
+            return None;
+        }
+        let is_thought = |p: &Part| matches!(p, Part::Thinking(_) | Part::Redacted);
+        let mut pairs = reply.parts.windows(2);
+        let call = 1 + pairs.position(|pair| is_thought(&pair[0]) && is_hidden(&pair[1]))?;
+        let more = reply.parts[call..].iter().any(|p| !is_hidden(p));
+        more.then_some(call)
     }
 
     /// Whether the API would refuse this answer when it is sent back.
@@ -490,9 +575,13 @@ impl Exchange {
         let last = reply.parts.iter().rposition(theirs).unwrap_or_default();
         let answered: Vec<&Part> = reply.parts[..last].iter().filter(|p| is_hidden(p)).collect();
         if answered.is_empty() {
-            return self.without_call(visible, stop);
+            return self.without_call(reply, visible, stop);
         }
         self.show(&visible);
+        if self.agent.chained {
+            self.hold(reply, &[]);
+            return self.end(stop);
+        }
         let answer = reply.parts.iter().enumerate();
         let answer = answer.filter(|(at, p)| *at < last || !is_hidden(p));
         self.view.say(answer.map(|(_, p)| block(p)).collect());
@@ -525,13 +614,13 @@ impl Exchange {
     }
 
     /// The last valid call fires; where all are refused, the first is answered and the others are dropped.
-    fn alone(&mut self, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
+    fn alone(&mut self, reply: &Reply, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
         let ended = &self.word(&Stop::Natural, false);
         let may_chain = self.legs < self.max_chain;
         let mut handoffs = calls.iter().rev().filter(|call| !is_recall(call));
         if let Some(prompt) = handoffs.find_map(|call| self.judge(call).1) {
             if !may_chain {
-                return self.without_call(visible, ended);
+                return self.without_call(reply, visible, ended);
             }
             self.show(&visible);
             return self.fire(&prompt);
@@ -543,9 +632,12 @@ impl Exchange {
         };
         let found = is_recall(call) && !answer.is_error();
         if !found && (self.asked >= 2 || !is_recall(call) && !may_chain) {
-            return self.without_call(visible, ended);
+            return self.without_call(reply, visible, ended);
         }
         self.show(&visible);
+        let before = self.view.clone();
+        self.hold(reply, &[result(call, answer.clone())]);
+        self.held = Some(std::mem::replace(&mut self.view, before));
         match found {
             true => self.recalled += 1,
             false => self.asked += 1,

@@ -250,8 +250,15 @@ impl Plan {
 impl LegPlan {
     /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
     /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not, a tool that is not
-    /// offered (`recall`).
-    pub fn reply(&self, profile: &WireProfile, streamed: bool, id: &mut usize, recall: bool) -> Reply {
+    /// offered (`recall`). Nor does text stand behind a call where the agent refers to it by its item's id (`by_reference`):
+    /// behind a refused call it cannot be told from text in front of it, which reasoning is followed by.
+    pub fn reply(
+        &self,
+        profile: &WireProfile,
+        streamed: bool,
+        id: &mut usize,
+        (recall, by_reference): (bool, bool),
+    ) -> Reply {
         let traits = profile.traits;
         let mut reply = Reply::new().deltas(self.delta).reasoning();
         reply.delivery.call_style = STYLES[*id % STYLES.len()];
@@ -266,8 +273,7 @@ impl LegPlan {
                 Piece::Think | Piece::Redacted if called => continue,
                 Piece::Redacted if !traits.thoughts => continue,
                 Piece::Recall if !recall => continue,
-                // What reasoning was for must follow it: behind a call of ours that is dropped, nothing may stand.
-                Piece::Text(_) if text_before || called && traits.thought_is_content => continue,
+                Piece::Text(_) if text_before || called && by_reference => continue,
                 Piece::Call | Piece::Same if !matches!(end, Stop::Natural | Stop::MaxTokens) => continue,
                 Piece::Think => reply.thinking(format!("Thought {n}.")),
                 Piece::Redacted => reply.part(Part::Redacted),

@@ -63,6 +63,28 @@ fn references_to_our_items_never_reach_upstream() {
     assert_eq!(done["input"], json!([user("hi"), theirs]));
 }
 
+/// The one stands where the model had said nothing, and is a message like another where agents send it whole.
+#[test]
+fn references_to_other_items_of_ours_are_said_in_full_or_go() {
+    let reference = |id: &str| json!({"type": "item_reference", "id": id});
+    let body = with_input(json!([
+        user("hi"),
+        reference("msg_note_7"),
+        user("more"),
+        reference("msg_baton_0199a3c27d1e7c3a9b1f2f6f0c9d8e11"),
+        user("and more")
+    ]));
+    let done = value(rewritten(&body, &plain()));
+    let mut filler = said("msg_note_7", crate::wire::NOTHING_SAID);
+    filler["content"][0]["logprobs"] = json!([]);
+    assert_eq!(
+        done["input"],
+        json!([user("hi"), filler, user("more"), user("and more")])
+    );
+    let whole = with_input(json!([user("hi"), filler, user("more")]));
+    assert_eq!(value(rewritten(&whole, &plain())), whole);
+}
+
 #[test]
 fn results_whose_calls_were_cut_go_wherever_they_stand() {
     let items = json!([

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::OpenaiResponses;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, Place};
-use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::rewrite::{Cut, GoesOn, Reading, Rewrite, Rewritten, rewrite};
 use crate::text::splice;
 use crate::wire::Operation;
 

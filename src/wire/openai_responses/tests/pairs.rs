@@ -35,6 +35,26 @@ fn calls_go_back_where_they_stood_and_results_behind_the_group() {
     }
 }
 
+/// Calls beside reasoning, which is named by its item's id: by reference, too, and where the texts have none.
+#[test]
+fn a_call_that_reasoning_was_for_goes_back_right_behind_it() {
+    let reference = |id: &str| json!({"type": "item_reference", "id": id});
+    let pairs = [beside("h", "item:rs_1", 0), beside("gone", "item:rs_9", 0)];
+    let (h, r) = (hidden("fc_h", "h"), result("h"));
+    for (thought, said) in [
+        (thought("rs_1"), said("msg_1", "so it is")),
+        (reference("rs_1"), reference("msg_1")),
+    ] {
+        let items = json!([user("hi"), thought, said, user("more")]);
+        assert_eq!(
+            put(items, &pairs),
+            json!([user("hi"), thought, h, said, r, user("more")])
+        );
+    }
+    let untold = json!([user("hi"), said("msg_1", "so it is"), user("more")]);
+    assert_eq!(put(untold.clone(), &pairs), untold);
+}
+
 #[test]
 fn two_pairs_of_one_group_keep_their_order() {
     let pairs = [beside("h1", "a", 0), beside("h2", "a", 0)];
@@ -90,6 +110,31 @@ fn a_sibling_by_reference_gets_the_whole_pair() {
         put(json!([reference, answered("a")]), &[beside("h", "a", 0)]),
         json!([reference, hidden("fc_h", "h"), result("h"), answered("a")])
     );
+}
+
+/// The reasoning may have been for it.
+#[test]
+fn a_pair_in_front_of_calls_by_reference_stays_in_front_of_them() {
+    let by_id = |id: &str| json!({"type": "item_reference", "id": id});
+    let [rs, said, a, b] = ["rs_1", "msg_1", "fc_a", "fc_b"].map(by_id);
+    let (h, r) = (hidden("fc_h", "h"), result("h"));
+    let items = json!([user("hi"), rs, said, a, b, answered("a"), answered("b")]);
+    let results = [r, answered("a"), answered("b")];
+    for (offset, calls) in [
+        (-1, json!([rs, said, h, a, b])),
+        (-2, json!([rs, h, said, a, b])),
+        (-9, json!([h, rs, said, a, b])),
+        (0, json!([rs, said, a, b, h])),
+    ] {
+        let mut wanted = vec![user("hi")];
+        wanted.extend(calls.as_array().unwrap().clone());
+        wanted.extend(results.clone());
+        assert_eq!(
+            put(items.clone(), &[beside("h", "a", offset)]),
+            Value::from(wanted),
+            "{offset}"
+        );
+    }
 }
 
 #[test]

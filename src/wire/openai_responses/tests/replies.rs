@@ -36,6 +36,7 @@ fn a_reply_is_read() {
         (report.hidden[0].after, report.parts, report.stop),
         (1, 3, Stop::Calls)
     );
+    assert_eq!(report.hidden[0].bound_to.as_deref(), Some("item:rs"));
     assert_eq!((report.usage.input, report.usage.output), (10, 5));
     assert!(
         OpenaiResponses

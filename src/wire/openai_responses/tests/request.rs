@@ -300,12 +300,45 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
         value(rewritten(
             &body,
             &Rewrite {
-                previous: Some("up"),
+                previous: Some(GoesOn { id: "up", owed: &[] }),
                 ..plain()
             }
         )),
         body
     );
+}
+
+#[test]
+fn what_is_owed_goes_in_front_of_all_else() {
+    let owed = [result("h1").to_string(), result("h2").to_string()];
+    let owing = Rewrite {
+        previous: Some(GoesOn { id: "r", owed: &owed }),
+        ..plain()
+    };
+    let mut body = with_input(json!([answered("a"), user("hi")]));
+    body["previous_response_id"] = "r".into();
+    let sent = |body: &Value, what: &Rewrite<'_>| value(rewritten(body, what));
+    let wanted = json!([result("h1"), result("h2"), answered("a"), user("hi")]);
+    let done = sent(&body, &owing);
+    assert_eq!(
+        (&done["input"], &done["previous_response_id"]),
+        (&wanted, &json!("r"))
+    );
+    body["input"] = "hi".into();
+    let hi = json!({"type": "message", "role": "user", "content": "hi"});
+    assert_eq!(
+        sent(&body, &owing)["input"],
+        json!([result("h1"), result("h2"), hi])
+    );
+    body["input"] = json!([]);
+    assert_eq!(sent(&body, &owing)["input"], json!([result("h1"), result("h2")]));
+    // Behind a cut the response is left behind, with all that is open in it.
+    body["input"] = json!([user("hi")]);
+    let cut = Cut::Before { head: HEAD };
+    let done = sent(&body, &Rewrite { cut, ..owing });
+    let go_on: Value = serde_json::from_str(HEAD).unwrap();
+    assert_eq!(done["input"], json!([go_on, user("hi")]));
+    assert_eq!(done.get("previous_response_id"), None);
 }
 
 #[test]

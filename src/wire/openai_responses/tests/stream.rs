@@ -171,6 +171,24 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
     assert_eq!(seen.end["status"], "incomplete");
 }
 
+/// Whether more is said behind it or not; behind another item the API asks for no more than reasoning before it.
+#[test]
+fn a_call_right_behind_reasoning_is_bound_to_it() {
+    for (before, bound) in [
+        (plain_item(0, thought("rs_1")), Some("item:rs_1")),
+        (text_item(0, "msg_1", &["a"]), None),
+    ] {
+        let items = [
+            before,
+            call_item(1, hidden("fc_h", "h")),
+            text_item(2, "msg_2", &["b"]),
+        ];
+        let report = Run::new(&hi()).feed(&leg("resp_1", &items, completed(1)));
+        assert_eq!(report.hidden[0].bound_to.as_deref(), bound);
+        assert_eq!((report.hidden[0].after, report.parts), (1, 2));
+    }
+}
+
 #[test]
 fn arguments_over_the_limit_are_not_kept() {
     let mut long = hidden("fc_h", "h");

@@ -1,0 +1,128 @@
+//! What upstream has behind the id by which an agent knows a response (Responses).
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ids::HandoffId;
+use super::pair::HiddenResult;
+
+/// Marks a response behind which nothing of upstream's stands, but a handoff.
+const HANDOFF: &str = "handoff:";
+
+/// What a request goes on from that names a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Behind {
+    /// The response that upstream knows by this id; empty: none, since it was an answer of our own to a conversation's first
+    /// request.
+    Response(String),
+    /// No response: it ended at this handoff.
+    Handoff(HandoffId),
+    /// A response in which something is open.
+    Open(OpenResponse),
+}
+
+/// A response whose transcript upstream holds, and in which something waits for the next request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenResponse {
+    /// Upstream's id of it.
+    pub response: String,
+    /// Calls of our tools in it that have no result there. The API refuses a request that goes on from it without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owed: Vec<OwedResult>,
+    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript that later
+    /// requests do not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<(String, Option<String>)>,
+}
+
+/// The result of a hidden call that upstream has not been sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwedResult {
+    /// Upstream's id of the call.
+    pub call_id: String,
+    /// What the model is told.
+    pub answer: HiddenResult,
+}
+
+impl Behind {
+    /// As stores keep it.
+    pub fn written(&self) -> String {
+        match self {
+            Self::Response(id) => id.clone(),
+            Self::Handoff(id) => format!("{HANDOFF}{id}"),
+            // Strings and lists of them: there is nothing in it that could fail.
+            Self::Open(open) => serde_json::to_string(open).unwrap_or_else(|_| open.response.clone()),
+        }
+    }
+
+    /// The same, read back.
+    pub fn read(written: &str) -> Self {
+        if let Some(id) = written
+            .strip_prefix(HANDOFF)
+            .and_then(|id| Uuid::try_parse(id).ok())
+        {
+            return Self::Handoff(id);
+        }
+        let open = written
+            .starts_with('{')
+            .then(|| serde_json::from_str(written).ok());
+        match open.flatten() {
+            Some(open) => Self::Open(open),
+            None => Self::Response(written.to_owned()),
+        }
+    }
+
+    /// Upstream's id of the response; `None` behind a handoff.
+    pub fn response(&self) -> Option<&str> {
+        match self {
+            Self::Response(id) => Some(id),
+            Self::Open(open) => Some(&open.response),
+            Self::Handoff(_) => None,
+        }
+    }
+
+    /// What is open in it.
+    pub fn open(&self) -> Option<&OpenResponse> {
+        match self {
+            Self::Open(open) => Some(open),
+            Self::Response(_) | Self::Handoff(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let open = OpenResponse {
+            response: "resp_2".into(),
+            owed: vec![OwedResult {
+                call_id: "call_1".into(),
+                answer: HiddenResult::CUT_OFF,
+            }],
+            pending: Some(("p \"quoted\"\n".into(), None)),
+        };
+        let all = [
+            Behind::Response("resp_1".into()),
+            Behind::Response(String::new()),
+            Behind::Handoff(Uuid::from_u128(7)),
+            Behind::Open(open),
+            Behind::Open(OpenResponse {
+                response: "resp_3".into(),
+                ..OpenResponse::default()
+            }),
+        ];
+        for behind in all {
+            assert_eq!(Behind::read(&behind.written()), behind);
+        }
+        // As earlier versions wrote it.
+        let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+        assert_eq!(
+            Behind::read(&format!("handoff:{id}")),
+            Behind::Handoff(id.parse().unwrap())
+        );
+        assert_eq!(Behind::read("{odd"), Behind::Response("{odd".into()));
+    }
+}
