@@ -67,10 +67,9 @@ impl Archive {
             }
             None => self.unread(wire, begun.operation, &begun.received, seen)?,
         };
-        received.turns = begun
-            .transcript
-            .map(|transcript| transcript.turns)
-            .unwrap_or_default();
+        if let Some(transcript) = begun.transcript {
+            received.turns = transcript.turns;
+        }
         let row = PendingRow {
             seq: seen.exchange,
             at_ms: begun.at_ms,
@@ -122,7 +121,9 @@ impl Archive {
             list: view.list,
             turns: &view.turns,
         });
-        self.chunk_store.body(&self.conn, text, listed, &[], seen)
+        let mut written = self.chunk_store.body(&self.conn, text, listed, &[], seen)?;
+        written.turns = view.map(|view| view.turns).unwrap_or_default();
+        Ok(written)
     }
 
     fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {
@@ -149,7 +150,7 @@ impl Archive {
             Some(received) => match self.chunk_store.spliced(&self.conn, received, &rope, seen)? {
                 None => self
                     .chunk_store
-                    .cut(&self.conn, received, (wire, call), &rope, seen)?,
+                    .cut(&self.conn, received, (wire, operation), &rope, seen)?,
                 spliced => spliced,
             },
             None => None,

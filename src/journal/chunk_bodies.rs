@@ -15,7 +15,7 @@ use super::references::Target;
 use super::summary::summary;
 use crate::text::Span;
 use crate::text::splice;
-use crate::wire::{Call, Role, Turn, Wire};
+use crate::wire::{Operation, Role, Turn, Wire};
 
 /// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
 /// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
@@ -141,14 +141,14 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         from: &WrittenBody,
-        (wire, call): (&dyn Wire, Operation),
+        (wire, operation): (&dyn Wire, Operation),
         rope: &[Bytes],
-        seen: Origin,
+        seen: FirstSeen,
     ) -> rusqlite::Result<Option<BodyNodes>> {
         let Some((short, at, kept)) = without_kept(from, rope) else {
             return Ok(None);
         };
-        let Ok(view) = wire.read(&short, call) else {
+        let Ok(view) = wire.read(&short, operation) else {
             return Ok(None);
         };
         let regions = Regions::of(&short, view.list, &view.turns);
@@ -245,8 +245,8 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         rows: Rows<'_>,
-        (beginnings, begun, head): (&[KeyedHash], Option<Known>, Head),
-        seen: Origin,
+        (beginnings, begun, head): (&[KeyedHash], Option<KnownBeginning>, Head),
+        seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
         let (first, (mut hash, _)) = begun;

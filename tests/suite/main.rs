@@ -18,6 +18,7 @@ mod draft_api;
 mod drafts;
 mod export;
 mod failures;
+mod goes_on_by_id;
 mod golden;
 mod handoff_files;
 mod harness;

@@ -3,6 +3,8 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::text::Span;
+use crate::wire::anthropic::Anthropic;
 
 #[test]
 fn what_went_by_is_read_back_byte_for_byte() {
@@ -51,6 +53,79 @@ fn what_went_by_is_read_back_byte_for_byte() {
     assert_eq!(query.ids(&id[..30]).unwrap(), *from_ref(&id));
     let har = query.har(&id).unwrap().unwrap();
     assert_eq!(har["log"]["entries"].as_array().unwrap().len(), 2);
+}
+
+/// What a cut request shares with the one that came is located there: the same rows as of a request that was read, whatever
+/// stands in front of the messages that are kept.
+#[test]
+fn a_cut_request_is_kept_as_if_it_had_been_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let received = body(&talk(6, 40));
+    let view = Anthropic.read(&received, Operation::Generate).unwrap();
+    let spans: Vec<Span> = view.turns.iter().map(|turn| turn.span).collect();
+    let tools = received.len() - 2;
+    let head = Bytes::from_static(br#"{"role":"user","content":"Go on."}"#);
+    let tool = Bytes::from_static(br#",{"name":"session_handoff"}"#);
+    let ends = [received.slice(tools..)];
+    let nodes = || {
+        let counted = query(dir.path())
+            .conn
+            .query_row("SELECT COUNT(*) FROM nodes", [], |row| row.get(0));
+        let count: i64 = counted.unwrap();
+        count
+    };
+    let mut n = 0;
+    for first in 1..spans.len() {
+        let opens = received.slice(..spans[0].start);
+        // Behind a whole message, inside of one, and in front of one, where the comma is another's.
+        let inside = spans[first - 1].end - 2;
+        let begun = received.slice(spans[first - 1].start..inside);
+        let comma = Bytes::from_static(b",");
+        for front in [
+            vec![
+                opens.clone(),
+                head.clone(),
+                received.slice(spans[first - 1].end..tools),
+            ],
+            vec![
+                opens.clone(),
+                head.clone(),
+                comma.clone(),
+                begun,
+                received.slice(inside..tools),
+            ],
+            vec![
+                opens.clone(),
+                head.clone(),
+                comma.clone(),
+                received.slice(spans[first].start..tools),
+            ],
+            // A message more behind those that are kept.
+            vec![
+                opens.clone(),
+                head.clone(),
+                received.slice(spans[first - 1].end..view.list.end - 1),
+                comma.clone(),
+                head.clone(),
+                received.slice(view.list.end - 1..tools),
+            ],
+        ] {
+            n += 2;
+            let sent = [&front[..], from_ref(&tool), &ends[..]].concat();
+            let id = note(&recorder, n, &received, &sent, &[], &Bytes::from_static(b"{}"));
+            assert!(recorder.flush(LONG));
+            let flat: Bytes = sent.concat().into();
+            let before = nodes();
+            let relayed = note_relayed(&recorder, n + 1, &flat);
+            assert!(recorder.flush(LONG));
+            assert_eq!(nodes(), before, "{first}: the same rows");
+            let query = query(dir.path());
+            assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), flat);
+            assert_eq!(query.body(&relayed, Side::Received).unwrap().unwrap(), flat);
+        }
+    }
+    assert_eq!(recorder.dropped(), 0);
 }
 
 /// Bodies begin alike for some blocks and differ in what stands before, between or behind the messages; a turn more or

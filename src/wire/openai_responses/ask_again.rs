@@ -29,8 +29,14 @@ impl AskAgain for OpenaiResponses {
         let ours = |item: &String| {
             response_object::ours(item.as_bytes(), response_object::whole(item.as_bytes()), ours).is_some()
         };
-        let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
+        // Reasoning that our call followed: what stands behind it now is not what it was for.
+        let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
+        let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
+        let last_thought = items
+            .iter()
+            .rposition(|i| is_reasoning(i))
+            .filter(|_| ours_followed);
         let others = items
             .into_iter()
             .enumerate()

@@ -56,8 +56,8 @@ const RECALLS: usize = 2;
 struct ScriptedModel {
     profile: WireProfile,
     script: Arc<Mutex<Script>>,
-    /// Whether the agents send earlier items by their ids.
-    by_reference: bool,
+    /// Whether the provider keeps what it produces.
+    stored: bool,
 }
 
 #[derive(Default)]
@@ -79,12 +79,7 @@ impl Model for ScriptedModel {
         let reply = match script.legs.pop_front() {
             Some(leg) => {
                 let recall = seen.tool_names().iter().any(|name| name == "session_recall");
-                leg.reply(
-                    &self.profile,
-                    seen.stream(),
-                    &mut ids,
-                    (recall, self.by_reference),
-                )
+                leg.reply(&self.profile, seen.stream(), &mut ids, (recall, self.stored))
             }
             None => {
                 ids += 1;
@@ -148,7 +143,7 @@ impl Run {
         let model = ScriptedModel {
             profile,
             script: Arc::default(),
-            by_reference: profile.traits.apart && plan.quirks.references,
+            stored: profile.traits.apart && plan.quirks.stored(),
         };
         let conversations: Vec<AgentConversation> = (0..CONVERSATIONS)
             .map(|name| AgentConversation::new(profile, name, plan.opening, plan.quirks))

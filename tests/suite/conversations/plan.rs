@@ -250,14 +250,14 @@ impl Plan {
 impl LegPlan {
     /// The reply, with ids that no other has. What the API would not produce is left out: text beside text,
     /// thinking behind a call, a turn that ends in thinking, an end or a block that the wire has not, a tool that is not
-    /// offered (`recall`). Nor does text stand behind a call where the agent refers to it by its item's id (`by_reference`):
-    /// behind a refused call it cannot be told from text in front of it, which reasoning is followed by.
+    /// offered (`recall`). Nor does text stand behind a call where the provider keeps what it
+    /// produced (`stored`): behind a refused call it cannot be told from text in front of it, which reasoning is followed by.
     pub fn reply(
         &self,
         profile: &WireProfile,
         streamed: bool,
         id: &mut usize,
-        (recall, by_reference): (bool, bool),
+        (recall, stored): (bool, bool),
     ) -> Reply {
         let traits = profile.traits;
         let mut reply = Reply::new().deltas(self.delta).reasoning();
@@ -273,7 +273,7 @@ impl LegPlan {
                 Piece::Think | Piece::Redacted if called => continue,
                 Piece::Redacted if !traits.thoughts => continue,
                 Piece::Recall if !recall => continue,
-                Piece::Text(_) if text_before || called && by_reference => continue,
+                Piece::Text(_) if text_before || called && stored => continue,
                 Piece::Call | Piece::Same if !matches!(end, Stop::Natural | Stop::MaxTokens) => continue,
                 Piece::Think => reply.thinking(format!("Thought {n}.")),
                 Piece::Redacted => reply.part(Part::Redacted),

@@ -1,0 +1,183 @@
+//! Agents that name the response which they go on from (Responses, `previous_response_id`): the provider holds the transcript,
+//! with hidden calls in it that nobody but the proxy can answer.
+
+use baton_proxy::record::HiddenResult;
+use baton_proxy::strict::Reply;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{sqlite, temp};
+use crate::matrix::fixture::{Fixture, PROMPT};
+use crate::matrix::variants::{self, Answer};
+
+const HEADERS: &[(&str, &str)] = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
+
+/// An agent, and the response that it goes on from.
+struct Chained {
+    stage: Fixture,
+    dir: TempDir,
+    previous: Value,
+}
+
+impl Chained {
+    async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let dir = temp();
+        let store = sqlite(dir.path());
+        let stage = Fixture::with(variants::RESPONSES, replies, store, |config| {
+            config.handoff.retries = 0;
+        })
+        .await;
+        let previous = Value::Null;
+        Self { stage, dir, previous }
+    }
+
+    /// Another process goes on with the store.
+    fn restart(&mut self) {
+        self.stage
+            .restart_with(sqlite(self.dir.path()), |config| config.handoff.retries = 0);
+    }
+
+    async fn ask(&mut self, input: &[Value], stream: bool) -> Answer {
+        let mut body = (variants::RESPONSES.body)(input, stream);
+        body["store"] = json!(true);
+        if !self.previous.is_null() {
+            body["previous_response_id"] = self.previous.clone();
+        }
+        let response = self
+            .stage
+            .baton
+            .post("/v1/responses", HEADERS, body.to_string().into())
+            .await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        let answer = (variants::RESPONSES.parse)(&response.raw, stream).unwrap();
+        let text = response.text();
+        let id = text
+            .split("\"resp_")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .unwrap();
+        self.previous = format!("resp_{id}").into();
+        answer
+    }
+
+    async fn say(&mut self, text: &str, stream: bool) -> Answer {
+        let said = self.stage.user(text);
+        self.ask(&[said], stream).await
+    }
+
+    /// The newest request as upstream got it.
+    fn sent(&self) -> Value {
+        self.stage.provider.generations().last().unwrap().body.clone()
+    }
+}
+
+fn output(call_id: &str, answer: &HiddenResult) -> Value {
+    json!({"type": "function_call_output", "call_id": call_id, "output": answer.text()})
+}
+
+fn calls(id: &str, arguments: Value) -> Reply {
+    Reply::new().call_as(id.to_owned(), "session_handoff", arguments)
+}
+
+/// A refused call was answered, and the leg with its answer is lost: the result goes with the agent's next request, whichever
+/// process that comes to, and with every other that goes on from there.
+#[tokio::test]
+async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
+    for stream in [true, false] {
+        let lost = Reply::status(500, "busy");
+        let two =
+            calls("hid_1", json!({"prompt": " "})).call_as("hid_2".to_owned(), "session_handoff", json!({}));
+        let mut agent = Chained::new([Reply::text("One."), two, lost]).await;
+        agent.say("Mend it.", stream).await;
+        let first = agent.previous.clone();
+        agent.say("More.", stream).await;
+        let shown = agent.previous.clone();
+        assert_ne!(shown, first);
+        let owed = [
+            output("hid_1", &HiddenResult::EMPTY_PROMPT),
+            output("hid_2", &HiddenResult::NOT_TAKEN),
+        ];
+        for restarted in [false, true] {
+            if restarted {
+                agent.restart();
+            }
+            agent.stage.push(Reply::text("Well."));
+            agent.previous = shown.clone();
+            agent.say("Go on.", stream).await;
+            let sent = agent.sent();
+            let wanted = [&owed[..], &[agent.stage.user("Go on.")]].concat();
+            assert_eq!(sent["input"], json!(wanted), "{stream} {restarted}");
+            assert_eq!(sent["previous_response_id"], shown);
+        }
+        // They are upstream's by now.
+        agent.stage.push(Reply::text("Good."));
+        agent.say("And on.", stream).await;
+        assert_eq!(agent.sent()["input"], json!([agent.stage.user("And on.")]));
+        agent.stage.assert_clean();
+    }
+}
+
+/// A call that is dropped, here because the turn was cut off, stands in the response that upstream has stored.
+#[tokio::test]
+async fn a_dropped_call_is_answered_with_the_next_request() {
+    for stream in [true, false] {
+        let cut_off = calls("hid_1", json!({"prompt": PROMPT})).stop(baton_proxy::strict::Stop::MaxTokens);
+        let mut agent = Chained::new([Reply::text("One."), cut_off]).await;
+        agent.say("Mend it.", stream).await;
+        agent.say("More.", stream).await;
+        agent.stage.push(Reply::text("Well."));
+        agent.say("Go on.", stream).await;
+        let wanted = [
+            output("hid_1", &HiddenResult::CUT_OFF),
+            agent.stage.user("Go on."),
+        ];
+        assert_eq!(agent.sent()["input"], json!(wanted));
+        agent.stage.assert_clean();
+    }
+}
+
+/// The call that waits stands in a response of which later requests hold nothing: it fires at the end of its turn all the same.
+#[tokio::test]
+async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds() {
+    for stream in [true, false] {
+        let mixed = Reply::new()
+            .call_as("call_1".to_owned(), "read_file", json!({"path": "a"}))
+            .call_as("hid_1".to_owned(), "session_handoff", json!({"prompt": PROMPT}));
+        let reads = Reply::new().call_as("call_2".to_owned(), "read_file", json!({"path": "b"}));
+        let mut agent = Chained::new([Reply::text("One."), mixed, reads]).await;
+        agent.say("Mend it.", stream).await;
+        agent.say("More.", stream).await;
+        let result = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "text"});
+        agent.ask(&[result("call_1")], stream).await;
+        agent.restart();
+        agent.stage.push(Reply::text("That was all."));
+        agent.stage.push(Reply::text("Fresh."));
+        let answer = agent.ask(&[result("call_2")], stream).await;
+        assert!(
+            answer.text.contains(PROMPT) && answer.text.ends_with("Fresh."),
+            "{}",
+            answer.text
+        );
+        assert_eq!(agent.sent().get("previous_response_id"), None);
+        agent.stage.push(Reply::text("Next."));
+        agent.say("Go on.", stream).await;
+        assert_eq!(agent.sent()["input"], json!([agent.stage.user("Go on.")]));
+        agent.stage.assert_clean();
+    }
+}
+
+/// Nothing is open behind a response that the provider does not keep.
+#[tokio::test]
+async fn what_is_not_stored_is_owed_nothing() {
+    let store = crate::harness::memory();
+    let cut_off = calls("hid_1", json!({"prompt": PROMPT})).stop(baton_proxy::strict::Stop::MaxTokens);
+    let stage = Fixture::with(variants::RESPONSES, [cut_off], store.clone(), |_| {}).await;
+    let answer = stage.send(&stage.history(), false).await;
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        store.response_id(baton_proxy::record::LOCAL, &id).await.unwrap(),
+        None
+    );
+    stage.assert_clean();
+}
