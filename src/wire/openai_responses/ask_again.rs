@@ -30,13 +30,14 @@ impl AskAgain for OpenaiResponses {
             response_object::ours(item.as_bytes(), response_object::whole(item.as_bytes()), ours).is_some()
         };
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
-        // Reasoning that our call followed: what stands behind it now is not what it was for.
+        // Reasoning that our call followed: what stands behind it now is not what it was for. Where the provider keeps the items
+        // it is told the very one; where agents resend them, that is not known later, and they go without ids here, too.
         let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
         let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
         let last_thought = items
             .iter()
             .rposition(|i| is_reasoning(i))
-            .filter(|_| ours_followed);
+            .filter(|_| ours_followed || !stored);
         let others = items
             .into_iter()
             .enumerate()
