@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_proxy::strict::Reply;
+use baton_proxy::config::{self, Durability, StoreKind, Transcript};
+use baton_proxy::store::redis::RedisStore;
+use baton_proxy::strict::{Options, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -348,7 +350,7 @@ async fn a_network_that_fails_costs_bounded_waits() {
             crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
         let mut config = harness::config(&provider.url());
         // Nothing but the store knows the handoff.
-        config.handoff.transcript = baton_proxy::config::Transcript::Sentinel;
+        config.handoff.transcript = Transcript::Sentinel;
         let proxy = Arc::new(Baton::start(config, store));
         let ask = async |history: &[Value]| proxy.turn(&Anthropic, &Anthropic.body(history, true)).await;
         let first = ask(&history()).await;
@@ -423,6 +425,87 @@ async fn a_network_that_fails_costs_bounded_waits() {
         }
         assert_eq!(provider.complaints(), [], "{fault:?}");
     }
+}
+
+/// The primary is killed while agents hand over, and a replica takes its place: every handoff whose sentinel was shown is there
+/// for a process that has seen none of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
+    let Some(mut primary) = RedisServer::start(&[]) else {
+        return;
+    };
+    let (next, other) = (primary.replica(&[]), primary.replica(&[]));
+    let wire = FaultyWire::to(primary.port);
+    let model = |seen: &Received| match json!(seen.messages()).to_string().contains("Goal: skip BOMs.") {
+        true => Reply::text("Fresh."),
+        false => handoff(),
+    };
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let started = || {
+        let mut settings = config::Store::from(StoreKind::Redis);
+        settings.address = Some(wire.redis_url().parse().unwrap());
+        settings.durability = Durability::Replicated;
+        settings.timeout = Duration::from_millis(500);
+        let mut config = harness::config(&provider.url());
+        config.handoff.transcript = Transcript::Sentinel;
+        Baton::start(config, Arc::new(RedisStore::of(&settings).unwrap()))
+    };
+    let proxy = started();
+    let stop = AtomicBool::new(false);
+    let agents = (0..6).map(|agent| {
+        let (proxy, stop) = (&proxy, &stop);
+        async move {
+            let mut shown = Vec::new();
+            for turn in 0.. {
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                let mut history = history();
+                history[0] = user(&format!("Mend importer {agent}.{turn}."));
+                let response = proxy.turn(&Anthropic, &Anthropic.body(&history, true)).await;
+                let whole = response.status == 200 && !response.broken;
+                match response.text().contains("[[handoff-resume:") && whole {
+                    true => {
+                        let message = Anthropic.parse(&response.raw, true, false).unwrap();
+                        shown.push(then(&history, &message, "Go on."));
+                    }
+                    false => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+            shown
+        }
+    });
+    let failover = async {
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        primary.kill();
+        // The one that has more takes over, as a Sentinel decides.
+        let offset = |server: &RedisServer| {
+            let info = server.cli(&["INFO", "replication"]);
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("slave_repl_offset:").map(str::to_owned));
+            line.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let (next, other) = match offset(&next) >= offset(&other) {
+            true => (&next, &other),
+            false => (&other, &next),
+        };
+        assert_eq!(next.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
+        other.cli(&["REPLICAOF", "127.0.0.1", &next.port.to_string()]);
+        wire.lead_to(next.port);
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        stop.store(true, Ordering::SeqCst);
+    };
+    let (shown, ()) = tokio::join!(futures_util::future::join_all(agents), failover);
+    let shown: Vec<Vec<Value>> = shown.into_iter().flatten().collect();
+    assert!(shown.len() > 10, "{}", shown.len());
+    let fresh = started();
+    for transcript in shown {
+        let response = fresh.turn(&Anthropic, &Anthropic.body(&transcript, true)).await;
+        assert_eq!(response.status, 200, "{}", response.text());
+        assert!(response.header("x-baton-handoff").is_some(), "{transcript:?}");
+    }
+    assert_eq!(provider.complaints(), []);
 }
 
 /// Prints what a shared store costs beside SQLite, in one run: medians of requests one after another.

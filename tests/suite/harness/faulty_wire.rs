@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,6 +39,7 @@ pub struct FaultyWire {
 }
 
 struct Shared {
+    port: AtomicU16,
     fault: watch::Sender<Fault>,
     delay_us: AtomicU64,
     segments: AtomicU64,
@@ -51,6 +52,7 @@ impl FaultyWire {
         listener.set_nonblocking(true).unwrap();
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
+            port: AtomicU16::new(port),
             fault: watch::Sender::new(Fault::None),
             delay_us: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -62,7 +64,7 @@ impl FaultyWire {
             runtime.unwrap().block_on(async move {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::select! {
-                    () = serve(listener, port, of_thread) => {}
+                    () = serve(listener, of_thread) => {}
                     _ = closed => {}
                 }
             });
@@ -89,6 +91,15 @@ impl FaultyWire {
         self.shared.fault.send_replace(fault);
     }
 
+    /// From now on it leads to another server; connections to the one before are reset.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.port.store(port, Ordering::SeqCst);
+        self.fault(Fault::Reset);
+        // Until the tasks of the connections have seen it.
+        std::thread::sleep(Duration::from_millis(50));
+        self.fault(Fault::None);
+    }
+
     /// From now on each answer takes so much longer.
     pub fn delay(&self, delay: Duration) {
         let micros = u64::try_from(delay.as_micros()).unwrap();
@@ -96,7 +107,7 @@ impl FaultyWire {
     }
 }
 
-async fn serve(listener: TcpListener, port: u16, shared: Arc<Shared>) {
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         if *shared.fault.borrow() == Fault::Reset {
             // What stands in a socket unread makes the system reset it.
@@ -105,6 +116,7 @@ async fn serve(listener: TcpListener, port: u16, shared: Arc<Shared>) {
         }
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
+            let port = shared.port.load(Ordering::SeqCst);
             let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
                 return;
             };
