@@ -4,7 +4,7 @@
 //! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or place ─► matches
 //! ```
 //! It finds the credential formats of `gitleaks.tsv` and `own.tsv`; values of assignments and JSON members with telling
-//! names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`places`); and the config's own secrets.
+//! names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`context`); and the config's own secrets.
 //! In JSON each string is unescaped, searched, and rewritten only where something was found, so JSON stays valid and
 //! everything else keeps its bytes. In streams the strings under one key are searched as one text, since providers split
 //! them anywhere.
