@@ -1,18 +1,30 @@
 // OpenCode calls `event` with what happens in a session. A hook's input for baton is the folder and the last words.
-export const BatonHandoffs = async ({ client, directory, $ }) => {
-  const lastWords = async (sessionID) => {
-    const { data } = await client.session.messages({ path: { id: sessionID } });
-    const answers = (data ?? []).filter((message) => message.info.role === "assistant");
-    const parts = answers.at(-1)?.parts ?? [];
-    return parts.filter((part) => part.type === "text").map((part) => part.text).join("\n");
+import { spawnSync } from "node:child_process";
+
+export const BatonHandoffs = async ({ directory }) => {
+  // The parts of the newest message of each session: at its end that is the model's answer. And what the person asked.
+  const newest = new Map();
+  const asked = new Map();
+  const words = (message) => [...(message?.parts.values() ?? [])].join("\n");
+  const note = (part) => {
+    if (part.type !== "text") return;
+    const known = newest.get(part.sessionID);
+    const message = known?.id === part.messageID ? known : { id: part.messageID, parts: new Map() };
+    if (!asked.has(part.sessionID)) asked.set(part.sessionID, message);
+    message.parts.set(part.id, part.text);
+    newest.set(part.sessionID, message);
   };
-  const write = async (sessionID) => {
-    const input = JSON.stringify({ cwd: directory, last_assistant_message: await lastWords(sessionID) });
-    await $`baton packets create --auto --hook < ${new Response(input)}`.quiet().nothrow();
+  // Nothing is awaited: `opencode run` ends as soon as its session is idle.
+  const write = (sessionID) => {
+    const [first, last] = [asked.get(sessionID), newest.get(sessionID)];
+    const said = last === first ? "" : words(last);
+    const input = JSON.stringify({ cwd: directory, last_assistant_message: said, input_messages: [words(first)] });
+    spawnSync("baton", ["packets", "create", "--auto", "--hook"], { input, timeout: 40_000 });
   };
   return {
     event: async ({ event }) => {
-      if (event.type === "session.idle") await write(event.properties.sessionID);
+      if (event.type === "message.part.updated") note(event.properties.part);
+      if (event.type === "session.idle") write(event.properties.sessionID);
     },
     "experimental.session.compacting": async ({ sessionID }) => write(sessionID),
   };
