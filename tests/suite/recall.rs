@@ -1,8 +1,12 @@
 //! Recall on every wire, streamed and in one piece: behind a handoff the model may search what was cut. Its calls are hidden,
 //! answered in the same response, and put back on every later request; the list of tools never changes between two cuts.
 
-use baton_proxy::answers::AnswerOutcome;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use baton_proxy::answers::{AnswerOutcome, Answers, CallToAnswer};
 use baton_proxy::config::Config;
+use baton_proxy::record::HiddenResult;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::{Reply, Role};
 use baton_proxy::telemetry::ExchangeEvent;
@@ -466,6 +470,43 @@ async fn the_store_may_be_lost() {
     assert!(told(&stage, 0).contains("45 days"));
     let turns = stage.provider.generations().last().unwrap().turns();
     assert!(turns.iter().any(|turn| turn.role == Role::Assistant));
+    stage.assert_clean();
+}
+
+/// Counts what is asked, and finds nothing.
+struct Counted(Arc<AtomicUsize>);
+
+impl Answers for Counted {
+    fn answer(&self, _: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        (HiddenResult::of("Nothing."), AnswerOutcome::Nothing)
+    }
+}
+
+/// What was cut is looked at when the model asks, and not before: the one who would read it is never called.
+#[tokio::test]
+async fn nothing_is_spent_while_nobody_asks() {
+    let asked: Arc<AtomicUsize> = Arc::default();
+    let mut stage = Fixture::new(variants::CHAT, [handoff(), fresh()]).await;
+    let count = Arc::clone(&asked);
+    stage.restart_as(memory(), |mut app| {
+        on(&mut app.config);
+        app.answers = Arc::new(Counted(count));
+        app
+    });
+    let mut history = session(&stage);
+    let mut said = stage.ask(&history, true).await;
+    for n in 0..10 {
+        stage.push(Reply::text(format!("Done {n}.")));
+        history = stage.then(&history, &said, "On.");
+        said = stage.ask(&history, n % 2 == 0).await;
+        assert_ne!(tools(&stage, 0), ONE, "it may ask");
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "turn {n}");
+    }
+    stage.push(asks(Reply::new(), "retention"));
+    stage.push(Reply::text("I do not know."));
+    stage.ask(&stage.then(&history, &said, "How long?"), true).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
     stage.assert_clean();
 }
 
