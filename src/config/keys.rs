@@ -280,6 +280,7 @@ pub(super) const SECTIONS: &[Section] = &[
                     hours.map(|hours| Duration::from_secs(hours * 3600)),
                 )
             }),
+            key("show", |d, v, _| put(&mut d.config.draft.show, v.flag())),
         ],
     },
     Section {
@@ -555,6 +556,7 @@ pub(super) fn blank() -> Draft {
                 timeout: Duration::ZERO,
                 prompts_dir: None,
                 expires: Duration::ZERO,
+                show: false,
             },
             packets: Packets::default(),
             recall: RecallPolicy {

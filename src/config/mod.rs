@@ -453,6 +453,8 @@ pub struct DraftPolicy {
     pub prompts_dir: Option<PathBuf>,
     /// How long one waits for a person's yes.
     pub expires: Duration,
+    /// Whether the agent sees a draft's text as it is written.
+    pub show: bool,
 }
 
 /// The tool that searches what was cut.

@@ -9,7 +9,7 @@ use crate::limits::LEG_LOG;
 use crate::tools::Names;
 use crate::wire::framer::{Batch, Framer, Oversize};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Dialect, Ending, LegOutput, LegReport, Pass};
+use crate::wire::{Dialect, Ending, LegOutput, LegReport, Pass, StreamOpening};
 
 /// Frames in, what the agent may see out.
 pub struct StreamMerge {
@@ -280,6 +280,34 @@ impl StreamMerge {
     pub fn open_with(&mut self, text: String) {
         self.committed = true;
         self.dialect.open_with(text);
+    }
+
+    /// Begins a response before any leg does, with a text of our own that is said in pieces. A leg follows behind
+    /// [`next_leg`](Self::next_leg).
+    pub fn begin_text(&mut self, begun: StreamOpening, out: &mut Vec<Bytes>) {
+        let mut first = Vec::new();
+        self.feed(begun.frames, &mut first);
+        match begun.is_shown {
+            true => out.append(&mut first),
+            false => self.array = ArrayWriter::default(),
+        }
+        let mut made = Vec::new();
+        self.dialect.begin_text(&mut made);
+        self.show(made, out);
+    }
+
+    /// The next piece of that text.
+    pub fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
+        let mut made = Vec::new();
+        self.dialect.text_piece(piece, &mut made);
+        self.show(made, out);
+    }
+
+    /// Its end; `text`: all of it.
+    pub fn end_text(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        let mut made = Vec::new();
+        self.dialect.end_text(text, &mut made);
+        self.show(made, out);
     }
 
     /// Assistant text of our own.

@@ -128,6 +128,14 @@ impl Exchange {
 
     /// Has a handoff written. Keep-alives go to the agent until that has come to an end, which is the answer.
     async fn hand_over_now(self, asked: Asked) -> Response<ResponseBody> {
+        let exchange = match &asked {
+            Asked::Draft(ask) => self.showing(ask),
+            Asked::Accept(_) => self,
+        };
+        exchange.hand_over_patiently(asked).await
+    }
+
+    async fn hand_over_patiently(self, asked: Asked) -> Response<ResponseBody> {
         slow_answer::answered(self.clone(), async move {
             let said = match self.handed_over(asked).await {
                 Ok(said) => said,
@@ -171,17 +179,26 @@ impl Exchange {
                 }
             }
             Err(End::Review) => {
-                let prefix = &self.app.config.commands.prefix;
                 let draft = self.app.drafting.open_in(live.key());
                 let document = draft.and_then(|draft| draft.document).unwrap_or_default();
-                Said::new(format!(
-                    "the draft waits for your yes: `{prefix}handoff accept`, `{prefix}handoff edit TEXT` or `{prefix}handoff \
-                     reject`.\n\n{}",
-                    document.replace("[[", "[ [")
-                ))
+                let waits = format!("the draft waits for your yes: {}.", self.yes_or_no());
+                Said::new(match self.begun_draft() {
+                    Some(_) => waits,
+                    None => format!("{waits}\n\n{}", note::quoted(&document)),
+                })
             }
             Err(end) => Said::new(format!("no handoff was made: {end}.")),
         })
+    }
+
+    /// What a person may say to a draft.
+    pub(super) fn yes_or_no(&self) -> String {
+        match self.app.config.commands.prefix.as_str() {
+            "" => "on the inspector's page of the conversation".to_owned(),
+            prefix => {
+                format!("`{prefix}handoff accept`, `{prefix}handoff edit TEXT` or `{prefix}handoff reject`")
+            }
+        }
     }
 
     /// The draft to be made, or the one that waits.
@@ -251,6 +268,10 @@ impl Exchange {
     }
 
     async fn say_noted(&self, said: &Said) -> Response<ResponseBody> {
+        if let Some(shown) = self.begun_draft() {
+            shown.end(&said.text, said.sentinel.as_deref().unwrap_or_default().trim());
+            return self.end_shown(shown);
+        }
         let line = note::line(said.note);
         let mut text = format!("{}{}\n\n{line}", note::BEGINS, said.text);
         if let Some(sentinel) = &said.sentinel {

@@ -5,6 +5,7 @@ use http::Response;
 
 use super::Exchange;
 use super::drafts::Asked;
+use super::shown::TextExtractor;
 use crate::course::StreamMerge;
 use crate::draft::{End, Failure, Index, Request};
 use crate::limits;
@@ -123,6 +124,11 @@ impl Exchange {
             .wire
             .dialect(prepared.request.view(), self.watch_nothing());
         let limit = self.app.config.limits.frame_bytes;
+        let framing = self.framing().unwrap_or(prepared.wire.framing());
+        let mut shown = self
+            .shown
+            .as_deref()
+            .map(|shown| (shown, TextExtractor::new(framing, limit)));
         let mut merge = match self.framing() {
             Some(framing) => StreamMerge::framed(dialect, framing, limit, false),
             None => StreamMerge::new(dialect, limit, false),
@@ -140,6 +146,9 @@ impl Exchange {
                 }
                 Some(Ok(piece)) => {
                     raw.extend_from_slice(&piece);
+                    if let Some((shown, pieces)) = &mut shown {
+                        shown.piece(&pieces.feed(piece.clone()));
+                    }
                     merge.feed(piece, &mut out);
                     out.clear();
                 }

@@ -15,7 +15,7 @@ use crate::config::Review;
 use crate::draft::{self, DraftAsk, End, Failure, Index, Method, Request};
 use crate::drafting::{Accepted, Job, Wanted};
 use crate::limits;
-use crate::mark::sentinel;
+use crate::mark::{note, sentinel};
 use crate::proxy::response_body::ResponseBody;
 use crate::record::{Handoff, Origin};
 use crate::rewrite::Rewritten;
@@ -53,18 +53,34 @@ struct Document {
 
 /// Answers a request with which a draft is made: by the leg behind the handoff, or as if nobody had asked.
 pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> {
+    let ask = &job.wanted().ask;
+    let exchange = match exchange.is_reviewed(ask) {
+        // Whoever looks at it does so elsewhere.
+        true => exchange,
+        false => exchange.showing(ask),
+    };
     super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id(), job.wanted().ask.origin);
         match exchange.hand_over(job).await {
             Ok(handoff) => {
                 exchange.save_automatic(&handoff);
                 let told = exchange.told(&handoff);
-                exchange.telling(told).go_on_behind(&handoff).await
+                match exchange.begun_draft() {
+                    Some(shown) => {
+                        shown.end(told.strip_prefix(note::BEGINS).unwrap_or(&told), "");
+                        shown.say(&exchange.sentinel(&handoff));
+                        exchange.go_on_behind(&handoff).await
+                    }
+                    None => exchange.telling(told).go_on_behind(&handoff).await,
+                }
             }
             Err(End::Review) => exchange.begin().await,
             Err(end) => {
                 tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
                 exchange.note_no_draft(origin);
+                if let Some(shown) = exchange.begun_draft() {
+                    shown.end(&format!("no handoff was made: {end}."), "");
+                }
                 exchange.begin().await
             }
         }
@@ -228,6 +244,9 @@ impl Exchange {
             let Some(next) = next else { return Err(end) };
             let (from, to) = (method.name(), next.name());
             tracing::warn!(exchange = self.ctx.id, why = %end, from, to, "a draft came to nothing: made another way");
+            if let Some(shown) = &self.shown {
+                shown.begin_again(&end.to_string());
+            }
             method = next;
         }
     }

@@ -119,7 +119,10 @@ impl Exchange {
     pub(super) async fn go_on_behind(mut self, handoff: &Handoff) -> Response<ResponseBody> {
         self.fresh = true;
         if self.stops() {
-            return self.say_alone(&self.opening(handoff));
+            return match self.begun_draft() {
+                Some(shown) => self.end_shown(shown),
+                None => self.say_alone(&self.opening(handoff)),
+            };
         }
         let fresh = self.fresh(&handoff.head).cut_at(Some(handoff.id));
         let response = match self.send_leg(&fresh).await {

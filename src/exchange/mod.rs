@@ -28,6 +28,7 @@ mod recording;
 mod request;
 mod resumed;
 mod send;
+mod shown;
 mod slow_answer;
 mod store_writes;
 mod stream;
@@ -75,6 +76,8 @@ struct Exchange {
     told: Option<Arc<str>>,
     /// What the answer begins with where nothing of it is upstream's: an undo that was asked for from outside of the chat.
     first_words: Option<undo::FirstWords>,
+    /// The draft that the agent sees while it is written.
+    shown: Option<Arc<shown::ShownDraft>>,
     /// Its thread, where the model may be told how full its context is.
     thread: Option<nudges::InThread>,
 }
@@ -133,6 +136,7 @@ impl Exchange {
             fired: Fired::default(),
             told: None,
             first_words: None,
+            shown: None,
             thread: None,
         }
     }

@@ -34,27 +34,47 @@ pub(super) async fn answered(
         return work.await;
     }
     let every = exchange.app.config.handoff.keepalive;
-    if let Ok(response) = tokio::time::timeout(every, &mut work).await {
-        return response;
-    }
+    let answered = tokio::select! {
+        biased;
+        response = &mut work => Some(response),
+        () = begun(&exchange) => None,
+        () = tokio::time::sleep(every) => None,
+    };
+    let answered = match answered {
+        Some(response) if exchange.begun_draft().is_none() => return response,
+        answered => answered,
+    };
     let wire = exchange.prepared.wire;
     let framing = exchange.framing().unwrap_or(wire.framing());
     let mut dialect = wire.dialect(view, exchange.watch());
     dialect.frame_as(framing);
     let kind = content_type(framing);
-    let mut response = Response::new(ResponseBody::stream(Waiting {
+    // Where something is shown already, a keep-alive is not due yet.
+    let due = exchange.begun_draft().map_or(Duration::ZERO, |_| every);
+    let mut waiting = Waiting {
         dialect,
         phase: Phase::Waits(work),
         every,
-        // One is due.
-        due: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        due: Box::pin(tokio::time::sleep(due)),
         framing,
         exchange,
-    }));
+    };
+    if let Some(response) = answered {
+        waiting.begun(response);
+    }
+    let mut response = Response::new(ResponseBody::stream(waiting));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
+}
+
+/// Is done when something of a draft is shown.
+async fn begun(exchange: &Exchange) {
+    match &exchange.shown {
+        Some(shown) => shown.begun().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The content type of a stream of our own.
@@ -86,6 +106,11 @@ enum Phase {
 }
 
 impl Waiting {
+    /// What of a draft is to go out now.
+    fn shown(&self) -> Option<Bytes> {
+        self.exchange.shown.as_ref()?.take()
+    }
+
     /// The answer is there.
     fn begun(&mut self, response: Response<ResponseBody>) {
         let (parts, body) = response.into_parts();
@@ -95,12 +120,13 @@ impl Waiting {
         }
         let (framing, status) = (self.framing, parts.status);
         let wire = self.exchange.prepared.wire;
+        let begun = self.exchange.begun_draft().is_some();
         self.phase = Phase::Fails(Box::pin(async move {
             let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;
             let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let told: Option<Value> = serde_json::from_slice(&body).ok();
             let told = told.map_or_else(|| wire.error_body(own(status)), |told| told.to_string());
-            event(wire, framing, &told)
+            event(wire, framing, &told, begun)
         }));
     }
 }
@@ -114,11 +140,12 @@ fn own(status: StatusCode) -> OwnError<'static> {
     }
 }
 
-/// The event of an error that ends a stream which has not begun.
-fn event(wire: &dyn Wire, framing: Framing, told: &str) -> Bytes {
+/// The event of an error that ends a stream; `begun`: something stands in front of it.
+fn event(wire: &dyn Wire, framing: Framing, told: &str, begun: bool) -> Bytes {
     match framing {
         Framing::Sse => wire.error_event(told),
         Framing::Lines => format!("{told}\n"),
+        Framing::JsonArray if begun => format!("\n,\n{told}\n]\n"),
         Framing::JsonArray => format!("[{told}]"),
     }
     .into()
@@ -133,17 +160,33 @@ impl Body for Waiting {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         loop {
+            if let Some(shown) = self.shown() {
+                return Poll::Ready(Some(Ok(Frame::data(shown))));
+            }
             match &mut self.phase {
                 Phase::Waits(work) => {
                     if let Poll::Ready(response) = work.as_mut().poll(cx) {
                         self.begun(response);
                         continue;
                     }
+                    if let Some(shown) = self.shown() {
+                        let next = Instant::now() + self.every;
+                        self.due.as_mut().reset(next);
+                        return Poll::Ready(Some(Ok(Frame::data(shown))));
+                    }
                     if self.due.as_mut().poll(cx).is_pending() {
                         return Poll::Pending;
                     }
                     let next = Instant::now() + self.every;
                     self.due.as_mut().reset(next);
+                    if self
+                        .exchange
+                        .shown
+                        .as_ref()
+                        .is_some_and(|shown| shown.keep_alive())
+                    {
+                        continue;
+                    }
                     let mut out = Vec::new();
                     self.dialect.keepalive(&mut out);
                     if !out.is_empty() {
@@ -165,7 +208,7 @@ impl Body for Waiting {
 
     fn is_end_stream(&self) -> bool {
         match &self.phase {
-            Phase::Goes(body) => body.is_end_stream(),
+            Phase::Goes(body) => body.is_end_stream() && self.exchange.shown.is_none(),
             Phase::Over => true,
             Phase::Waits(_) | Phase::Fails(_) => false,
         }

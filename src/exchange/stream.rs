@@ -43,6 +43,27 @@ enum Phase {
     Broken(StreamFault),
 }
 
+impl Exchange {
+    /// What a streamed answer goes through.
+    pub(super) fn merge(&self) -> StreamMerge {
+        let prepared = &self.prepared;
+        let dialect = prepared.wire.dialect(prepared.request.view(), self.watch());
+        let limit = self.app.config.limits.frame_bytes;
+        match self.framing() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.tooled),
+            None => StreamMerge::new(dialect, limit, self.tooled),
+        }
+    }
+
+    /// The same where the answer began with a draft as it was written: what follows is another leg of it.
+    fn merge_behind_shown(&self) -> Option<StreamMerge> {
+        let mut merge = self.shown.as_ref()?.take_merge()?;
+        merge.hide(self.hidden());
+        merge.next_leg();
+        Some(merge)
+    }
+}
+
 impl Driver {
     pub(super) fn new(
         mut exchange: Exchange,
@@ -50,19 +71,13 @@ impl Driver {
         now: Circumstances,
         opening: Option<Arc<Handoff>>,
     ) -> Self {
-        let dialect = exchange
-            .prepared
-            .wire
-            .dialect(exchange.prepared.request.view(), exchange.watch());
-        let limit = exchange.app.config.limits.frame_bytes;
-        let keep = exchange.tooled;
-        let mut merge = match exchange.framing() {
-            Some(framing) => StreamMerge::framed(dialect, framing, limit, keep),
-            None => StreamMerge::new(dialect, limit, keep),
-        };
-        if let Some(text) = exchange.beginning(opening.as_deref()) {
-            merge.open_with(text);
-        }
+        let mut merge = exchange.merge_behind_shown().unwrap_or_else(|| {
+            let mut merge = exchange.merge();
+            if let Some(text) = exchange.beginning(opening.as_deref()) {
+                merge.open_with(text);
+            }
+            merge
+        });
         if now.pending.is_some() {
             merge.hold_ends();
         }

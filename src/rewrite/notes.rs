@@ -78,7 +78,8 @@ pub struct Look<'a> {
 
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
 pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cleaned> {
-    let noted = reading.marks.iter().any(|m| matches!(m.kind, MarkKind::Note(_)));
+    let is_ours = |kind: &MarkKind| matches!(kind, MarkKind::Note(_) | MarkKind::Draft(_));
+    let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
     if !noted && !look.unanswered && look.coming.is_none() {
         return None;
     }
@@ -89,6 +90,19 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
     for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
         gone.text(answer.turn, answer.part, span);
         if let Some(user) = asked[answer.turn] {
+            gone.command(wire, view, user, look);
+        }
+    }
+    for draft in &marks.drafts {
+        let note = marks.note_of(draft);
+        let from = begins(view, draft, draft.inside.start);
+        let end = match note {
+            Some(note) if note.part == draft.part => continue,
+            _ => draft.inside.end,
+        };
+        gone.text(draft.turn, draft.part, Span::new(from, end));
+        gone.texts_between(wire, view, draft.turn, draft.part + 1, note.map(|note| note.part));
+        if let Some(user) = asked[draft.turn] {
             gone.command(wire, view, user, look);
         }
     }
@@ -278,6 +292,8 @@ struct At {
 #[derive(Default)]
 struct Found {
     notes: Vec<At>,
+    /// The lines in front of drafts that were shown while they were written.
+    drafts: Vec<At>,
     opens: Vec<At>,
 }
 
@@ -286,7 +302,7 @@ impl Found {
         let mut texts = Texts::new(wire, &reading.view);
         let mut found = Self::default();
         for (i, mark) in reading.marks.iter().enumerate() {
-            let (MarkKind::Note(id) | MarkKind::Open(id)) = mark.kind else {
+            let (MarkKind::Note(id) | MarkKind::Draft(id) | MarkKind::Open(id)) = mark.kind else {
                 continue;
             };
             let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
@@ -304,6 +320,8 @@ impl Found {
             };
             if matches!(mark.kind, MarkKind::Note(_)) {
                 found.notes.push(at(mark.span));
+            } else if matches!(mark.kind, MarkKind::Draft(_)) {
+                found.drafts.push(at(mark.span));
             } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
                 let from = told_from(&reading.view.body, inside.start, read.at);
                 found.opens.push(at(Span::new(from, read.rest)));
@@ -328,20 +346,40 @@ impl Found {
     /// The answers that end with the notes: each from where it begins, as far as the text in front of its note tells, and
     /// never over another note.
     fn answers(&self, view: &View) -> Vec<Span> {
-        let text: &[u8] = &view.body;
         let mut done = 0;
         let spans = self.notes.iter().map(|at| {
             let mark = at.span.unwrap_or_default();
-            let start = at.inside.start.max(done).min(mark.start);
-            let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
-            cost::add(mark.start - start);
-            let begins = memchr::memmem::rfind_iter(&text[start..mark.start], note::BEGINS);
-            let begins = begins.map(|hit| start + hit).find(line_start);
+            let start = begins(view, at, done);
             done = mark.end;
-            Span::new(begins.unwrap_or(start), mark.end)
+            Span::new(start, mark.end)
         });
         spans.collect()
     }
+
+    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is the
+    /// draft, too.
+    fn note_of(&self, draft: &At) -> Option<&At> {
+        let from = self
+            .notes
+            .partition_point(|at| (at.turn, at.part) < (draft.turn, draft.part));
+        let here = self.notes[from..].iter().take_while(|at| at.turn == draft.turn);
+        here.take(NOTES_BEHIND).find(|at| at.id == draft.id)
+    }
+}
+
+/// Notes of one turn among which a draft's own is looked for: it is the first one behind it.
+const NOTES_BEHIND: usize = 8;
+
+/// Where the answer begins in which this mark stands, behind `done`: at the last line in front of it that begins one, else
+/// where its text does.
+fn begins(view: &View, at: &At, done: usize) -> usize {
+    let text: &[u8] = &view.body;
+    let mark = at.span.unwrap_or_default();
+    let start = at.inside.start.max(done).min(mark.start);
+    let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
+    cost::add(mark.start - start);
+    let hits = memchr::memmem::rfind_iter(&text[start..mark.start], note::BEGINS);
+    hits.map(|hit| start + hit).find(line_start).unwrap_or(start)
 }
 
 /// Where begins what baton says in front of a sentinel: a line of its own, right before it.
@@ -444,6 +482,17 @@ struct Gone {
 impl Gone {
     fn text(&mut self, turn: usize, part: usize, span: Span) {
         self.texts.entry((turn, part)).or_default().push(span);
+    }
+
+    /// The texts of a turn from this part on, up to another part, or all of them.
+    fn texts_between(&mut self, wire: &dyn Wire, view: &View, turn: usize, from: usize, to: Option<usize>) {
+        let parts = wire.content(view, turn).parts;
+        let to = to.unwrap_or(parts.len()).min(parts.len());
+        for (n, part) in parts.iter().enumerate().take(to).skip(from) {
+            if let (PartKind::Text, Some(inside)) = (part.kind, part.text) {
+                self.text(turn, n, inside);
+            }
+        }
     }
 
     fn whole(&mut self, turn: usize) {

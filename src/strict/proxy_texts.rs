@@ -37,13 +37,17 @@ fn is_command(text: &str) -> bool {
 
 /// What of a proxy's answers stands on lines of its own in a text.
 fn shown(text: &str) -> Option<&'static str> {
-    let is_note = |line: &str| {
-        let inside = line.trim().strip_prefix("[[handoff-note:");
+    let is_mark = |line: &str, word: &str| {
+        let inside = line.trim().strip_prefix("[[handoff-");
         inside
-            .and_then(|rest| rest.strip_suffix("]]"))
+            .and_then(|rest| rest.strip_prefix(word)?.strip_prefix(':')?.strip_suffix("]]"))
             .is_some_and(|id| id.len() == ID)
     };
-    text.lines().any(is_note).then_some("a note")
+    let words = [("note", "a note"), ("draft", "a draft as it was written")];
+    let mut found = words
+        .into_iter()
+        .filter(|(word, _)| text.lines().any(|line| is_mark(line, word)));
+    found.next().map(|(_, what)| what)
 }
 
 #[cfg(test)]
@@ -63,6 +67,10 @@ mod tests {
         let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
         for (text, found) in [
             (format!("baton: so.\n\n[[handoff-note:{id}]]"), Some("a note")),
+            (
+                format!("baton: so.\n[[handoff-draft:{id}]]\n## Goal"),
+                Some("a draft as it was written"),
+            ),
             (format!("see [[handoff-note:{id}]]"), None),
             (format!("[[handoff-resume:{id}]]"), None),
         ] {

@@ -301,4 +301,16 @@ pub trait TextRequests {
 pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
     fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
+
+    /// What a stream of our own begins with, in front of its first text; a dialect learns from it what an answer is known by.
+    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
+}
+
+/// The beginning of a stream of our own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamOpening {
+    /// Frames as upstream would send them.
+    pub frames: Bytes,
+    /// Whether the agent gets them: some wires have no frame that says nothing.
+    pub is_shown: bool,
 }

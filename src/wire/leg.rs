@@ -230,7 +230,20 @@ pub trait Dialect: Send {
     fn open_with(&mut self, text: String);
 
     /// Assistant text of our own, in a block of its own where the wire has such a thing.
-    fn say(&mut self, text: &str, out: &mut Vec<Bytes>);
+    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+        self.begin_text(out);
+        self.text_piece(text, out);
+        self.end_text(text, out);
+    }
+
+    /// Begins such a text that is said in pieces. Nothing else is said before it ends.
+    fn begin_text(&mut self, out: &mut Vec<Bytes>);
+
+    /// Its next piece.
+    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>);
+
+    /// Its end; `text`: all that its pieces said.
+    fn end_text(&mut self, _text: &str, _out: &mut Vec<Bytes>) {}
 
     /// A keep-alive in the wire's own form.
     fn keepalive(&mut self, out: &mut Vec<Bytes>);

@@ -35,8 +35,8 @@ pub mod view;
 mod walk;
 
 pub use api::{
-    AskAgain, Compose, LoneText, Pairs, Replies, Requests, Streams, TextOnly, TextRequests, Texts, Turns,
-    Wire,
+    AskAgain, Compose, LoneText, Pairs, Replies, Requests, StreamOpening, Streams, TextOnly, TextRequests,
+    Texts, Turns, Wire,
 };
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;

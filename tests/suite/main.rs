@@ -15,6 +15,7 @@ mod dashboard;
 mod descriptors;
 mod docs;
 mod draft_api;
+mod draft_shown;
 mod drafts;
 mod export;
 mod failures;

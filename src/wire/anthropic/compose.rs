@@ -4,7 +4,7 @@ use super::Anthropic;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, LocalAnswer, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 impl Compose for Anthropic {
     fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
@@ -15,6 +15,13 @@ impl Compose for Anthropic {
                 message(said, &content, r#""end_turn""#, said.output()).into()
             }
             AnswerShape::Stream(_) => stream(said, &text).concat().into(),
+        }
+    }
+
+    fn stream_opening(&self, _view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+        StreamOpening {
+            frames: start(said, said.output()),
+            is_shown: true,
         }
     }
 }
@@ -35,13 +42,18 @@ fn usage(said: &LocalAnswer<'_>, output: u64) -> String {
     )
 }
 
+fn event(name: &str, members: &str) -> Bytes {
+    sse::named(name, &format!(r#"{{"type":"{name}",{members}}}"#))
+}
+
+fn start(said: &LocalAnswer<'_>, output: u64) -> Bytes {
+    let message = message(said, "", "null", output);
+    event("message_start", &format!(r#""message":{message}"#))
+}
+
 fn stream(said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
-    let event = |name: &str, members: &str| sse::named(name, &format!(r#"{{"type":"{name}",{members}}}"#));
     vec![
-        event(
-            "message_start",
-            &format!(r#""message":{}"#, message(said, "", "null", 1)),
-        ),
+        start(said, 1),
         event(
             "content_block_start",
             r#""index":0,"content_block":{"type":"text","text":""}"#,

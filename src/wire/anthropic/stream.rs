@@ -165,19 +165,26 @@ impl Dialect for Stream {
         self.opening = Some(text);
     }
 
-    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        let i = self.next;
-        self.next += 1;
+    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
         let start = format!(
-            r#"{{"type":"content_block_start","index":{i},"content_block":{{"type":"text","text":""}}}}"#
+            r#"{{"type":"content_block_start","index":{},"content_block":{{"type":"text","text":""}}}}"#,
+            self.next
         );
-        let text = json::quote(text);
-        let delta = format!(
-            r#"{{"type":"content_block_delta","index":{i},"delta":{{"type":"text_delta","text":{text}}}}}"#
-        );
-        let stop = format!(r#"{{"type":"content_block_stop","index":{i}}}"#);
         out.push(sse::named("content_block_start", &start));
+    }
+
+    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
+        let delta = format!(
+            r#"{{"type":"content_block_delta","index":{},"delta":{{"type":"text_delta","text":{}}}}}"#,
+            self.next,
+            json::quote(piece)
+        );
         out.push(sse::named("content_block_delta", &delta));
+    }
+
+    fn end_text(&mut self, _text: &str, out: &mut Vec<Bytes>) {
+        let stop = format!(r#"{{"type":"content_block_stop","index":{}}}"#, self.next);
+        self.next += 1;
         out.push(sse::named("content_block_stop", &stop));
     }
 

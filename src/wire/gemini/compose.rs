@@ -5,25 +5,50 @@ use bytes::Bytes;
 
 use super::request::{in_envelope, text_part};
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, View};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
 
 impl Compose for Gemini {
     fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let (input, output) = (said.input(), said.output());
-        let mut json = format!(
-            r#"{{"candidates":[{{"content":{{"parts":[{}],"role":"model"}},"finishReason":"STOP","index":0}}],"usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output},"totalTokenCount":{}}},"modelVersion":{},"responseId":"{}"}}"#,
-            text_part(said.text),
-            input + output,
-            json::quote(said.model),
-            said.id("")
+        let usage = format!(
+            r#","usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output},"totalTokenCount":{}}}"#,
+            input + output
         );
-        if in_envelope(view) {
-            json = format!(r#"{{"response":{json}}}"#);
-        }
+        let parts = format!("[{}]", text_part(said.text));
+        let json = chunk(view, said, (&parts, r#","finishReason":"STOP""#, &usage));
         match shape {
             AnswerShape::Whole => json.into(),
             AnswerShape::Stream(Framing::JsonArray) => format!("[{json}]").into(),
-            AnswerShape::Stream(_) => format!("data: {json}\r\n\r\n").into(),
+            AnswerShape::Stream(_) => sse(&json),
         }
     }
+
+    /// A chunk without a text has nothing to say, and agents take it for a broken one.
+    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, framing: Framing) -> StreamOpening {
+        let json = chunk(view, said, ("[]", "", ""));
+        StreamOpening {
+            frames: match framing {
+                Framing::JsonArray => format!("[{json}").into(),
+                _ => sse(&json),
+            },
+            is_shown: false,
+        }
+    }
+}
+
+/// A chunk: its parts, what else the candidate has, and its usage.
+fn chunk(view: &View, said: &LocalAnswer<'_>, (parts, finish, usage): (&str, &str, &str)) -> String {
+    let json = format!(
+        r#"{{"candidates":[{{"content":{{"parts":{parts},"role":"model"}}{finish},"index":0}}]{usage},"modelVersion":{},"responseId":"{}"}}"#,
+        json::quote(said.model),
+        said.id("")
+    );
+    match in_envelope(view) {
+        true => format!(r#"{{"response":{json}}}"#),
+        false => json,
+    }
+}
+
+fn sse(json: &str) -> Bytes {
+    format!("data: {json}\r\n\r\n").into()
 }

@@ -181,9 +181,12 @@ impl Dialect for Stream {
         self.opening = Some(text);
     }
 
-    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
         self.show_end(out);
-        let parts = format!("[{}]", text_part(text));
+    }
+
+    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
+        let parts = format!("[{}]", text_part(piece));
         out.push(self.own(&parts, "", ""));
     }
 

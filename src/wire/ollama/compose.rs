@@ -5,17 +5,11 @@ use bytes::Bytes;
 
 use crate::text::date::rfc3339;
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, LocalAnswer, View};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
 
 impl Compose for Ollama {
     fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let line = |text: &str, rest: &str| {
-            format!(
-                r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
-                json::quote(said.model),
-                rfc3339(said.seconds())
-            )
-        };
+        let line = |text: &str, rest: &str| line(said, text, rest);
         let end = format!(
             r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
             said.input(),
@@ -29,4 +23,19 @@ impl Compose for Ollama {
             }
         }
     }
+    fn stream_opening(&self, _view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+        let line = line(said, r#""""#, r#""done":false"#);
+        StreamOpening {
+            frames: format!("{line}\n").into(),
+            is_shown: true,
+        }
+    }
+}
+
+fn line(said: &LocalAnswer<'_>, text: &str, rest: &str) -> String {
+    format!(
+        r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
+        json::quote(said.model),
+        rfc3339(said.seconds())
+    )
 }

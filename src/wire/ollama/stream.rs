@@ -243,10 +243,13 @@ impl Dialect for Stream {
         self.opening = Some(text);
     }
 
-    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
+    fn begin_text(&mut self, out: &mut Vec<Bytes>) {
         self.show_end(out);
+    }
+
+    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
         out.push(self.own(
-            &format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(text)),
+            &format!(r#"{{"role":"assistant","content":{}}}"#, json::quote(piece)),
             "false",
         ));
     }

@@ -4,7 +4,7 @@ use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, LocalAnswer, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 impl Compose for OpenaiChat {
     fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
@@ -18,6 +18,13 @@ impl Compose for OpenaiChat {
                 object(said, "chat.completion", &choice, &usage).into()
             }
             AnswerShape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
+        }
+    }
+
+    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+        StreamOpening {
+            frames: chunk(view.facts.wants_usage, said, ROLE, "null"),
+            is_shown: true,
         }
     }
 }
@@ -39,15 +46,20 @@ fn usage(said: &LocalAnswer<'_>) -> String {
     )
 }
 
-fn stream(wants_usage: bool, said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
-    // Where usage is asked for, every chunk has the member, and one more chunk has the numbers.
+/// The delta of the first chunk.
+const ROLE: &str = r#""role":"assistant","content":"","refusal":null"#;
+
+/// Where usage is asked for, every chunk has the member, and one more chunk has the numbers.
+fn chunk(wants_usage: bool, said: &LocalAnswer<'_>, delta: &str, finish: &str) -> Bytes {
     let none = if wants_usage { r#","usage":null"# } else { "" };
-    let chunk = |delta: &str, finish: &str| {
-        let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);
-        sse::unnamed(&object(said, "chat.completion.chunk", &choice, none))
-    };
+    let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);
+    sse::unnamed(&object(said, "chat.completion.chunk", &choice, none))
+}
+
+fn stream(wants_usage: bool, said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
+    let chunk = |delta: &str, finish: &str| chunk(wants_usage, said, delta, finish);
     let mut all = vec![
-        chunk(r#""role":"assistant","content":"","refusal":null"#, "null"),
+        chunk(ROLE, "null"),
         chunk(&format!(r#""content":{text}"#), "null"),
         chunk("", r#""stop""#),
     ];

@@ -159,8 +159,10 @@ impl Dialect for Stream {
         self.opening = Some(text);
     }
 
-    fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
-        let delta = format!(r#"{{"content":{}}}"#, json::quote(text));
+    fn begin_text(&mut self, _out: &mut Vec<Bytes>) {}
+
+    fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>) {
+        let delta = format!(r#"{{"content":{}}}"#, json::quote(piece));
         out.push(self.own(&delta, "null"));
     }
 

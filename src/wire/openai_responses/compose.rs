@@ -5,38 +5,65 @@ use bytes::Bytes;
 
 use super::own_message::OwnMessage;
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, LocalAnswer, Replies, View, sse};
+use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
 
 impl Compose for OpenaiResponses {
     fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         let message = OwnMessage::named(said.id("msg_"), said.text);
-        let object = |status: &str, output: &str, usage: &str| {
-            let made = object(said, status, output, usage);
-            let asked = self.as_asked(view, made.into());
-            String::from_utf8_lossy(&asked).into_owned()
-        };
-        let done = object("completed", &message.done(), &usage(said));
+        let done = self.made(view, said, "completed", (&message.done(), &usage(said)));
         match shape {
             AnswerShape::Whole => done.into(),
             AnswerShape::Stream(_) => {
-                let begun = format!(r#""response":{}"#, object("in_progress", "", "null"));
-                let mut all = vec![
-                    ("response.created", begun.clone()),
-                    ("response.in_progress", begun),
-                ];
+                let mut all = self.first(view, said);
                 all.extend(message.events(0));
                 all.push(("response.completed", format!(r#""response":{done}"#)));
-                let events = all.iter().enumerate();
-                let frames = events.map(|(n, (name, members))| {
-                    sse::named(
-                        name,
-                        &format!(r#"{{"type":"{name}","sequence_number":{n},{members}}}"#),
-                    )
-                });
-                frames.collect::<Vec<_>>().concat().into()
+                frames(&all)
             }
         }
     }
+
+    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+        StreamOpening {
+            frames: frames(&self.first(view, said)),
+            is_shown: true,
+        }
+    }
+}
+
+impl OpenaiResponses {
+    /// The events in front of any item: event and members each.
+    fn first(&self, view: &View, said: &LocalAnswer<'_>) -> Vec<(&'static str, String)> {
+        let object = self.made(view, said, "in_progress", ("", "null"));
+        let begun = format!(r#""response":{object}"#);
+        vec![
+            ("response.created", begun.clone()),
+            ("response.in_progress", begun),
+        ]
+    }
+
+    /// The response object as the agent asked for it.
+    fn made(
+        &self,
+        view: &View,
+        said: &LocalAnswer<'_>,
+        status: &str,
+        (output, usage): (&str, &str),
+    ) -> String {
+        let asked = self.as_asked(view, object(said, status, output, usage).into());
+        String::from_utf8_lossy(&asked).into_owned()
+    }
+}
+
+/// The frames of events, counted from the first one on.
+fn frames(events: &[(&'static str, String)]) -> Bytes {
+    let events = events.iter().enumerate();
+    let frames = events.map(|(n, (name, members))| {
+        sse::named(
+            name,
+            &format!(r#"{{"type":"{name}","sequence_number":{n},{members}}}"#),
+        )
+    });
+    frames.collect::<Vec<_>>().concat().into()
 }
 
 fn object(said: &LocalAnswer<'_>, status: &str, output: &str, usage: &str) -> String {

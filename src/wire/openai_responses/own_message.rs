@@ -23,14 +23,19 @@ impl OwnMessage {
     pub(super) fn new(text: &str, response: &str, phase: bool) -> Self {
         let id = match mark(text) {
             Some((prefix, id)) => format!("{prefix}{}", id.simple()),
-            None => {
-                let own = response.trim_start_matches("resp_").chars();
-                let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
-                format!("{FILLER_ITEM}{}", own.collect::<String>())
-            }
+            None => note_id(response),
         };
         Self {
             id,
+            phase,
+            literal: json::quote(text),
+        }
+    }
+
+    /// A text that was said in pieces: its id was told with the first one, whatever stood in the later ones.
+    pub(super) fn in_pieces(text: &str, response: &str, phase: bool) -> Self {
+        Self {
+            id: note_id(response),
             phase,
             literal: json::quote(text),
         }
@@ -47,23 +52,45 @@ impl OwnMessage {
 
     /// The events that stream it under this output index: event and members each.
     pub(super) fn events(&self, index: usize) -> [(&'static str, String); 6] {
-        let at = format!(
-            r#""item_id":"{}","output_index":{index},"content_index":0"#,
-            self.id
-        );
-        let (empty, part, text) = (Self::part("\"\""), Self::part(&self.literal), &self.literal);
+        let [added, part] = self.begun(index);
+        let [text, part_done, done] = self.ended(index);
+        [
+            added,
+            part,
+            self.piece(index, &self.literal),
+            text,
+            part_done,
+            done,
+        ]
+    }
+
+    /// Those in front of its text.
+    pub(super) fn begun(&self, index: usize) -> [(&'static str, String); 2] {
+        let (at, empty) = (self.at(index), Self::part("\"\""));
         let added = format!(
             r#""output_index":{index},"item":{}"#,
             self.item("in_progress", "")
         );
-        let done = format!(r#""output_index":{index},"item":{}"#, self.done());
         [
             ("response.output_item.added", added),
             ("response.content_part.added", format!(r#"{at},"part":{empty}"#)),
-            (
-                "response.output_text.delta",
-                format!(r#"{at},"delta":{text},"logprobs":[]"#),
-            ),
+        ]
+    }
+
+    /// That of a piece of its text, given as a literal.
+    pub(super) fn piece(&self, index: usize, literal: &str) -> (&'static str, String) {
+        let at = self.at(index);
+        (
+            "response.output_text.delta",
+            format!(r#"{at},"delta":{literal},"logprobs":[]"#),
+        )
+    }
+
+    /// Those behind it.
+    pub(super) fn ended(&self, index: usize) -> [(&'static str, String); 3] {
+        let (at, part, text) = (self.at(index), Self::part(&self.literal), &self.literal);
+        let done = format!(r#""output_index":{index},"item":{}"#, self.done());
+        [
             (
                 "response.output_text.done",
                 format!(r#"{at},"text":{text},"logprobs":[]"#),
@@ -71,6 +98,13 @@ impl OwnMessage {
             ("response.content_part.done", format!(r#"{at},"part":{part}"#)),
             ("response.output_item.done", done),
         ]
+    }
+
+    fn at(&self, index: usize) -> String {
+        format!(
+            r#""item_id":"{}","output_index":{index},"content_index":0"#,
+            self.id
+        )
     }
 
     /// An `output_text` part with this literal.
@@ -95,6 +129,13 @@ impl OwnMessage {
             self.id
         )
     }
+}
+
+/// The id of an item of ours that is neither sentinel nor aside, in this response.
+fn note_id(response: &str) -> String {
+    let own = response.trim_start_matches("resp_").chars();
+    let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
+    format!("{FILLER_ITEM}{}", own.collect::<String>())
 }
 
 /// Item id prefix and id of the sentinel or aside in a text of ours.
