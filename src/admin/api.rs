@@ -43,7 +43,7 @@ async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullRe
         ["handoffs"] => api_handoffs::list(inspector, params).await,
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
         ["drafts"] => api_drafts::list(inspector),
-        ["drafts", id] => api_drafts::one(inspector, id),
+        ["drafts", id] => api_drafts::one(inspector, id).await,
         ["search"] => search(inspector, params).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
@@ -92,7 +92,8 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
     };
     exchanges.reverse();
     let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
-    let draft = inspector.drafting.open_in(key);
+    inspector.drafting.restored_in(&inspector.store, key).await?;
+    let draft = inspector.drafting.newest_in(key);
     let record = inspector.store.conversation(key).await?;
     shown(&json!({
         "conversation": conversation,

@@ -1,17 +1,17 @@
 //! Drafts in the JSON API.
 
 use http::{HeaderMap, Method, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::Inspector;
 use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
 use crate::draft::{self, DraftAsk, Preset};
-use crate::drafting::{Draft, NotOpen, Wanted};
+use crate::drafting::{Draft, NotOpen, State, Wanted};
 use crate::limits;
 use crate::record::Origin;
+use crate::store::PacketFilter;
 
 /// The header by which a repeated request is recognised.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -19,71 +19,102 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Characters of its value.
 const KEY_CHARS: usize = 255;
 
-/// What asks for a handoff. A carry-over prompt, or what a draft of one is to be about.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Body {
-    prompt: Option<String>,
-    focus: Option<String>,
-    method: Option<String>,
-    preset: Option<String>,
-    model: Option<String>,
-    reason: Option<String>,
-    git: Option<bool>,
-    commands: Option<bool>,
-    why: Option<bool>,
-    review: Option<bool>,
+/// A member of a body, and what is wrong with it.
+type BadField = (String, String);
+
+fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, BadField> {
+    Err((field.to_owned(), why.into()))
 }
 
-/// What a person says to a draft.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Yes {
-    /// In place of the draft's own document.
-    document: Option<String>,
-}
+/// The members of a body, each asked for once.
+struct Fields(Map<String, Value>);
 
-impl Body {
-    fn wanted(self) -> Result<Wanted, String> {
-        let drafted =
-            self.focus.is_some() || self.method.is_some() || self.preset.is_some() || self.model.is_some();
-        if self.prompt.is_some() && drafted {
-            return Err("a prompt needs no draft: leave out focus, method, preset and model".to_owned());
+impl Fields {
+    /// A text; `null` counts as left out.
+    fn text(&mut self, field: &str) -> Result<Option<String>, BadField> {
+        match self.0.remove(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => bad(field, "it is not a string"),
         }
-        if let Some(prompt) = &self.prompt
-            && (prompt.trim().is_empty() || prompt.len() > limits::PROMPT)
-        {
-            return Err(format!("prompt is a text of up to {} bytes", limits::PROMPT));
-        }
-        let known = |name: &str, value: &str, names: Vec<&str>| {
-            format!("{name} {value:?} is none of {}", names.join(", "))
-        };
-        let method = self.method.map(|name| {
-            let names = || draft::Method::ALL.map(draft::Method::name).to_vec();
-            draft::Method::named(&name).ok_or_else(|| known("method", &name, names()))
-        });
-        let preset = self.preset.map(|name| {
-            let names = || Preset::ALL.map(|(name, _)| name).to_vec();
-            Preset::named(&name).ok_or_else(|| known("preset", &name, names()))
-        });
-        let ask = DraftAsk {
-            origin: Origin::Api,
-            method: method.transpose()?,
-            focus: self.focus.unwrap_or_default(),
-            preset: preset.transpose()?.unwrap_or_default(),
-            model: self.model,
-            git: self.git.unwrap_or(true),
-            commands: self.commands.unwrap_or(true),
-            why: self.why.unwrap_or(true),
-            reason: self.reason,
-            review: self.review.unwrap_or(false),
-            ..DraftAsk::default()
-        };
-        Ok(Wanted {
-            ask,
-            prompt: self.prompt,
-        })
     }
+
+    fn flag(&mut self, field: &str) -> Result<Option<bool>, BadField> {
+        match self.0.remove(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => bad(field, "it is neither true nor false"),
+        }
+    }
+
+    /// A document or a carry-over prompt.
+    fn document(&mut self, field: &str) -> Result<Option<String>, BadField> {
+        let text = self.text(field)?;
+        match &text {
+            Some(text) if text.trim().is_empty() => bad(field, "it is empty"),
+            Some(text) if text.len() > limits::PROMPT => bad(
+                field,
+                format!("it has {} bytes, more than {}", text.len(), limits::PROMPT),
+            ),
+            _ => Ok(text),
+        }
+    }
+
+    /// One of these names.
+    fn named<T>(
+        &mut self,
+        field: &str,
+        names: &[&str],
+        named: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadField> {
+        let Some(text) = self.text(field)? else {
+            return Ok(None);
+        };
+        match named(&text) {
+            Some(value) => Ok(Some(value)),
+            None => bad(field, format!("{text:?} is none of {}", names.join(", "))),
+        }
+    }
+
+    /// Nothing is left that nobody asked for.
+    fn no_more(self, known: &str) -> Result<(), BadField> {
+        match self.0.keys().next() {
+            Some(field) => bad(field, format!("there is no such field; there are {known}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wanted: a carry-over prompt as it is given, or a draft of one.
+fn wanted(body: Map<String, Value>) -> Result<Wanted, BadField> {
+    let mut fields = Fields(body);
+    let methods = draft::Method::ALL.map(draft::Method::name);
+    let presets = Preset::ALL.map(|(name, _)| name);
+    let prompt = fields.document("prompt")?;
+    if prompt.is_some()
+        && let Some(field) = ["focus", "method", "preset", "model", "show"]
+            .into_iter()
+            .find(|field| fields.0.contains_key(*field))
+    {
+        return bad(field, "a prompt needs no draft: leave it out, or the prompt");
+    }
+    let ask = DraftAsk {
+        origin: Origin::Api,
+        method: fields.named("method", &methods, draft::Method::named)?,
+        focus: fields.text("focus")?.unwrap_or_default(),
+        preset: fields
+            .named("preset", &presets, Preset::named)?
+            .unwrap_or_default(),
+        model: fields.text("model")?,
+        git: fields.flag("git")?.unwrap_or(true),
+        commands: fields.flag("commands")?.unwrap_or(true),
+        why: fields.flag("why")?.unwrap_or(true),
+        reason: fields.text("reason")?,
+        review: fields.flag("review")?.unwrap_or(false),
+        show: fields.flag("show")?,
+    };
+    fields.no_more("prompt, focus, method, preset, model, reason, git, commands, why, review, show")?;
+    Ok(Wanted { ask, prompt })
 }
 
 /// Whether a path is one of those that take something else than `GET`.
@@ -104,7 +135,7 @@ pub(super) async fn change(
 ) -> Option<FullResponse> {
     let told = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
         (&Method::POST, ["conversations", key, "handoff"]) => ask(inspector, key, headers, body).await,
-        (&Method::DELETE, ["drafts", id]) => cancel(inspector, id),
+        (&Method::DELETE, ["drafts", id]) => cancel(inspector, id).await,
         (&Method::POST, ["drafts", id, "accept"]) => accept(inspector, id, headers, body).await,
         (&Method::POST, ["drafts", id, "reject"]) => reject(inspector, id).await,
         _ => return None,
@@ -113,8 +144,7 @@ pub(super) async fn change(
 }
 
 async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
-    let body: Body = body_in_json(headers, body)?;
-    let wanted = body.wanted().map_err(Unanswered::Bad)?;
+    let wanted = wanted(body_in_json(headers, body)?).map_err(in_field)?;
     let repeated = headers
         .get(IDEMPOTENCY_KEY)
         .map(|value| value.to_str().unwrap_or_default());
@@ -147,10 +177,21 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     })
 }
 
-fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
+fn in_field((field, why): BadField) -> Unanswered {
+    Unanswered::Field(field, why)
+}
+
+async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     let id = parsed(id)?;
+    let draft = inspector.drafting.get(id);
     match inspector.drafting.cancel(id) {
-        Ok(()) => one(inspector, &id.to_string()),
+        Ok(()) => {
+            // It is in the store, and would be brought back.
+            if let Some(draft) = draft.filter(Draft::is_for_review) {
+                inspector.store.archive(&draft.principal, id, true).await?;
+            }
+            one(inspector, &id.to_string()).await
+        }
         Err(NotOpen::Unknown) => Err(NO_DRAFT),
         Err(NotOpen::Ended) => Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended")),
     }
@@ -158,20 +199,13 @@ fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
 
 /// A person says yes: it takes effect with the conversation's next request.
 async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
-    let Yes { document } = body_in_json(headers, body)?;
-    if document
-        .as_ref()
-        .is_some_and(|text| text.trim().is_empty() || text.len() > limits::PROMPT)
-    {
-        return Err(Unanswered::Bad(format!(
-            "document is a text of up to {} bytes",
-            limits::PROMPT
-        )));
-    }
+    let mut fields = Fields(body_in_json(headers, body)?);
+    let document = fields.document("document").map_err(in_field)?;
+    fields.no_more("document").map_err(in_field)?;
     let id = parsed(id)?;
     restore(inspector, id).await?;
     match inspector.drafting.accept(id, document) {
-        Ok(_) => one(inspector, &id.to_string()),
+        Ok(_) => one(inspector, &id.to_string()).await,
         Err(why) => decided(why),
     }
 }
@@ -183,7 +217,7 @@ async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     match inspector.drafting.reject(id) {
         Ok(draft) => {
             inspector.store.archive(&draft.principal, id, true).await?;
-            one(inspector, &id.to_string())
+            one(inspector, &id.to_string()).await
         }
         Err(why) => decided(why),
     }
@@ -208,14 +242,12 @@ async fn restore(inspector: &Inspector, id: Uuid) -> Result<(), Unanswered> {
     let Some(handoff) = super::api_handoffs::record(inspector, id).await? else {
         return Err(NO_DRAFT);
     };
+    inspector
+        .drafting
+        .restored_in(&inspector.store, &handoff.conversation)
+        .await?;
     // One that took effect is a handoff, and no draft any more.
-    let conversation = inspector.store.conversation(&handoff.conversation).await?;
-    let in_effect = conversation.is_some_and(|conversation| conversation.active == Some(id));
-    let Some(draft) = Draft::stored(&handoff).filter(|_| !in_effect && !handoff.archived) else {
-        return Err(NO_DRAFT);
-    };
-    let restored = inspector.drafting.restore(draft);
-    restored.map_err(|busy| Unanswered::Bad(format!("another draft is open: {}", busy.id)))
+    inspector.drafting.get(id).map(drop).ok_or(NO_DRAFT)
 }
 
 const NO_DRAFT: Unanswered = Unanswered::NotFound("there is no such draft");
@@ -225,14 +257,40 @@ fn parsed(id: &str) -> Result<Uuid, Unanswered> {
 }
 
 /// A draft, with what came of it.
-pub(super) fn one(inspector: &Inspector, id: &str) -> ApiResult {
-    let draft = inspector.drafting.get(parsed(id)?).ok_or(NO_DRAFT)?;
+pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
+    let id = parsed(id)?;
+    restore(inspector, id).await?;
+    let draft = inspector.drafting.get(id).ok_or(NO_DRAFT)?;
     let mut all = json!({"draft": value(&draft)});
     if let Value::Object(members) = &mut all {
         members.insert("handoff".to_owned(), json!(draft.handoff));
         members.insert("document".to_owned(), json!(draft.document));
+        members.insert(
+            "saved_path".to_owned(),
+            json!(saved_path(inspector, &draft).await?),
+        );
     }
     shown(&all)
+}
+
+/// Where the document was written to: the file of an automatic handoff, else the folder of the handoff's packet.
+async fn saved_path(inspector: &Inspector, draft: &Draft) -> Result<Option<String>, Unanswered> {
+    if let Some(path) = &draft.saved_path {
+        return Ok(Some(path.display().to_string()));
+    }
+    let Some(handoff) = draft.handoff.filter(|_| draft.state == State::Done) else {
+        return Ok(None);
+    };
+    let filter = PacketFilter {
+        principal: Some(draft.principal.clone()),
+        handoff: Some(handoff),
+        without_documents: true,
+        ..PacketFilter::default()
+    };
+    let packet = inspector.store.packets(&filter).await?.into_iter().next();
+    Ok(packet
+        .map(|packet| packet.folder)
+        .filter(|folder| !folder.is_empty()))
 }
 
 /// The open drafts.
@@ -267,8 +325,8 @@ mod tests {
     use super::*;
 
     fn wanted(body: &str) -> Result<Wanted, String> {
-        let body: Body = serde_json::from_str(body).map_err(|why| why.to_string())?;
-        body.wanted()
+        let body = serde_json::from_str(body).map_err(|why| why.to_string())?;
+        super::wanted(body).map_err(|(field, why)| format!("{field}: {why}"))
     }
 
     #[test]
@@ -287,17 +345,25 @@ mod tests {
             (Origin::Api, false, true)
         );
         for (body, told) in [
-            (r#"{"prompt": " "}"#, "prompt is a text"),
-            (r#"{"prompt": "a", "focus": "b"}"#, "leave out focus"),
+            (r#"{"prompt": " "}"#, "prompt: it is empty"),
+            (
+                r#"{"prompt": "a", "focus": "b"}"#,
+                "focus: a prompt needs no draft",
+            ),
             (
                 r#"{"method": "fast"}"#,
-                "method \"fast\" is none of oneshot, bundle, local",
+                "method: \"fast\" is none of oneshot, bundle, local",
             ),
             (
                 r#"{"preset": "x"}"#,
-                "preset \"x\" is none of implement, docs, debug",
+                "preset: \"x\" is none of implement, docs, debug",
             ),
-            (r#"{"promt": "a"}"#, "unknown field `promt`"),
+            (
+                r#"{"promt": "a"}"#,
+                "promt: there is no such field; there are prompt, focus,",
+            ),
+            (r#"{"focus": 1}"#, "focus: it is not a string"),
+            (r#"{"review": "yes"}"#, "review: it is neither true nor false"),
             ("[1]", "invalid"),
         ] {
             let why = wanted(body).unwrap_err();

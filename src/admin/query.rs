@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Inspector;
-use super::responses::{FullResponse, JSON, error, respond};
+use super::responses::{FullResponse, JSON, error, field_error, respond};
 use crate::journal::{JournalError, Query};
 use crate::store::StoreError;
 
@@ -19,6 +19,8 @@ pub(super) enum Unanswered {
     NotFound(&'static str),
     /// The request is invalid.
     Bad(String),
+    /// A member of its body is: its name, and what is wrong with it.
+    Field(String, String),
     /// The journal or the store cannot be read.
     Unavailable(String),
 }
@@ -29,6 +31,7 @@ impl Unanswered {
         match self {
             Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
             Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
+            Self::Field(field, message) => field_error(&field, &message),
             Self::Unavailable(message) => {
                 tracing::warn!(target: "baton", message, "the inspector cannot answer");
                 error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)

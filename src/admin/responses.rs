@@ -26,6 +26,14 @@ pub(super) fn error(status: StatusCode, code: &str, message: &str) -> FullRespon
     respond(status, JSON, format!("{body}\n"))
 }
 
+/// A member of a request's body is wrong.
+pub(super) fn field_error(field: &str, message: &str) -> FullResponse {
+    let error =
+        serde_json::json!({ "code": "bad_field", "field": field, "message": format!("{field}: {message}") });
+    let body = serde_json::json!({ "error": error });
+    respond(StatusCode::UNPROCESSABLE_ENTITY, JSON, format!("{body}\n"))
+}
+
 pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> FullResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;

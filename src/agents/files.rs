@@ -18,8 +18,12 @@ const BEGINS: [&str; 5] = ["id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".env"]
 /// What is written to be shown.
 const SAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
 
-/// Whether a file of this name holds credentials, so that nothing of it may be quoted.
-pub fn is_secret(path: &str) -> bool {
+/// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further ones.
+pub fn is_secret(path: &str, more: &[String]) -> bool {
+    is_known_secret(path) || more.iter().any(|pattern| fits(pattern, path))
+}
+
+fn is_known_secret(path: &str) -> bool {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     let rest = |begin: &str| {
         let rest = name.strip_prefix(begin)?;
@@ -34,11 +38,13 @@ pub fn is_secret(path: &str) -> bool {
 }
 
 /// Whether a command names such a file.
-pub fn names_secret(command: &str) -> bool {
+pub fn names_secret(command: &str, more: &[String]) -> bool {
     let words = command.split(|c: char| {
         c.is_whitespace() || matches!(c, '\'' | '"' | '=' | '<' | '>' | ';' | '|' | '(' | ')' | '@')
     });
-    words.into_iter().any(is_secret)
+    words
+        .into_iter()
+        .any(|word| !word.is_empty() && is_secret(word, more))
 }
 
 /// What a patch does to a file.
@@ -157,7 +163,7 @@ mod tests {
             "id_rsa_work",
             "/root/.ssh/id_of_bot",
         ] {
-            assert!(is_secret(path), "{path}");
+            assert!(is_secret(path, &[]), "{path}");
         }
         for path in [
             ".env.example",
@@ -168,10 +174,15 @@ mod tests {
             "id_mapping.rs",
             ".pem",
         ] {
-            assert!(!is_secret(path), "{path}");
+            assert!(!is_secret(path, &[]), "{path}");
         }
-        assert!(names_secret("cat .env | grep KEY") && names_secret("openssl x509 -in tls/a.pem"));
-        assert!(names_secret("curl -d @auth.json x") && !names_secret("cargo test auth"));
+        let names = |command: &str| names_secret(command, &[]);
+        assert!(names("cat .env | grep KEY") && names("openssl x509 -in tls/a.pem"));
+        assert!(names("curl -d @auth.json x") && !names("cargo test auth"));
+        let more = ["*.tfvars".to_owned(), "deploy/**".to_owned()];
+        assert!(is_secret("infra/prod.tfvars", &more) && is_secret("deploy/a/keys.txt", &more));
+        assert!(names_secret("cat infra/prod.tfvars", &more) && is_secret(".env", &more));
+        assert!(!names_secret("terraform plan", &more) && !is_secret("infra/prod.tf", &more));
     }
 
     #[test]

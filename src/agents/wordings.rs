@@ -20,6 +20,11 @@ pub enum UserText {
     Harness,
 }
 
+/// How what a person pinned begins and ends, which stands in front of a carry-over prompt.
+pub const PINNED_BEGINS: &str = "<pinned>\n";
+/// Its end.
+pub const PINNED_ENDS: &str = "</pinned>\n\n";
+
 /// Claude Code, Codex, Gemini CLI and Qwen Code, pi, goose, OpenCode, Cline; last our own.
 const BEGINNINGS: &[(UserText, &str)] = &[
     (

@@ -189,7 +189,9 @@ pub(super) fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
 fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
-    let redactor = Redactor::new(&config.journal.redact).knowing(secrets);
+    let redactor = Redactor::new(&config.journal.redact)
+        .knowing(secrets)
+        .with_secret_files(&config.draft.secret_files);
     let mut index = Index::new(config.draft_settings(carry_over, redactor));
     index.extend(&Transcript::of(&newest.view));
     if let Some(answer) = &newest.answer {

@@ -1,5 +1,6 @@
 //! Pinned texts: how many there may be, and how a later handoff carries them.
 
+use crate::agents::wordings::{PINNED_BEGINS, PINNED_ENDS};
 use std::fmt::Write;
 
 use crate::limits::{PINNED_BYTES, PINS};
@@ -59,11 +60,11 @@ pub fn pinned_text(pins: &[String]) -> String {
     if pins.is_empty() {
         return String::new();
     }
-    let mut all = "<pinned>\nThe user pinned this; it holds for every task of this session.\n".to_owned();
+    let mut all = format!("{PINNED_BEGINS}The user pinned this; it holds for every task of this session.\n");
     for (n, pin) in pins.iter().enumerate() {
         let _ = writeln!(all, "{}. {pin}", n + 1);
     }
-    all.push_str("</pinned>\n\n");
+    all.push_str(PINNED_ENDS);
     all
 }
 

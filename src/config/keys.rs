@@ -281,6 +281,9 @@ pub(super) const SECTIONS: &[Section] = &[
                 )
             }),
             key("show", |d, v, _| put(&mut d.config.draft.show, v.flag())),
+            key("secret_files", |d, v, _| {
+                put(&mut d.config.draft.secret_files, v.texts(PATTERN_CHARS))
+            }),
         ],
     },
     Section {
@@ -557,6 +560,7 @@ pub(super) fn blank() -> Draft {
                 prompts_dir: None,
                 expires: Duration::ZERO,
                 show: false,
+                secret_files: Vec::new(),
             },
             packets: Packets::default(),
             recall: RecallPolicy {

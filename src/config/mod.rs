@@ -455,6 +455,8 @@ pub struct DraftPolicy {
     pub expires: Duration,
     /// Whether the agent sees a draft's text as it is written.
     pub show: bool,
+    /// Patterns of files of which nothing is quoted, further to those that are known by name.
+    pub secret_files: Vec<String>,
 }
 
 /// The tool that searches what was cut.

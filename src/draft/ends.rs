@@ -140,6 +140,14 @@ impl End {
             Self::Failed(_) => "failed",
         }
     }
+
+    /// The same with the reason of a failure in its place: what log and metrics tell.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::Failed(why) => why.name(),
+            end => end.name(),
+        }
+    }
 }
 
 impl fmt::Display for End {

@@ -90,6 +90,11 @@ impl Index {
             .count()
     }
 
+    /// About how much memory it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.messages.iter().map(Message::bytes).sum()
+    }
+
     /// Patterns of files that hold a verification or a review.
     pub(super) fn verdicts(&self) -> &[String] {
         &self.settings.verdicts

@@ -207,6 +207,17 @@ pub(super) fn lacking(facts: &Facts<'_>, document: &str, headings: &[&str], most
     out
 }
 
+/// Of how much that must be kept a text says something, and how much there is.
+pub(super) fn share(facts: &Facts<'_>, text: &str) -> (usize, usize) {
+    let small = text.to_lowercase();
+    let keeps = all(facts, SUMMARY);
+    let wanted = keeps
+        .iter()
+        .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
+    let there = wanted.clone().filter(|keep| holds(&small, &keep.short)).count();
+    (there, wanted.count())
+}
+
 fn told_as(kept: Kept) -> &'static str {
     match kept {
         Kept::Task => "The person said",

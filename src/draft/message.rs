@@ -28,11 +28,46 @@ pub(super) struct Message {
     pub(super) summary: Option<ItemPosition>,
 }
 
+impl Message {
+    /// About how much memory it takes. Places that are handed out by an allocator are not counted.
+    pub(super) fn bytes(&self) -> usize {
+        let items: usize = self.items.iter().map(Item::bytes).sum();
+        size_of::<Self>() + items + self.terms.bytes()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Item {
     Said(Said),
     Call(Call),
     Result(Outcome),
+}
+
+impl Item {
+    fn bytes(&self) -> usize {
+        let kept = match self {
+            Self::Said(said) => said.text.len() + said.anchors.len() * size_of::<Anchor>(),
+            Self::Call(call) => {
+                let paths = call
+                    .paths
+                    .iter()
+                    .map(|(path, _)| path.len() + size_of::<(String, Option<FileChange>)>());
+                let todos = call.todos.iter().map(|todo| todo.text.len() + size_of::<Todo>());
+                let questions = call
+                    .questions
+                    .iter()
+                    .map(|question| question.len() + size_of::<String>());
+                let command = call.command.as_ref().map_or(0, String::len);
+                let rest: usize = paths.chain(todos).chain(questions).sum();
+                call.about.len() + call.name.len() + command + rest
+            }
+            Self::Result(outcome) => {
+                let lines = outcome.lines.iter().chain(&outcome.tail).chain(&outcome.detail);
+                lines.map(|line| line.len() + size_of::<String>()).sum()
+            }
+        };
+        size_of::<Self>() + kept
+    }
 }
 
 /// A text.

@@ -107,6 +107,11 @@ impl Index {
         }
     }
 
+    /// Of how much that must be kept a text says something, and how much there is: what `completed` would not append.
+    pub fn kept_in(&self, text: &str) -> (usize, usize) {
+        keeps::share(&Facts::of(self), text)
+    }
+
     fn repository(&self, request: &Request<'_>) -> String {
         excerpt::within(&self.clean(request.repository), REPOSITORY).into_owned()
     }

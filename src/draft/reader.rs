@@ -192,7 +192,7 @@ impl<'a> Reader<'_, 'a> {
 
     /// A carry-over prompt at the start of a text, and what stands behind it.
     fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        let text = text.trim_start();
+        let text = behind_pins(text.trim_start());
         let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
         let mut prompts = prompts.filter(|prompt| !prompt.is_empty());
         let prompt = prompts.find(|prompt| text.starts_with(prompt))?;
@@ -218,8 +218,10 @@ impl<'a> Reader<'_, 'a> {
         let kind = ToolKind::of(&name, &arguments);
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
         let paths = paths(kind, &arguments, command.as_deref());
-        let secret = paths.iter().any(|(path, _)| files::is_secret(path))
-            || command.as_deref().is_some_and(files::names_secret);
+        let more = self.settings.redactor.secret_files();
+        let names_secret = |command: &str| files::names_secret(command, more);
+        let secret = paths.iter().any(|(path, _)| files::is_secret(path, more))
+            || command.as_deref().is_some_and(names_secret);
         let about = match (&command, paths.first()) {
             (Some(command), _) => self.clean(&bounded(command, RESULT)),
             (None, Some((path, _))) => path.clone(),
@@ -393,6 +395,13 @@ impl<'a> Reader<'_, 'a> {
             answer: Some((self.before.len(), *answer)),
         })
     }
+}
+
+/// A text without what the person pinned, which every handoff carries in front of its prompt.
+fn behind_pins(text: &str) -> &str {
+    let pinned = text.strip_prefix(wordings::PINNED_BEGINS);
+    let behind = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
+    behind.map_or(text, |(_, behind)| behind.trim_start())
 }
 
 /// The files that a call names, and what it does to each.

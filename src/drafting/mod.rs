@@ -3,12 +3,15 @@
 //! Knows who asked for what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
 //! shows it.
 
+mod indexes;
 mod job;
 mod record;
+mod restore;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,6 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+pub use self::indexes::{Indexes, LentIndex};
 pub use self::job::{Accepted, Job};
 pub use self::record::{Draft, State, Wanted};
 use crate::draft::Method;
@@ -50,6 +54,8 @@ pub struct Drafting {
     expires: Duration,
     /// Open drafts: where there are none, requests do not ask further.
     open: AtomicUsize,
+    /// What drafts are made from.
+    indexes: Indexes,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +87,13 @@ impl Drafting {
             all: Mutex::default(),
             expires,
             open: AtomicUsize::new(0),
+            indexes: Indexes::default(),
         }
+    }
+
+    /// The indexes of the conversations that were drafted last.
+    pub fn indexes(&self) -> &Indexes {
+        &self.indexes
     }
 
     /// Whether no draft is open.
@@ -165,6 +177,26 @@ impl Drafting {
         self.expire(&mut all);
         let id = all.open.get(conversation)?;
         all.drafts.get(id).map(|entry| entry.draft.clone())
+    }
+
+    /// What is to be told of a conversation's drafts: the open one, else the newest where it came to nothing.
+    pub fn newest_in(&self, conversation: &str) -> Option<Draft> {
+        if let Some(open) = self.open_in(conversation) {
+            return Some(open);
+        }
+        let all = self.lock();
+        let here = all.drafts.values().map(|entry| &entry.draft);
+        let newest = here
+            .filter(|draft| draft.conversation == conversation)
+            .max_by_key(|draft| draft.id)?;
+        matches!(newest.state, State::Failed | State::Empty).then(|| newest.clone())
+    }
+
+    /// The file that a draft's document was written to.
+    pub fn saved(&self, id: Uuid, path: PathBuf) {
+        if let Some(entry) = self.lock().drafts.get_mut(&id) {
+            entry.draft.saved_path = Some(path);
+        }
     }
 
     /// All that are open, oldest first.
@@ -256,9 +288,13 @@ impl Drafting {
         first.then_some(id)
     }
 
+    fn expires_ms(&self) -> u64 {
+        u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Ends what nobody has decided for too long.
     fn expire(&self, all: &mut All) {
-        let since = now_ms().saturating_sub(u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX));
+        let since = now_ms().saturating_sub(self.expires_ms());
         let is_old = |entry: &Entry| entry.draft.state == State::Review && entry.draft.updated_ms <= since;
         let old = all
             .open

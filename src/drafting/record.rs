@@ -1,5 +1,7 @@
 //! What is known of one draft.
 
+use std::path::PathBuf;
+
 use uuid::Uuid;
 
 use crate::draft::{DraftAsk, Method, document_of};
@@ -99,6 +101,8 @@ pub struct Draft {
     pub failure: Option<&'static str>,
     /// Why it ended as it did.
     pub why: Option<String>,
+    /// The file that it was saved as.
+    pub saved_path: Option<PathBuf>,
     /// By which a repeated call of the API is recognised.
     pub key: Option<String>,
     /// Milliseconds since the Unix epoch.
@@ -130,6 +134,7 @@ impl Draft {
             document: Some(document_of(&handoff.prompt).to_owned()),
             handoff: Some(handoff.id),
             created_ms: handoff.created_ms,
+            updated_ms: handoff.created_ms,
             ..Self::new(conversation, principal, ask.into(), State::Review)
         })
     }
@@ -147,6 +152,7 @@ impl Draft {
             handoff: None,
             failure: None,
             why: None,
+            saved_path: None,
             key: None,
             created_ms: now_ms,
             updated_ms: now_ms,

@@ -4,6 +4,9 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use uuid::Uuid;
 
 use super::Exchange;
 use crate::draft::DraftAsk;
@@ -43,15 +46,19 @@ impl Exchange {
 
     /// Keeps the prompt of an automatic handoff as a file, where the config names a folder. Nobody waits for it, and a file that
     /// cannot be written is only told of.
-    pub(super) fn save_automatic(&self, handoff: &Handoff) {
+    pub(super) fn save_automatic(&self, draft: Uuid, handoff: &Handoff) {
         let folder = &self.app.config.handoff.save_dir;
         let Some(folder) = folder.clone().filter(|_| handoff.origin == Origin::Auto) else {
             return;
         };
         let text = format!("{}\n", self.app.redactor.text(&handoff.prompt).trim_end());
         let (name, exchange) = (stem(handoff.created_ms), self.ctx.id.clone());
+        let drafting = Arc::clone(&self.app.drafting);
         tokio::task::spawn_blocking(move || match write_new(&folder, &name, &text) {
-            Ok(path) => tracing::info!(exchange, path = %path.display(), "automatic handoff saved"),
+            Ok(path) => {
+                tracing::info!(exchange, path = %path.display(), "automatic handoff saved");
+                drafting.saved(draft, path);
+            }
             Err(error) => {
                 tracing::warn!(exchange, folder = %folder.display(), %error, "automatic handoff not saved");
             }

@@ -11,7 +11,7 @@ use super::request::Request;
 use super::{Exchange, heavy, slow_answer};
 use crate::commands::{Command, PinRefused, UndoOutcome, add_pin, help, listed, parse};
 use crate::draft::{DraftAsk, End, FLAGS};
-use crate::drafting::{Job, State, Wanted};
+use crate::drafting::{Draft, Job, State, Wanted};
 use crate::limits::{BYTES_PER_TOKEN, PINNED_BYTES, PINS};
 use crate::mark::{note, pasted};
 use crate::proxy::body::RequestBody;
@@ -104,6 +104,9 @@ impl Exchange {
     /// Does what is asked. What it changes is written when this returns.
     async fn command(&self, command: Command<'_>, prefix: &str) -> Result<Said, StoreError> {
         let live = self.live()?;
+        if matches!(command, Command::Status | Command::Cancel | Command::Reject) {
+            self.restored_draft(live).await?;
+        }
         let said = match command {
             Command::Help => Said::new(help(prefix, None)),
             Command::Unknown(word) => Said::new(help(prefix, Some(word))),
@@ -113,7 +116,7 @@ impl Exchange {
             Command::Unpin(number) => unpin(&live.pins(), number),
             Command::Undo(id) => self.undo(id).await?,
             Command::Resume(id) => self.resume(id).await?,
-            Command::Cancel => Said::new(self.cancelled(live)),
+            Command::Cancel => self.cancelled(live).await?,
             Command::Reject => self.rejected(live).await?,
             // Answered where it is written.
             Command::HandOver(_) | Command::Accept(_) => Said::new(help(prefix, None)),
@@ -145,8 +148,10 @@ impl Exchange {
                 }
             };
             let response = self.say_noted(&said).await;
-            self.ended();
-            response
+            match self.when_ended() {
+                Some(then) => response.map(|body| body.when_handed_over(then)),
+                None => response,
+            }
         })
         .await
     }
@@ -161,23 +166,22 @@ impl Exchange {
         let Some(before) = self.without_command() else {
             return Ok(Said::new("nothing to hand off yet."));
         };
+        if let Some(handoff) = self.made_before().await? {
+            self.fired.add(handoff.id);
+            return Ok(self.told_with_sentinel(&before, &handoff));
+        }
         if self.prepared.request.view().facts.previous.is_some() {
             return Ok(Said::new(
                 "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
+        self.restored_draft(live).await?;
         let job = match self.job(live, asked) {
             Ok(job) => job,
             Err(why) => return Ok(Said::new(why)),
         };
         Ok(match before.hand_over(job).await {
-            Ok(handoff) => {
-                let told = before.told(&handoff);
-                Said {
-                    sentinel: Some(self.sentinel(&handoff)),
-                    ..Said::new(told.strip_prefix(note::BEGINS).unwrap_or(&told))
-                }
-            }
+            Ok(handoff) => self.told_with_sentinel(&before, &handoff),
             Err(End::Review) => {
                 let draft = self.app.drafting.open_in(live.key());
                 let document = draft.and_then(|draft| draft.document).unwrap_or_default();
@@ -189,6 +193,28 @@ impl Exchange {
             }
             Err(end) => Said::new(format!("no handoff was made: {end}.")),
         })
+    }
+
+    /// The handoff that an answer to this very request showed, which broke off: agents send a request again then.
+    async fn made_before(&self) -> Result<Option<Arc<Handoff>>, StoreError> {
+        let live = self.live()?;
+        let id = match live.may_repeat() {
+            true => live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms()),
+            false => None,
+        };
+        match id {
+            Some(id) => self.app.sessions.handoff(&self.ctx.principal, id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// What a person is told of a handoff that was made of the request `before` the command.
+    fn told_with_sentinel(&self, before: &Self, handoff: &Handoff) -> Said {
+        let told = before.told(handoff);
+        Said {
+            sentinel: Some(self.sentinel(handoff)),
+            ..Said::new(told.strip_prefix(note::BEGINS).unwrap_or(&told))
+        }
     }
 
     /// What a person may say to a draft.
@@ -250,21 +276,33 @@ impl Exchange {
         })?;
         let removed = prepared.request.len().saturating_sub(left.view.body.len());
         let body = RequestBody::Plain(left.view.body.clone());
+        let asked = self.hash();
         let mut before = self.clone();
         let prepared = Arc::make_mut(&mut before.prepared);
         prepared.request = Request::new(body, left);
         prepared.noted = Some(prepared.noted.unwrap_or_default() + removed);
         prepared.command = None;
+        prepared.asked_hash = Some(asked);
         Some(before)
     }
 
-    fn cancelled(&self, live: &LiveConversation) -> &'static str {
+    /// The conversation's open draft: one that waits for a person may have been written by another process.
+    async fn restored_draft(&self, live: &LiveConversation) -> Result<Option<Draft>, StoreError> {
+        let store = self.app.sessions.store();
+        self.app.drafting.restored_in(store, live.key()).await
+    }
+
+    async fn cancelled(&self, live: &LiveConversation) -> Result<Said, StoreError> {
         let drafting = &self.app.drafting;
-        let open = drafting.open_in(live.key()).map(|draft| draft.id);
-        match open.map(|id| drafting.cancel(id)) {
-            Some(Ok(())) => "the handoff that was being written is not made.",
-            Some(Err(_)) | None => "no handoff is being written.",
+        let open = drafting.open_in(live.key());
+        let Some(draft) = open.filter(|draft| drafting.cancel(draft.id).is_ok()) else {
+            return Ok(Said::new("no handoff is being written."));
+        };
+        if draft.is_for_review() {
+            let store = self.app.sessions.store();
+            store.archive(&self.ctx.principal, draft.id, true).await?;
         }
+        Ok(Said::new("the handoff that was being written is not made."))
     }
 
     async fn say_noted(&self, said: &Said) -> Response<ResponseBody> {
@@ -289,10 +327,12 @@ impl Exchange {
     /// A later request may go on from the answer by its id alone: it goes on from the response before.
     async fn remember_answer(&self, id: Uuid) -> Result<(), StoreError> {
         let prepared = &self.prepared;
-        if !prepared.wire.goes_on_by_id() {
+        let facts = &prepared.request.view().facts;
+        // What resends its history does not go on by an id.
+        if !prepared.wire.goes_on_by_id() || facts.unstored {
             return Ok(());
         }
-        let previous = prepared.request.view().facts.previous.as_ref();
+        let previous = facts.previous.as_ref();
         let named = previous.map(|p| p.id.as_str());
         let behind = match &prepared.previous {
             Some(behind) => behind.written(),
@@ -330,7 +370,7 @@ impl Exchange {
             many => format!("{many} texts are pinned."),
         };
         let draft = match self.app.drafting.open_in(live.key()) {
-            Some(draft) => format!("\n    A handoff is being written ({}).", draft.id),
+            Some(draft) => format!("\n    {} ({}).", drafted(draft.state), draft.id),
             None => String::new(),
         };
         Ok(Said::new(format!("{sees}{tool}\n    {pins}{draft}")))
@@ -402,7 +442,9 @@ impl Exchange {
         let list = prepared.request.view().list;
         let start = from.map_or(list.start, |turn| prepared.request.view().turns[turn].span.start);
         let head = before.as_ref().map_or(0, |active| active.head.len());
-        let tokens = (list.end - start + head) as u64 / BYTES_PER_TOKEN;
+        // System prompt and tools are part of it.
+        let cut = start.saturating_sub(list.start);
+        let tokens = (prepared.request.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
         let model = prepared.request.view().facts.model.as_deref().unwrap_or_default();
         let window = self.app.config.handoff.windows.of(model, betas(&self.ctx));
         if let Some(over) = window
@@ -460,6 +502,16 @@ impl Exchange {
                  least its first 13 characters.",
             ),
         })
+    }
+}
+
+/// How far a conversation's open draft is.
+fn drafted(state: State) -> &'static str {
+    match state {
+        State::Asked => "A handoff was asked for; it is made with the next request",
+        State::Review => "A draft waits for your yes",
+        State::Accepted => "An accepted draft takes effect with the next request",
+        _ => "A handoff is being written",
     }
 }
 

@@ -7,7 +7,8 @@ use super::Exchange;
 use super::drafts::Asked;
 use super::shown::TextExtractor;
 use crate::course::StreamMerge;
-use crate::draft::{End, Failure, Index, Request};
+use crate::draft::{End, Failure, Method, Request};
+use crate::drafting::LentIndex;
 use crate::limits;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::route;
@@ -37,7 +38,7 @@ impl Exchange {
                 max_tokens,
             };
             let leg = prepared.for_a_text(&self.app, &more, how);
-            match self.draft_leg(&leg, &self.ctx.target).await {
+            match self.draft_leg(&leg, &self.ctx.target, Method::Oneshot).await {
                 End::Failed(Failure::Provider(Some(status), why))
                     if forbids_calls && REFUSES.contains(&status) =>
                 {
@@ -82,13 +83,13 @@ impl Exchange {
             pending: None,
         };
         let target = model.and_then(|model| route::with_model(&self.ctx.target, model));
-        self.draft_leg(&leg, target.as_deref().unwrap_or(&self.ctx.target))
-            .await
+        let target = target.as_deref().unwrap_or(&self.ctx.target);
+        self.draft_leg(&leg, target, Method::Bundle).await
     }
 
     /// Sends one such request and reads the answer to its end.
-    async fn draft_leg(&self, leg: &Rewritten, target: &str) -> End {
-        let response = match self.send_draft(leg, target).await {
+    async fn draft_leg(&self, leg: &Rewritten, target: &str, method: Method) -> End {
+        let response = match self.send_draft(leg, target, method).await {
             Ok(response) => response,
             Err(fault) => return End::Failed(Failure::Unreached(fault.code.message.to_owned())),
         };
@@ -199,8 +200,9 @@ impl Exchange {
     }
 
     /// The index of the transcript as the model sees it.
-    pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<Index> {
+    pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<LentIndex<'_>> {
         let prepared = &self.prepared;
+        let live = prepared.live.as_ref()?;
         let body = splice::flat(rope);
         let view: View = prepared.wire.read(&body, Operation::Generate).ok()?;
         let carry_over = prepared.active.as_ref().map(|active| active.prompt.clone());
@@ -208,9 +210,8 @@ impl Exchange {
             .app
             .config
             .draft_settings(carry_over, self.app.redactor.clone());
-        let mut index = Index::new(settings);
-        index.extend(&Transcript::of(&view));
-        Some(index)
+        let indexes = self.app.drafting.indexes();
+        Some(indexes.lend(live.key(), settings, &Transcript::of(&view)))
     }
 
     /// The state of the repository, where the config names one.
@@ -227,11 +228,13 @@ impl Exchange {
         &self,
         leg: &Rewritten,
         target: &str,
+        method: Method,
     ) -> Result<Response<UpstreamBody>, crate::proxy::upstream::UpstreamFault> {
         let sent = self.send_leg_to(leg, target).await;
         self.ctx.recorder.note(|e| {
             let at = e.sent_bytes.len().saturating_sub(1);
             e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
+            e.draft_methods.push(method.name());
         });
         sent
     }

@@ -6,20 +6,24 @@
 //! ```
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use http::Response;
+use uuid::Uuid;
 
 use super::{Exchange, heavy, is_model_call};
 use crate::agents::wordings::{self, UserText};
 use crate::config::Review;
 use crate::draft::{self, DraftAsk, End, Failure, Index, Method, Request};
-use crate::drafting::{Accepted, Job, Wanted};
+use crate::drafting::{Accepted, Job, State, Wanted};
 use crate::limits;
 use crate::mark::{note, sentinel};
 use crate::proxy::response_body::ResponseBody;
 use crate::record::{Handoff, Origin};
 use crate::rewrite::Rewritten;
 use crate::rewrite::untooled::Untooled;
+use crate::session::LiveConversation;
+use crate::telemetry::DraftEvent;
 use crate::text::splice;
 use crate::transcript::{Kind, Transcript};
 use crate::wire::Role;
@@ -63,7 +67,7 @@ pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> 
         let (id, origin) = (job.id(), job.wanted().ask.origin);
         match exchange.hand_over(job).await {
             Ok(handoff) => {
-                exchange.save_automatic(&handoff);
+                exchange.save_automatic(id, &handoff);
                 let told = exchange.told(&handoff);
                 match exchange.begun_draft() {
                     Some(shown) => {
@@ -121,6 +125,7 @@ impl Exchange {
         let Wanted { ask, prompt } = job.wanted().clone();
         let accepted = job.accepted().cloned();
         let reviewed = accepted.is_none() && self.is_reviewed(&ask);
+        let is_drafted = accepted.is_none() && prompt.is_none();
         let made = match (accepted, prompt) {
             _ if !self.is_enough(&first) => Err(End::Failed(Failure::NothingYet)),
             (Some(Accepted { document, method }), _) => Ok(Document {
@@ -130,6 +135,13 @@ impl Exchange {
             (None, Some(text)) => Ok(Document { text, method: None }),
             (None, None) => self.document(&ask, &first, &job).await,
         };
+        match &made {
+            Ok(Document { method: None, .. }) => self.note_draft(&ask, DraftEvent::GIVEN, "complete"),
+            Err(end @ End::Failed(Failure::NothingYet | Failure::Internal)) if is_drafted => {
+                self.note_draft(&ask, DraftEvent::NONE, end.outcome());
+            }
+            _ => {}
+        }
         if reviewed && let Ok(document) = made {
             return Err(self.for_review(&ask, document, job).await);
         }
@@ -148,6 +160,18 @@ impl Exchange {
                 Err(end)
             }
         }
+    }
+
+    /// Counts a try to make a document.
+    fn note_draft(&self, ask: &DraftAsk, method: &'static str, outcome: &'static str) {
+        let origin = ask.origin.name();
+        self.ctx.recorder.note(|e| {
+            e.drafts.push(DraftEvent {
+                origin,
+                method,
+                outcome,
+            });
+        });
     }
 
     /// Whether a person looks at it first.
@@ -194,13 +218,29 @@ impl Exchange {
         }
     }
 
-    /// Says once that a draft of this conversation waits for a person, where the person goes on without.
-    pub(super) fn note_pending(&self) {
+    /// The same exchange, whose answer tells once that a draft of this conversation waits for a person, where the person goes on
+    /// without. The note behind it keeps that out of the model's view.
+    pub(super) fn noting_pending(mut self) -> Self {
+        let drafting = &self.app.drafting;
         let live = self.prepared.live.as_ref();
-        let pending = live.and_then(|live| self.app.drafting.pending_once(live.key()));
-        if let Some(draft) = pending {
+        let waits = |live: &&Arc<LiveConversation>| {
+            let open = drafting.open_in(live.key());
+            open.is_some_and(|draft| draft.state == State::Review)
+        };
+        let Some(live) = live.filter(waits).filter(|_| self.is_safe_point()) else {
+            return self;
+        };
+        if let Some(draft) = drafting.pending_once(live.key()) {
             tracing::info!(exchange = self.ctx.id, %draft, "a draft waits for a person's yes, and the conversation goes on");
+            let line = note::line(Uuid::now_v7());
+            let told = format!(
+                "{}a draft of a handoff waits for your yes: {}. Until then nothing changes.\n\n{line}\n\n",
+                note::BEGINS,
+                self.yes_or_no()
+            );
+            self.notice = Some(told.into());
         }
+        self
     }
 
     fn is_enough(&self, first: &Rewritten) -> bool {
@@ -229,6 +269,7 @@ impl Exchange {
                 end = self.by(method, &asked) => end,
                 () = job.cancelled() => End::Cancelled,
             };
+            self.note_draft(ask, method.name(), end.outcome());
             let next = match &end {
                 End::Complete(text) => {
                     let text = self.checked(method, &asked, text);
@@ -345,7 +386,11 @@ impl Exchange {
             .ctx
             .recorder
             .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
-        let (before, after) = event.flatten().unwrap_or_default();
+        // An answer that tells of it again has no event of it.
+        let (before, after) = event.flatten().unwrap_or_else(|| {
+            let after = splice::len(&self.fresh(&handoff.head).rope) as u64;
+            (handoff.history_bytes, after)
+        });
         let undo = match self.app.config.commands.prefix.as_str() {
             "" => "To undo it, go back in your agent to before this answer.".to_owned(),
             prefix => format!("To undo it: `{prefix}handoff undo`."),

@@ -34,7 +34,7 @@ impl Exchange {
             retries: self.app.config.handoff.retries,
             active: self.prepared.active.as_ref().map(|active| active.id),
             opening,
-            said: self.first_words.is_some(),
+            said: self.first_words.is_some() || self.notice.is_some(),
         })
     }
 

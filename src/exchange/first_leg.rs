@@ -48,7 +48,10 @@ impl Exchange {
     }
 
     pub(super) fn hash(&self) -> u64 {
-        body_hash(self.prepared.request.text())
+        let prepared = &self.prepared;
+        prepared
+            .asked_hash
+            .unwrap_or_else(|| body_hash(prepared.request.text()))
     }
 
     /// The handoff behind which a repeated request goes straight on.
@@ -278,7 +281,7 @@ impl Exchange {
     pub(super) fn beginning(&self, handoff: Option<&Handoff>) -> Option<String> {
         match handoff {
             Some(handoff) => Some(self.opening(handoff)),
-            None => self.first_words().map(str::to_owned),
+            None => self.first_words().or(self.notice.as_deref()).map(str::to_owned),
         }
     }
 

@@ -76,6 +76,8 @@ struct Exchange {
     told: Option<Arc<str>>,
     /// What the answer begins with where nothing of it is upstream's: an undo that was asked for from outside of the chat.
     first_words: Option<undo::FirstWords>,
+    /// What the person is told in front of an answer that begins with no sentinel.
+    notice: Option<Arc<str>>,
     /// The draft that the agent sees while it is written.
     shown: Option<Arc<shown::ShownDraft>>,
     /// Its thread, where the model may be told how full its context is.
@@ -136,6 +138,7 @@ impl Exchange {
             fired: Fired::default(),
             told: None,
             first_words: None,
+            notice: None,
             shown: None,
             thread: None,
         }
@@ -196,10 +199,7 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
         None if exchange.app.drafting.is_idle() || exchange.first_words.is_some() => exchange.begin().await,
         None => match exchange.waiting_draft() {
             Some(job) => Box::pin(drafts::run(exchange, job)).await,
-            None => {
-                exchange.note_pending();
-                exchange.begin().await
-            }
+            None => exchange.noting_pending().begin().await,
         },
     }
 }

@@ -173,6 +173,7 @@ pub(super) async fn prepare(
         received: said.received,
         undone: said.undone,
         resumed: false,
+        asked_hash: None,
         command,
         unresolved,
     };

@@ -90,6 +90,8 @@ pub(super) struct Prepared {
     pub(super) undone: Undone,
     /// A person's line makes this request the first behind its handoff.
     pub(super) resumed: bool,
+    /// Hash of the whole request, where the command that it ends with was taken out.
+    pub(super) asked_hash: Option<u64>,
     /// The user's last text, which is a command.
     pub(super) command: Option<String>,
     /// The agent's last message begins with the line of a handoff that cannot be told: it is told so.

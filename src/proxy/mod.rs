@@ -157,7 +157,9 @@ impl App {
     ) -> io::Result<Self> {
         let upstreams = Upstreams::new(&config)?;
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        let redactor = Redactor::lazy(&config.journal.redact).knowing(secrets);
+        let redactor = Redactor::lazy(&config.journal.redact)
+            .knowing(secrets)
+            .with_secret_files(&config.draft.secret_files);
         let admission = Admission::new(&config);
         let handoff = Tool::handoff(config.handoff.description.as_deref());
         let recall = Tool::recall(config.recall.per_turn);

@@ -51,8 +51,8 @@ pub(super) struct Calls {
     by_name: HashMap<String, (Vec<usize>, usize)>,
 }
 
-/// What a call of the agent's says: as text, and what is to be remembered.
-pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize) -> (Called, String) {
+/// What a call of the agent's says: as text, and what is to be remembered. `more`: patterns of further files with credentials.
+pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (Called, String) {
     let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
     let text = call
         .arguments
@@ -62,8 +62,9 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize) -> (Called, St
     let kind = ToolKind::of(&name, &arguments);
     let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
     let paths = paths(kind, &arguments, command.as_deref());
-    let secret = paths.iter().any(|(path, _)| files::is_secret(path))
-        || command.as_deref().is_some_and(files::names_secret);
+    let names_secret = |command: &str| files::names_secret(command, more);
+    let secret = paths.iter().any(|(path, _)| files::is_secret(path, more))
+        || command.as_deref().is_some_and(names_secret);
     let about = match (&command, paths.first()) {
         (Some(command), _) => command.as_str(),
         (None, Some((path, _))) => path,

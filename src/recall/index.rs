@@ -158,7 +158,7 @@ impl Index {
                         }
                     }
                     Kind::Call(call) if here.is_none() => {
-                        let (called, said) = calls::read(&call, at, n);
+                        let (called, said) = calls::read(&call, at, n, settings.redactor.secret_files());
                         let own = called.kind == ToolKind::Own;
                         let call = self.calls.add(called);
                         if !own {
@@ -321,7 +321,7 @@ impl<'a> CutPart<'a> {
     pub(super) fn text(&self, part: &Part<'_>) -> String {
         match part.kind {
             Kind::Text(_) => text_of(part, self.reaches(part).flatten()),
-            Kind::Call(call) => calls::read(&call, 0, 0).1,
+            Kind::Call(call) => calls::read(&call, 0, 0, &[]).1,
             Kind::Result(_) => result_text(part),
             _ => String::new(),
         }

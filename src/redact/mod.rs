@@ -47,6 +47,8 @@ pub struct Redactor {
     custom: Vec<Regex>,
     /// Secrets known by value, in all their encodings.
     known: Option<AhoCorasick>,
+    /// Patterns of files that hold credentials, further to those that are known by name.
+    secret_files: Vec<String>,
 }
 
 /// A match in a text.
@@ -72,7 +74,20 @@ impl Redactor {
                 .filter_map(|pattern| Regex::new(pattern).ok())
                 .collect(),
             known: None,
+            secret_files: Vec::new(),
         }
+    }
+
+    /// Also keeps what is quoted of calls from telling of files that fit these patterns (`draft.secret_files`).
+    #[must_use]
+    pub fn with_secret_files(mut self, patterns: &[String]) -> Self {
+        self.secret_files = patterns.to_vec();
+        self
+    }
+
+    /// Those patterns.
+    pub fn secret_files(&self) -> &[String] {
+        &self.secret_files
     }
 
     /// Also redacts these values (the proxy's own keys) everywhere. Values shorter than six bytes are ignored.

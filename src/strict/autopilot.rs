@@ -5,7 +5,7 @@
 //! offer, else in the same context. `mixed` calls the handoff beside the last step's tool, `refuse` makes a handoff
 //! with an empty prompt first. Steps are counted by the tool results that follow the directive in the transcript.
 //! So any agent that runs tools drives it, and a transcript that was cut in the wrong place changes its replies
-//! visibly.
+//! visibly. Where the last text asks for a document with the headings of a handoff, it writes one.
 
 use serde_json::{Map, Value, json};
 
@@ -22,6 +22,9 @@ impl Model for Autopilot {
     fn reply(&self, request: &Received) -> Reply {
         let turns = request.turns();
         let tools = request.tools();
+        if asks_for_document(&turns) {
+            return document(&turns);
+        }
         let Some((at, directive)) = last_directive(&turns) else {
             return echo(request, &turns);
         };
@@ -54,6 +57,41 @@ fn echo(request: &Received, turns: &[Turn]) -> Reply {
         "I saw {} messages in {} bytes.",
         turns.len(),
         request.raw.len()
+    ))
+}
+
+/// Headings by which a request for the document of a handoff is known.
+const HEADINGS: [&str; 3] = ["## Goal", "## Decisions", "## Next steps"];
+
+fn asks_for_document(turns: &[Turn]) -> bool {
+    let last = turns.iter().rev().find(|turn| turn.role == Role::User);
+    let asks = |text: &String| {
+        HEADINGS
+            .iter()
+            .all(|heading| text.lines().any(|line| line.trim() == *heading))
+    };
+    last.is_some_and(|turn| turn.texts.iter().any(asks))
+}
+
+/// What a model may write of such a session: the work, and how far it is.
+fn document(turns: &[Turn]) -> Reply {
+    let calls: Vec<&str> = turns
+        .iter()
+        .flat_map(|turn| &turn.calls)
+        .map(|call| call.name.as_str())
+        .collect();
+    let done = match calls.last() {
+        Some(name) => format!("{} steps, the last one with {name}.", calls.len()),
+        None => "Nothing was run.".to_owned(),
+    };
+    Reply::text(format!(
+        "## Goal\nThe steps that the person asked for are done; the next request is open.\n\n\
+         ## Constraints and preferences\nStep by step.\n\n\
+         ## Progress\nDone: {done}\n\n\
+         ## Decisions\nOne command a step, since each is looked at before the next.\n\n\
+         ## Failed attempts\nNone.\n\n\
+         ## Critical context\nThe repository is the working folder.\n\n\
+         ## Next steps\n1. Ask what comes next."
     ))
 }
 

@@ -1,6 +1,6 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
-use super::{ExchangeEvent, HandoffEvent, NudgeOutcome, Outcome};
+use super::{DraftEvent, ExchangeEvent, HandoffEvent, NudgeOutcome, Outcome};
 use crate::commands::UndoOutcome;
 use crate::rewrite::untooled::Untooled;
 
@@ -58,6 +58,13 @@ impl ExchangeEvent {
             let drafted = self.drafted();
             let tokens = drafted.all_input() + drafted.output;
             said.push(format!("draft of {tokens} tokens"));
+        }
+        for draft in self.drafts.iter().filter(|draft| !draft.is_complete()) {
+            let (method, outcome) = (draft.method, draft.outcome.replace('_', " "));
+            said.push(match method {
+                DraftEvent::NONE => format!("no draft: {outcome}"),
+                method => format!("draft ({method}) {outcome}"),
+            });
         }
         if !self.recalls.is_empty() {
             said.push(format!("recalled: {}", self.recalled()));

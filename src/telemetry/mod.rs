@@ -3,6 +3,7 @@
 //! Field and metric names are API and asserted by tests: OpenTelemetry's GenAI names where they exist, `baton.*` and
 //! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
 
+mod draft;
 mod handoff;
 mod line;
 mod metrics;
@@ -13,6 +14,7 @@ mod series;
 mod setup;
 mod text_fields;
 
+pub use draft::DraftEvent;
 pub use handoff::HandoffEvent;
 pub use metrics::Metrics;
 pub use otlp::Traces;
@@ -138,6 +140,10 @@ pub struct ExchangeEvent {
     pub tokens: Vec<Option<Tokens>>,
     /// Legs that asked for the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's doing.
     pub draft_legs: Vec<u32>,
+    /// The methods that these legs belong to, by the names in the config.
+    pub draft_methods: Vec<&'static str>,
+    /// Tries to make the document of a handoff, in order.
+    pub drafts: Vec<DraftEvent>,
     /// Retries of later legs.
     pub retries: u32,
     /// How it ended.
@@ -183,6 +189,8 @@ impl ExchangeEvent {
             response_bytes: 0,
             tokens: Vec::new(),
             draft_legs: Vec::new(),
+            draft_methods: Vec::new(),
+            drafts: Vec::new(),
             retries: 0,
             outcome: Outcome::Complete,
             started: UNIX_EPOCH,
@@ -233,6 +241,24 @@ impl ExchangeEvent {
             })
     }
 
+    /// Its tries to make the document of a handoff, as `method:outcome`.
+    fn draft_names(&self) -> String {
+        let names = self.drafts.iter();
+        let names: Vec<_> = names
+            .map(|draft| format!("{}:{}", draft.method, draft.outcome))
+            .collect();
+        names.join(",")
+    }
+
+    /// The tokens of each draft's leg, with its method; legs that were not answered to their end have none.
+    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, Tokens)> {
+        let legs = self.draft_legs.iter().zip(&self.draft_methods);
+        legs.filter_map(|(leg, method)| {
+            let tokens = self.tokens.get(usize::try_from(*leg).ok()?).copied()??;
+            Some((*method, tokens))
+        })
+    }
+
     /// How its recalls came out.
     pub(crate) fn recalled(&self) -> String {
         let outcomes: Vec<_> = self.recalls.iter().map(|outcome| outcome.name()).collect();
@@ -268,6 +294,7 @@ impl ExchangeEvent {
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
             baton.legs = self.sent_bytes.len(),
             baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
+            baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
             baton.draft_input_tokens = drafted.map(Tokens::all_input),
             baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
             baton.retries = self.retries,

@@ -16,6 +16,11 @@ export class Mock {
   token = null;
   down = false;
   asked = [];
+  /** What was sent with a body: method, path, and the body. */
+  said = [];
+  /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
+  drafts = new Map();
+  prefix = "::";
   /** Where there are several: what the status says of them, as `{ replicas, away }`. */
   several = null;
 
@@ -57,6 +62,7 @@ export class Mock {
     if (url.pathname === "/api/events") return this.events(response);
     const undo = request.method === "POST" && url.pathname.match(/^\/api\/handoffs\/([^/]+)\/undo$/);
     if (undo) return this.undo(undo[1], response);
+    if (request.method !== "GET") return this.change(request, url, response);
     const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
     if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
     return found ? json(response, 200, found) : json(response, 404, { error: { code: "not_found", message: "the journal has no such thing" } });
@@ -89,6 +95,18 @@ export class Mock {
     json(response, 202, { conversation: story.conversation.key, undo: story.waits });
   }
 
+  /** Yes or no to a draft. */
+  async change(request, url, response) {
+    let body = "";
+    for await (const piece of request) body += piece;
+    this.said.push([request.method, url.pathname, body && JSON.parse(body)]);
+    const [, , , id, what] = url.pathname.split("/");
+    const it = this.drafts.get(id);
+    if (!it) return json(response, 404, { error: { code: "not_found", message: "there is no such draft" } });
+    it.draft.state = { accept: "accepted", reject: "rejected" }[what] ?? "cancelled";
+    return json(response, 200, it);
+  }
+
   find([what, id, more], query) {
     const handoffs = this.stories.flatMap((story) => story.handoffs).sort((a, b) => b.at_ms - a.at_ms);
     const short = ({ prompt, lineage, ...rest }) => rest;
@@ -100,13 +118,15 @@ export class Mock {
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
-      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short), undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: "::handoff undo" } };
+      const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
+      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {
       const handoff = handoffs.find((it) => it.id === id);
       return handoff && { handoff };
     }
+    if (what === "drafts") return id ? this.drafts.get(id) : { drafts: [...this.drafts.values()].map((it) => it.draft) };
     if (what === "search") return { hits: this.search(query.get("q").toLowerCase()), complete: true };
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;

@@ -618,3 +618,79 @@ for (const scheme of ["light", "dark"]) {
     });
   }
 }
+
+const DOCUMENT = "## Goal\nThe exporter.\n\n## Files\n- `src/export/writer.rs`: writes rows.\n- `src/import/reader.rs`: is done.\n\n## Commands\n- `cargo test -p exporter` passes.\n\n## Next steps\n1. Read it.";
+
+/** A draft of the first conversation. */
+const drafted = (state, more = {}) => {
+  const id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+  const draft = { id, conversation: "claude-code:6f1c2a", state, origin: "person", method: "oneshot", focus: "the exporter", handoff: null, failure: null, why: null, created_ms: Date.now(), updated_ms: Date.now(), ...more };
+  mock.drafts.set(id, { draft, document: state === "failed" ? null : DOCUMENT });
+  return id;
+};
+
+test("a draft waits for a person, who ticks, edits and accepts", async () => {
+  mock.stories = examples();
+  const id = drafted("review");
+  await go(talk());
+  await page.locator(".draft a").click();
+  await page.waitForSelector("#document");
+  assert.match(await text("h1"), /A draft waits for your yes/);
+  assert.equal(await page.locator("#document").inputValue(), DOCUMENT);
+  const ticks = page.locator(".ticks label");
+  assert.deepEqual((await ticks.allInnerTexts()).map((it) => it.trim()), ["- `src/export/writer.rs`: writes rows.", "- `src/import/reader.rs`: is done.", "- `cargo test -p exporter` passes."]);
+  await ticks.nth(1).locator("input").uncheck();
+  assert.ok(!(await page.locator("#document").inputValue()).includes("reader.rs"));
+  await ticks.nth(2).locator("input").uncheck();
+  await ticks.nth(1).locator("input").check();
+  const ticked = DOCUMENT.replace("- `cargo test -p exporter` passes.\n", "");
+  assert.equal(await page.locator("#document").inputValue(), ticked, "in its place again");
+  const edited = ticked.replace("1. Read it.", "1. Read it, then write.");
+  await page.locator("#document").fill(edited);
+  await shot(page, "draft");
+  await page.locator("#accept").click();
+  await page.waitForFunction(() => document.querySelector(".prompt [role=status]")?.textContent.startsWith("Accepted."));
+  assert.deepEqual(mock.said, [["POST", `/api/drafts/${id}/accept`, { document: edited }]]);
+  assert.equal(await page.locator("#accept").count(), 0);
+});
+
+test("a draft is rejected, and one that is as it was is accepted without its text", async () => {
+  mock.stories = examples();
+  const id = drafted("review");
+  await go(`#/d/${id}`);
+  await page.locator("#reject").click();
+  await page.waitForFunction(() => document.querySelector(".prompt [role=status]")?.textContent === "It is rejected.");
+  await go();
+  drafted("review");
+  await go(`#/d/${id}`);
+  await page.locator("#accept").click();
+  await page.waitForFunction(() => document.querySelector(".prompt [role=status]")?.textContent.startsWith("Accepted."));
+  assert.deepEqual(mock.said.map(([, path, body]) => [path.split("/").pop(), body]), [["reject", {}], ["accept", {}]]);
+});
+
+test("a conversation says that a handoff is being written, and that none was made", async () => {
+  mock.stories = examples();
+  drafted("writing");
+  await go(talk());
+  assert.match(await text(".draft"), /A handoff is being written\. Cancel/);
+  await page.locator(".draft button").click();
+  await page.waitForFunction(() => true);
+  drafted("failed", { failure: "truncated", why: "the model's answer was cut off (draft.max_tokens)" });
+  await go(talk());
+  assert.match(await text(".draft"), /No handoff was made: the model's answer was cut off \(draft\.max_tokens\)\./);
+  assert.deepEqual(mock.said.map(([method]) => method), ["DELETE"]);
+});
+
+test("the line that undoes a handoff has the prefix of the config", async () => {
+  mock.stories = examples();
+  for (const [prefix, line] of [["!!", /^!!handoff undo [0-9a-f-]{36}$/], ["", null]]) {
+    mock.prefix = prefix;
+    await go(talk());
+    const copy = page.locator(".chain .step").first().getByText("Copy undo");
+    assert.equal(await copy.count(), line ? 1 : 0);
+    if (!line) continue;
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await copy.click();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), line);
+  }
+});

@@ -1,12 +1,17 @@
 //! Commands in the chat: answered by baton on every wire, and never in the model's view, neither they nor their answers.
 
+use std::sync::atomic::Ordering;
+
 use baton_proxy::nudge::Windows;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
 use baton_proxy::text::{Span, json};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
+use crate::harness::fixture::FlakyStore;
 use crate::harness::{memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
@@ -15,7 +20,8 @@ const SECOND: &str = "Goal: the second one.";
 
 on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
-    look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over;);
+    look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over told_that_it_waits
+    accepted_after_a_restart sent_again store_fails_meanwhile two_at_once forked_with_pins;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -633,6 +639,7 @@ async fn reviewed(variant: Variant) {
     // Going on leaves it waiting.
     let then = and(&stage, &then, "Go on.");
     let answer = says(&stage, &then, thought("Next.")).await;
+    assert!(answer.text.ends_with("Next."), "{}", answer.text);
     assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
     let then = [&then[..], &answer.keep].concat();
     let (text, then) = command(&stage, &then, "::handoff edit ## Goal\nOnly the tests.").await;
@@ -646,6 +653,256 @@ async fn reviewed(variant: Variant) {
     );
     assert!(stage.baton.drafting.is_idle());
     stage.assert_clean();
+}
+
+/// Whoever goes on while a draft waits is told so once, in front of the model's answer, and the model never hears of it.
+async fn told_that_it_waits(variant: Variant) {
+    for stream in [true, false] {
+        let stage = Fixture::new(variant, []).await;
+        let history = stage.history();
+        let answer = says(&stage, &history, thought("First.")).await;
+        let now = [&history[..], &answer.keep].concat();
+        let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
+        let now = and(&stage, &now, "Go on.");
+        stage.push(thought("Next."));
+        let answer = stage.ask(&now, stream).await;
+        let told = answer
+            .text
+            .strip_suffix("Next.")
+            .unwrap_or_else(|| panic!("{}", answer.text));
+        assert!(
+            told.starts_with("baton: a draft of a handoff waits for your yes: `::handoff accept`"),
+            "{told}"
+        );
+        assert!(told.contains("[[handoff-note:"), "{told}");
+        let now = stage.then(&now, &answer, "More.");
+        stage.push(thought("And on."));
+        let answer = stage.ask(&now, stream).await;
+        assert_eq!(answer.text, "And on.", "once");
+        let seen = ["u: Go on.", "a: First.", "u: Go on.", "a: Next.", "u: More."];
+        assert_eq!(stage.sent()[2..], seen);
+        says(&stage, &stage.then(&now, &answer, "Well."), thought("So.")).await;
+        assert_eq!(stage.sent()[2..7], seen);
+        stage.assert_clean();
+    }
+}
+
+/// The draft is in the store: whoever serves the session next knows it, and what became of it.
+async fn accepted_after_a_restart(variant: Variant) {
+    let dir = temp();
+    let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = [&history[..], &answer.keep].concat();
+    let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
+    stage.restart(sqlite(dir.path()));
+    let (text, now) = command(&stage, &now, "::handoff status").await;
+    assert!(text.contains("A draft waits for your yes"), "{text}");
+    stage.restart(sqlite(dir.path()));
+    let (text, now) = command(&stage, &now, "::handoff reject").await;
+    assert!(text.contains("rejected"), "{text}");
+    stage.restart(sqlite(dir.path()));
+    let (text, now) = command(&stage, &now, "::handoff accept").await;
+    assert!(text.contains("no draft waits"), "{text}");
+    let (_, now) = command(&stage, &now, "::handoff --review --method local --no-git").await;
+    stage.restart(sqlite(dir.path()));
+    let (text, now) = command(&stage, &now, "::handoff accept").await;
+    assert!(text.contains("handed over (composed without a model)"), "{text}");
+    // Undone, it is a handoff that was undone, and no draft.
+    let (_, now) = command(&stage, &now, "::handoff undo").await;
+    stage.restart(sqlite(dir.path()));
+    let (text, now) = command(&stage, &now, "::handoff accept").await;
+    assert!(text.contains("no draft waits"), "{text}");
+    let (_, now) = command(&stage, &now, "::handoff undo").await;
+    says(&stage, &and(&stage, &now, "Well."), thought("So.")).await;
+    let sent = stage.sent();
+    assert!(sent.len() == 1 && sent[0].ends_with("Well."), "{sent:?}");
+    stage.assert_clean();
+}
+
+/// An agent that sends a request, reads the beginning of the answer, and leaves.
+async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &str) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(stage.baton.addr).await.unwrap();
+    let headers: String = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let mut first = [0; 64];
+    let read = stream.read(&mut first).await.unwrap();
+    assert!(
+        first[..read].starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&first[..read])
+    );
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+}
+
+/// An agent whose connection broke sends the request again: it gets the handoff that was made, and no second one is written.
+async fn sent_again(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = stage.then(&history, &answer, "::handoff the reader");
+    // More than a connection takes that nobody reads from.
+    let long = format!("{DOCUMENT}\n{}", "It is a long one.\n".repeat(50_000));
+    stage.push(Reply::text(&long));
+    let body = (variant.body)(&now, true).to_string();
+    leaves(&stage, (variant.path)(true), variant.headers, &body).await;
+    // The proxy hears of it.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert!(stage.baton.drafting.is_idle());
+    let legs = stage.provider.generations().len();
+    let again = stage.ask(&now, true).await;
+    assert_eq!(
+        stage.provider.generations().len(),
+        legs,
+        "nothing was written again"
+    );
+    assert!(
+        again
+            .text
+            .starts_with("baton: handed over (written by the model), "),
+        "{}",
+        again.text
+    );
+    assert!(!again.text.contains(" 0 B"), "{}", again.text);
+    let next = stage.then(&now, &again, "Go on.");
+    let answer = says(&stage, &next, thought("Next.")).await;
+    let sent = stage.sent();
+    assert!(sent.len() == 1 && sent[0].contains(DOCUMENT), "{sent:?}");
+    // The same words later are another handoff.
+    stage.push(Reply::text(DOCUMENT));
+    let later = stage
+        .ask(&stage.then(&next, &answer, "::handoff the reader"), true)
+        .await;
+    let id = |text: &str| text.split("[[handoff-resume:").nth(1).unwrap()[..36].to_owned();
+    assert_ne!(id(&later.text), id(&again.text));
+    stage.assert_clean();
+}
+
+/// Until a draft's request is upstream.
+async fn until_asked(stage: &Fixture, requests: usize) {
+    while stage.provider.requests().len() < requests {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+}
+
+/// The store goes away while the model writes: nothing is pinned, the person is told, and the next request is whole.
+async fn store_fails_meanwhile(variant: Variant) {
+    let store = FlakyStore::new(memory());
+    let stage = Fixture::with(variant, [], store.clone(), |_| {}).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = stage.then(&history, &answer, "::handoff");
+    let slow = std::time::Duration::from_millis(150);
+    stage.push(Reply::text(DOCUMENT).head_delay(slow));
+    let fails = async {
+        until_asked(&stage, 2).await;
+        store.no_writes.store(true, Ordering::SeqCst);
+    };
+    let (answer, ()) = tokio::join!(stage.ask(&now, true), fails);
+    let text = &answer.text;
+    assert!(
+        text.contains("no handoff was made: the store of handoffs cannot be written."),
+        "{text}"
+    );
+    assert!(!text.contains("[[handoff-resume"), "{text}");
+    store.no_writes.store(false, Ordering::SeqCst);
+    assert!(stage.baton.drafting.is_idle());
+    says(&stage, &stage.then(&now, &answer, "Well."), thought("So.")).await;
+    assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: Well."]);
+    stage.assert_clean();
+}
+
+/// Of two at once, the second is told of the first, and may cancel it.
+async fn two_at_once(variant: Variant) {
+    let stage = Fixture::new(variant, []).await;
+    let history = stage.history();
+    let answer = says(&stage, &history, thought("First.")).await;
+    let now = [&history[..], &answer.keep].concat();
+    let slow = std::time::Duration::from_secs(20);
+    stage.push(Reply::text(DOCUMENT).head_delay(slow));
+    let first = and(&stage, &now, "::handoff");
+    let others = async {
+        until_asked(&stage, 2).await;
+        let (busy, _) = command(&stage, &now, "::handoff the tests").await;
+        let (status, _) = command(&stage, &now, "::handoff status").await;
+        let (cancelled, _) = command(&stage, &now, "::handoff cancel").await;
+        (busy, status, cancelled)
+    };
+    let (answer, (busy, status, cancelled)) = tokio::join!(stage.ask(&first, true), others);
+    assert!(busy.contains("a handoff is already being written ("), "{busy}");
+    let id = busy.split('(').nth(1).unwrap().split(')').next().unwrap();
+    assert!(
+        status.contains(&format!("A handoff is being written ({id})")),
+        "{status}"
+    );
+    assert!(cancelled.contains("is not made"), "{cancelled}");
+    assert!(
+        answer.text.contains("no handoff was made: cancelled."),
+        "{}",
+        answer.text
+    );
+    assert!(stage.baton.drafting.is_idle());
+    says(&stage, &stage.then(&first, &answer, "Well."), thought("So.")).await;
+    assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: Well."]);
+    assert_eq!(stage.script.left(), 0);
+}
+
+/// Pins belong to the session, whatever branch of it a handoff is made in; an undo to its branch. A copy under another session's id
+/// has the handoffs of its transcript, with the pins that they were made with, and none of its own.
+async fn forked_with_pins(variant: Variant) {
+    let mut stage = Fixture::new(variant, []).await;
+    let named = |session: &'static str| {
+        let headers = variant.headers.iter().copied().chain([("x-session-id", session)]);
+        Box::leak(headers.collect::<Vec<_>>().into_boxed_slice()) as &'static [_]
+    };
+    stage.variant.headers = named("one");
+    let (_, pinned) = command(&stage, &stage.history(), "::pin Keep the schema.").await;
+    let asked = and(&stage, &pinned, "Hand over.");
+    stage.push(handoff());
+    stage.push(fresh());
+    let fired = stage.ask(&asked, true).await;
+    let cut = [&asked[..], &fired.keep].concat();
+    let (_, undone) = command(&stage, &cut, "::handoff undo").await;
+    let pin = "Keep the schema.";
+    // The branch with the undo, and the one without: both carry the pin over.
+    says(&stage, &and(&stage, &undone, "Whole?"), thought("Whole.")).await;
+    assert_eq!(sent(&stage)[..2], ["u: Mend the importer.", "a: Looking."]);
+    says(&stage, &and(&stage, &cut, "Cut?"), thought("Cut.")).await;
+    assert!(sent(&stage)[0].contains(pin) && sent(&stage)[0].contains(PROMPT));
+    for branch in [&undone, &cut] {
+        let next = and(&stage, branch, "And again.");
+        let again = says(&stage, &next, thought("Again.")).await;
+        let (text, then) = command(
+            &stage,
+            &[&next[..], &again.keep].concat(),
+            "::handoff --method local",
+        )
+        .await;
+        assert!(text.contains("handed over"), "{text}");
+        says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
+        assert_eq!(sent(&stage)[0].matches(pin).count(), 1, "{:?}", sent(&stage));
+    }
+    // A copy: the handoff as it was made, and no pins behind it.
+    stage.variant.headers = named("two");
+    let next = and(&stage, &cut, "Copied.");
+    let copied = says(&stage, &next, Reply::text("Copied.")).await;
+    assert!(sent(&stage)[0].contains(pin));
+    let (text, then) = command(&stage, &[&next[..], &copied.keep].concat(), "::pins").await;
+    assert!(text.contains("nothing is pinned"), "{text}");
+    let (_, then) = command(&stage, &then, "::handoff --method local").await;
+    says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
+    assert!(!sent(&stage)[0].contains("<pinned>"), "{:?}", sent(&stage));
+    assert_eq!(stage.script.left(), 0);
 }
 
 /// Nothing is handed over, and the conversation is as it was.

@@ -154,6 +154,96 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
     );
 }
 
+/// Killed while a command's handoff is written, while its answer goes out, or behind it: the next request goes on from the handoff
+/// where its sentinel was shown, else from the whole history, and has neither the command nor the answer in it.
+#[tokio::test]
+async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
+    let drafts = |seen: &Received| match seen.last_user_text() {
+        Some(text) if text.contains("## Goal") => {
+            let document = Reply::text("## Goal\nMend the importer.\n\n## Next steps\n1. reader.rs.");
+            document.deltas(6).delay(Duration::from_millis(3))
+        }
+        _ => Reply::text("Next."),
+    };
+    let provider = Strict::start(drafts, Options::default()).await.unwrap();
+    let dir = temp();
+    let (mut shown, mut unseen) = (0, 0);
+    // On a busy machine only the later moments matter.
+    for at in 0.. {
+        let moment = 4 * STEP as u64 * at;
+        if moment > LAST_MOMENT && (shown > 1 || moment > 10 * LAST_MOMENT) {
+            break;
+        }
+        let more = if at % 2 == 0 { "" } else { "draft.show = true\n" };
+        let (config, state) = (
+            config_for(&provider, dir.path(), more),
+            dir.path().join(at.to_string()),
+        );
+        let mut program = Program::start(&config, &state);
+        let before = [&history()[..], &[assistant(&[text_block("Yes.")])]].concat();
+        let asked = [&before[..], &[user("::handoff")]].concat();
+        let requests = provider.requests().len();
+        let body = Bytes::from(Anthropic.body(&asked, true).to_string());
+        let (agent, url) = (client(), program.url());
+        let reading = tokio::spawn(async move {
+            let mut raw = Vec::new();
+            let request = http::Request::post(url).header("content-type", "application/json");
+            let headers = Anthropic.headers().iter();
+            let request = headers.fold(request, |request, (name, value)| request.header(*name, *value));
+            let request = request.body(http_body_util::Full::new(body)).unwrap();
+            // Killed before a head, the agent has nothing.
+            let Ok(response) = agent.request(request).await else {
+                return raw;
+            };
+            let mut body = response.into_body();
+            while let Some(Ok(frame)) = body.frame().await {
+                raw.extend(frame.into_data().unwrap_or_default());
+            }
+            raw
+        });
+        while provider.requests().len() == requests {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(moment)).await;
+        program.kill();
+        let raw = text_of(&reading.await.unwrap());
+        let program = Program::start(&config, &state);
+        let kept = match raw.is_empty() {
+            true => Vec::new(),
+            false => vec![assistant(&[text_block(&raw)])],
+        };
+        let next = [&asked[..], &kept, &[user("Go on.")]].concat();
+        let response = program.ask(&next).await;
+        assert_eq!(response.status, 200, "{moment}: {}", response.text());
+        let seen = texts(provider.requests().last().unwrap().messages());
+        match raw.contains(OPENING) {
+            true => {
+                shown += 1;
+                assert!(
+                    seen.len() == 1 && seen[0].contains("<handoff-context>"),
+                    "{moment}: {seen:?}"
+                );
+            }
+            false => {
+                unseen += 1;
+                assert_eq!(seen[..3], texts(&history())[..], "{moment}");
+                assert_eq!(seen.last().unwrap(), "u: Go on.", "{moment}: {seen:?}");
+            }
+        }
+    }
+    assert_eq!(provider.complaints(), []);
+    assert!(
+        shown > 0 && unseen > 0,
+        "{shown} shown, {unseen} unseen: choose other moments"
+    );
+}
+
+/// The text of an answer, as far as it came.
+fn text_of(raw: &[u8]) -> String {
+    let answered = baton_proxy::transcript::Answered::of(raw);
+    answered.parts.iter().map(|part| part.text()).collect()
+}
+
 #[tokio::test]
 async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     let provider = Strict::start(model, Options::default()).await.unwrap();

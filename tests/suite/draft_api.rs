@@ -8,6 +8,7 @@ use baton_proxy::admin::readiness::Report;
 use baton_proxy::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::journal::Recorder;
 use baton_proxy::nudge::Windows;
+use baton_proxy::record::{PacketRecord, PacketStatus};
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
 use baton_proxy::telemetry::Metrics;
@@ -182,8 +183,10 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
     let json_type = "content-type: application/json\r\n";
     for (start, headers, body, status) in [
         (start.as_str(), "", "{}", 400),
-        (&start, json_type, "{\"promt\":1}", 400),
-        (&start, json_type, "{\"method\":\"fast\"}", 400),
+        (&start, json_type, "{", 400),
+        (&start, json_type, "[]", 400),
+        (&start, json_type, "{\"promt\":1}", 422),
+        (&start, json_type, "{\"method\":\"fast\"}", 422),
         (
             &start,
             "content-type: application/json\r\nidempotency-key: \r\n",
@@ -213,7 +216,119 @@ async fn what_is_wrong_is_told_and_changes_nothing() {
             "{start} {headers} {body}"
         );
     }
+    for (body, field) in [
+        (json!({"promt": 1}), "promt"),
+        (json!({"method": "fast"}), "method"),
+        (json!({"preset": 7}), "preset"),
+        (json!({"review": "yes"}), "review"),
+        (json!({"prompt": " "}), "prompt"),
+        (json!({"prompt": "x".repeat((1 << 20) + 1)}), "prompt"),
+        (json!({"prompt": "a", "focus": "b"}), "focus"),
+        (json!({"model": ["m"]}), "model"),
+    ] {
+        let (status, told) = api.ask(&api.key, "", &body).await;
+        assert_eq!((status, &told["error"]["field"]), (422, &json!(field)), "{told}");
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("{field}: ")), "{message}");
+    }
     assert!(api.fixture.baton.drafting.is_idle());
+}
+
+/// The result names the handoff, its document, and the folder of its packet.
+#[tokio::test]
+async fn a_result_is_whole() {
+    let api = Api::start().await;
+    let (_, asked) = api.ask(&api.key, "", &json!({"method": "local"})).await;
+    let path = format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap());
+    let waits = api.get(&path).await;
+    assert_eq!(
+        [&waits["handoff"], &waits["document"], &waits["saved_path"]],
+        [&Value::Null; 3]
+    );
+    api.fixture.push(fresh());
+    let answer = api.fixture.ask(&api.history, true).await;
+    let done = api.get(&path).await;
+    let id = done["handoff"].as_str().unwrap().to_owned();
+    assert!(
+        answer.text.contains(&id) && done["document"].is_string(),
+        "{done}"
+    );
+    let packet = PacketRecord {
+        handoff: id.parse().unwrap(),
+        principal: "local".to_owned(),
+        repository: String::new(),
+        branch: String::new(),
+        topic: "a".to_owned(),
+        status: PacketStatus::Active,
+        created_ms: 1,
+        folder: "/handoffs/one".to_owned(),
+        document: "{}".to_owned(),
+    };
+    api.store.put_packet(&packet).await.unwrap();
+    assert_eq!(api.get(&path).await["saved_path"], "/handoffs/one");
+}
+
+/// Told where people and programs look: in the draft, on the conversation's page, in the log's event and in the metrics.
+#[tokio::test]
+async fn a_draft_that_failed_is_told_everywhere() {
+    let api = Api::start().await;
+    let (_, asked) = api.ask(&api.key, "", &json!({"method": "oneshot"})).await;
+    let id = asked["draft"]["id"].as_str().unwrap();
+    let replies = [
+        Reply::status(500, "no power"),
+        Reply::status(529, "busy"),
+        fresh(),
+    ];
+    replies.into_iter().for_each(|reply| api.fixture.push(reply));
+    api.fixture.ask(&api.history, true).await;
+    let done = api.get(&format!("/api/drafts/{id}")).await;
+    assert_eq!(
+        (&done["draft"]["state"], &done["draft"]["method"]),
+        (&json!("done"), &json!("local"))
+    );
+    let event = &api.fixture.baton.events(2).await[1];
+    let tries: Vec<_> = event
+        .drafts
+        .iter()
+        .map(|draft| (draft.method, draft.outcome))
+        .collect();
+    assert_eq!(
+        tries,
+        [
+            ("oneshot", "provider_error"),
+            ("bundle", "provider_error"),
+            ("local", "complete")
+        ]
+    );
+    let metrics = Metrics::new();
+    metrics.record(event);
+    let text = metrics.text().unwrap();
+    for series in [
+        r#"baton_drafts_total{wire="anthropic",origin="api",method="oneshot",outcome="provider_error"} 1"#,
+        r#"baton_drafts_total{wire="anthropic",origin="api",method="local",outcome="complete"} 1"#,
+    ] {
+        assert!(text.contains(series), "{series} in {text}");
+    }
+
+    // One that comes to nothing at all.
+    let api = Api::start().await;
+    let short = &api.history[..1];
+    let (_, asked) = api.ask(&api.key, "", &json!({})).await;
+    let id: uuid::Uuid = asked["draft"]["id"].as_str().unwrap().parse().unwrap();
+    api.fixture.push(Reply::text("Went on."));
+    api.fixture.ask(short, true).await;
+    let draft = api.fixture.baton.drafting.get(id).unwrap();
+    assert_eq!(draft.failure, Some("nothing_to_hand_off"));
+    let told = api.fixture.baton.drafting.newest_in(&api.key).unwrap();
+    assert_eq!(
+        (told.id, told.why.as_deref()),
+        (id, Some("nothing to hand off yet"))
+    );
+    let event = &api.fixture.baton.events(2).await[1];
+    assert_eq!(
+        (event.drafts[0].method, event.drafts[0].outcome),
+        ("none", "nothing_to_hand_off")
+    );
 }
 
 /// Nothing is cut before a person's yes. The person may change the document, and what is said meanwhile is kept.

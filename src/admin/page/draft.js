@@ -61,7 +61,7 @@ export async function draft(ctx, id) {
   return { node, title: "Draft", up };
 }
 
-/** What a conversation says of its open draft. */
+/** What a conversation says of its newest draft. */
 export function notice(it) {
   const href = `#/d/${encodeURIComponent(it.id)}`;
   if (it.state === "review") return h("p", { class: "draft" }, h("a", { href }, "A draft waits for your yes"));
@@ -69,6 +69,9 @@ export function notice(it) {
     stop.disabled = true;
     await api.remove(api.path(["drafts", it.id])).catch(() => (stop.disabled = false));
   } }, "Cancel");
+  if (it.state === "failed" || it.state === "empty") {
+    return h("p", { class: "draft" }, h("a", { href }, "No handoff was made"), it.why ? `: ${it.why}.` : ".");
+  }
   const words = { asked: "A handoff waits for the agent's next request.", writing: "A handoff is being written.", accepted: "An accepted handoff waits for the agent's next request." };
   return h("p", { class: "draft" }, words[it.state] ?? `Draft: ${it.state}`, " ", stop);
 }

@@ -42,7 +42,9 @@ pub(super) fn fill(
     file: &mut HandoffFile,
 ) -> Result<Option<PathBuf>, Failure> {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
-    let redactor = Redactor::new(&config.journal.redact).knowing(secrets);
+    let redactor = Redactor::new(&config.journal.redact)
+        .knowing(secrets)
+        .with_secret_files(&config.draft.secret_files);
     if let Some(path) = &args.output {
         let text = end_of(&text_of(path)?).to_owned();
         said(&text, &redactor, file);

@@ -266,3 +266,62 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
     assert!(count(Preset::Debug, "`cargo test -p") > count(Preset::Docs, "`cargo test -p"));
     assert!(count(Preset::Docs, "did not work") > count(Preset::Debug, "did not work"));
 }
+
+/// What the config names beside the known ones: nothing of such a file is quoted.
+#[test]
+fn files_that_the_config_calls_secret_are_not_quoted() {
+    let messages = [
+        user("Deploy it. It must stay up."),
+        called(
+            "a",
+            "Read",
+            json!({"file_path": "infra/prod.tfvars"}),
+            "db_pass = hunter2-and-more",
+            false,
+        )[0]
+        .clone(),
+        called(
+            "a",
+            "Read",
+            json!({"file_path": "infra/prod.tfvars"}),
+            "db_pass = hunter2-and-more",
+            false,
+        )[1]
+        .clone(),
+        ran(
+            "b",
+            "cat infra/prod.tfvars",
+            "error: db_pass = hunter2-and-more",
+            true,
+        )[0]
+        .clone(),
+        ran(
+            "b",
+            "cat infra/prod.tfvars",
+            "error: db_pass = hunter2-and-more",
+            true,
+        )[1]
+        .clone(),
+        model("Read."),
+        user("And now?"),
+    ];
+    let told = |redactor: Redactor| {
+        let mut index = Index::new(Settings {
+            redactor,
+            ..Settings::default()
+        });
+        index.extend(&Transcript::of(&view(&messages)));
+        [
+            index.local(&request(4000)).unwrap(),
+            index.bundle(&request(4000)).unwrap(),
+        ]
+        .concat()
+    };
+    let patterns = ["*.tfvars".to_owned()];
+    assert!(told(Redactor::default()).contains("hunter2"));
+    let quiet = told(Redactor::default().with_secret_files(&patterns));
+    assert!(
+        !quiet.contains("hunter2") && quiet.contains("infra/prod.tfvars"),
+        "{quiet}"
+    );
+}

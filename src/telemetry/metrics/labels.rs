@@ -40,6 +40,21 @@ pub(super) struct ByOrigin {
     pub(super) origin: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByDraft {
+    pub(super) wire: &'static str,
+    pub(super) origin: &'static str,
+    pub(super) method: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByDraftTokens {
+    pub(super) wire: &'static str,
+    pub(super) method: &'static str,
+    pub(super) kind: &'static str,
+}
+
 /// What becomes of a packet.
 pub(super) const PACKET_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 

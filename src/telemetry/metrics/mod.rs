@@ -15,9 +15,9 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByModel, ByNudge, ByOrigin, ByOutcome, ByResult,
-    ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION, PACKET_RESULTS, TOKEN_BUCKETS,
-    label,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin,
+    ByOutcome, ByResult, ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, OPERATION,
+    PACKET_RESULTS, TOKEN_BUCKETS, label,
 };
 use super::models::Models;
 use super::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, PerWire, TokenSeries, WireSeries};
@@ -57,6 +57,8 @@ pub struct Metrics {
     handoff_after: Histograms<ByOrigin>,
     nudges: Family<ByNudge, Counter>,
     undos: Family<ByOutcome, Counter>,
+    drafts: Family<ByDraft, Counter>,
+    draft_tokens: Family<ByDraftTokens, Counter>,
     legs: WireCounter,
     leg_retries: WireCounter,
     pinned_requests: WireCounter,
@@ -104,6 +106,8 @@ impl Metrics {
             handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             nudges: Family::default(),
             undos: Family::default(),
+            drafts: Family::default(),
+            draft_tokens: Family::default(),
             legs: Family::default(),
             leg_retries: Family::default(),
             pinned_requests: Family::default(),
@@ -212,6 +216,16 @@ impl Metrics {
             "Undos of handoffs, by how they came out",
             self.undos.clone(),
         );
+        r.register(
+            "baton_drafts",
+            "Tries to write the document of a handoff, by method and by how they ended",
+            self.drafts.clone(),
+        );
+        r.register(
+            "baton_draft_tokens",
+            "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too",
+            self.draft_tokens.clone(),
+        );
         for (name, help, counter) in [
             ("baton_legs", "Upstream requests", &self.legs),
             (
@@ -300,6 +314,9 @@ impl Metrics {
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
         }
+        if !event.drafts.is_empty() {
+            self.record_drafts(event);
+        }
         for nudged in &event.nudges {
             let (wire, outcome) = (label(event.wire), nudged.name());
             self.nudges.get_or_create(&ByNudge { wire, outcome }).inc();
@@ -310,6 +327,28 @@ impl Metrics {
         }
         if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
             self.record_model(event, wire, model);
+        }
+    }
+
+    /// Counts the tries to write a handoff's document, and what they cost.
+    fn record_drafts(&self, event: &ExchangeEvent) {
+        let wire = label(event.wire);
+        for draft in &event.drafts {
+            let (origin, method, outcome) = (draft.origin, draft.method, draft.outcome);
+            let labels = ByDraft {
+                wire,
+                origin,
+                method,
+                outcome,
+            };
+            self.drafts.get_or_create(&labels).inc();
+        }
+        for (method, tokens) in event.tokens_by_method() {
+            let counts = [tokens.input, tokens.cache_read, tokens.cache_write, tokens.output];
+            for (kind, count) in KINDS.into_iter().zip(counts) {
+                let labels = ByDraftTokens { wire, method, kind };
+                self.draft_tokens.get_or_create(&labels).inc_by(count);
+            }
         }
     }
 
