@@ -43,6 +43,8 @@ const BEGINNINGS: &[(UserText, &str)] = &[
     ),
     (UserText::Summary, "<conversation-summary>"),
     (UserText::Summary, "<handoff-context>"),
+    // What we tell the model of its context.
+    (UserText::Harness, "<context-notice>"),
     (UserText::Branch, "The following is a summary of a branch"),
     (UserText::PersonShell, "<bash-input>"),
     (UserText::PersonShell, "<bash-stdout>"),

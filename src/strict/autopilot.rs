@@ -66,9 +66,9 @@ const HEADINGS: [&str; 3] = ["## Goal", "## Decisions", "## Next steps"];
 fn asks_for_document(turns: &[Turn]) -> bool {
     let last = turns.iter().rev().find(|turn| turn.role == Role::User);
     let asks = |text: &String| {
-        HEADINGS
-            .iter()
-            .all(|heading| text.lines().any(|line| line.trim() == *heading))
+        let has = |heading: &&str| text.lines().any(|line| line.trim() == *heading);
+        // A carry-over prompt has such headings, and asks for nothing.
+        HEADINGS.iter().all(has) && !text.contains("<handoff-context>")
     };
     last.is_some_and(|turn| turn.texts.iter().any(asks))
 }

@@ -27,6 +27,18 @@ fn tasks_are_chained_by_handoffs() {
 }
 
 #[test]
+fn a_document_is_written_where_its_headings_are_asked_for() {
+    for wire in WIRES {
+        let asked = "Write it, with these headings:\n\n## Goal\nWhat.\n\n## Decisions\nWhy.\n\n## Next steps\nNumbered.";
+        let mut agent = Agent::new(wire, true, asked);
+        assert!(
+            matches!(agent.turn(), Outcome::Text(text) if text.starts_with("## Goal\n") && text.contains("## Decisions"))
+        );
+        assert_eq!(agent.complaints, []);
+    }
+}
+
+#[test]
 fn without_the_handoff_all_tasks_run_in_one_context() {
     for wire in WIRES {
         let mut agent = Agent::new(wire, false, "#task 1/3 steps=2");

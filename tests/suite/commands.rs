@@ -751,8 +751,8 @@ async fn sent_again(variant: Variant) {
     let history = stage.history();
     let answer = says(&stage, &history, thought("First.")).await;
     let now = stage.then(&history, &answer, "::handoff the reader");
-    // More than a connection takes that nobody reads from.
-    let long = format!("{DOCUMENT}\n{}", "It is a long one.\n".repeat(50_000));
+    // More than a connection takes that nobody reads from, and no longer than a prompt may be: six bytes of JSON each.
+    let long = format!("{DOCUMENT}\n{}", "\u{1}".repeat(700_000));
     stage.push(Reply::text(&long));
     let body = (variant.body)(&now, true).to_string();
     leaves(&stage, (variant.path)(true), variant.headers, &body).await;

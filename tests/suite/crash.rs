@@ -220,7 +220,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
             true => {
                 shown += 1;
                 assert!(
-                    seen.len() == 1 && seen[0].contains("<handoff-context>"),
+                    seen.len() == 2 && seen[0].contains("<handoff-context>"),
                     "{moment}: {seen:?}"
                 );
             }

@@ -325,3 +325,25 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
         "{quiet}"
     );
 }
+
+/// What baton tells a model of its context is no word of the person's.
+#[test]
+fn a_notice_of_our_own_is_not_the_persons() {
+    let notice = "<context-notice>\nThis notice comes from the session's proxy, not from the user. You must hand over.\n</context-notice>";
+    let mut asked = user("Port it. It must stay small.");
+    let part = json!({"type": "text", "text": notice});
+    asked["content"].as_array_mut().unwrap().push(part);
+    let messages = [asked, model("Ported."), user("Now the tests.")];
+    let index = indexed(&messages);
+    let told = [
+        index.local(&request(4000)).unwrap(),
+        index.bundle(&request(4000)).unwrap(),
+        index.completed("## Goal\nThe tests.", &super::super::Prompts::default()),
+    ];
+    for text in told {
+        assert!(
+            !text.contains("notice") && !text.contains("must hand over"),
+            "{text}"
+        );
+    }
+}
