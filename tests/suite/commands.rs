@@ -21,7 +21,7 @@ const SECOND: &str = "Goal: the second one.";
 on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
     look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over told_that_it_waits
-    accepted_after_a_restart sent_again store_fails_meanwhile two_at_once forked_with_pins;);
+    accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -944,6 +944,12 @@ async fn not_handed_over(variant: Variant) {
     assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: More."]);
     assert!(stage.baton.drafting.is_idle());
     stage.assert_clean();
+}
+
+/// On one wire, with an answer that no connection takes whole: what is remembered of it knows no wire.
+#[tokio::test]
+async fn a_command_that_is_sent_again_writes_nothing_again() {
+    sent_again(variants::ANTHROPIC).await;
 }
 
 /// What the agent's harness puts in front of the person's words is no part of a command, and stays.
