@@ -109,7 +109,7 @@ fn tell(
     args: &ResumeArgs,
 ) -> Result<(), Failure> {
     let mut out = Out::stderr();
-    if let Some(compared) = compared {
+    if let Some(compared) = compared.filter(|compared| compared.repository) {
         out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;
     }
     if handoff.archived {

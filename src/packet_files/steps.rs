@@ -152,7 +152,7 @@ pub struct Compared {
 }
 
 /// Compares the packet of a handoff with the repository in a folder: the one given, else the packet's own where that is
-/// here, else the working directory. `None` where there is no packet.
+/// here. Any other folder may be another project's. `None` where there is no packet.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -171,9 +171,8 @@ pub async fn still_true(
     };
     let compared = tokio::task::spawn_blocking(move || {
         let own = Some(PathBuf::from(&packet.repository)).filter(|dir| dir.is_dir());
-        let dir = dir.or(own).unwrap_or_else(|| PathBuf::from("."));
         let file = HandoffFile::of_whole_packet(&packet);
-        let (drift, repository) = gather::compared(&file, Some(&dir), limit);
+        let (drift, repository) = gather::compared(&file, dir.or(own).as_deref(), limit);
         Compared { drift, repository }
     });
     let compared = compared.await;

@@ -648,7 +648,12 @@ async fn a_handoff_is_resumed_in_any_agent() {
     let json: Value =
         serde_json::from_slice(&resume(&[&line, "--with", "qwen-code", "--json"]).stdout).unwrap();
     let names: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(names, ["id", "agent", "known", "archived", "prompt", "command"]);
+    assert_eq!(
+        names,
+        [
+            "id", "agent", "known", "archived", "drifted", "drift", "prompt", "command"
+        ]
+    );
     assert_eq!(
         (&json["agent"], &json["prompt"]),
         (&"qwen".into(), &line.clone().into())
@@ -667,6 +672,47 @@ async fn a_handoff_is_resumed_in_any_agent() {
         text(&out.stderr),
         "baton: its packet was archived; it is active again\nbaton: this handoff is archived; it can be resumed all the same\n"
     );
+}
+
+#[tokio::test]
+async fn what_is_resumed_is_compared_with_its_repository() {
+    let scene = Scene::new().await;
+    let repository = scene.path("repository");
+    fs::create_dir_all(&repository).unwrap();
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&repository);
+        let named = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+        assert!(git.args(named).args(words).output().unwrap().status.success());
+    };
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    let config = fs::read_to_string(&scene.config).unwrap();
+    let own = format!("packets.git_dir = '{}'\n{config}", repository.display());
+    fs::write(&scene.config, own).unwrap();
+    let id = scene.handoff().await;
+    let resumed = || {
+        let out = scene.output("resume", &[&id, "--with", "claude", "--json"]);
+        serde_json::from_slice::<Value>(&out.stdout).unwrap()
+    };
+    let json = resumed();
+    let drift = json["drift"].as_str().unwrap();
+    assert!(drift.starts_with("Still true: written "), "{drift}");
+    assert_eq!(json["drifted"], false);
+    assert_eq!(
+        json["prompt"].as_str().unwrap(),
+        format!("[[handoff-resume:{id}]]\n{drift}.")
+    );
+    let out = scene.output("resume", &[&id, "--with", "claude"]);
+    assert!(
+        text(&out.stderr).starts_with("baton: Still true: "),
+        "{}",
+        text(&out.stderr)
+    );
+    git(&["checkout", "-q", "-b", "another"]);
+    let json = resumed();
+    assert_eq!(json["drifted"], true, "{json}");
+    assert!(json["drift"].as_str().unwrap().starts_with("Drift: "), "{json}");
 }
 
 fn archive(config: &Path, state: &Path, id: &str) {

@@ -32,8 +32,7 @@ struct Kind {
 const NGINX: Kind = Kind {
     program: "nginx",
     file: "nginx.conf",
-    // One process: workers of a master that is killed would stay.
-    args: &["-g", "daemon off; master_process off;", "-c"],
+    args: &["-g", "daemon off;", "-c"],
 };
 
 const HAPROXY: Kind = Kind {
@@ -74,7 +73,8 @@ struct Team {
 impl Drop for Team {
     fn drop(&mut self) {
         if let Some(balancer) = &mut self.balancer {
-            let _ = balancer.kill();
+            // A balancer that is killed leaves its workers behind.
+            let _ = Command::new("kill").arg(balancer.id().to_string()).status();
             let _ = balancer.wait();
         }
     }

@@ -74,11 +74,9 @@ fn outline(transcript: &Transcript<'_>) -> String {
         .collect();
     let _ = writeln!(out, "tools: {}", tools.join(" "));
     let _ = writeln!(out, "system: {}", texts(&transcript.system_texts()));
-    let _ = writeln!(
-        out,
-        "preamble: {:?}",
-        transcript.preamble(&TAGS.map(str::to_owned))
-    );
+    let preamble = transcript.preamble(&TAGS.map(str::to_owned));
+    let (turns, parts) = (&preamble.turns, preamble.parts);
+    let _ = writeln!(out, "preamble: Preamble {{ turns: {turns:?}, parts: {parts} }}");
     for (at, turn) in transcript.turns().enumerate() {
         let time = turn.time().map(|time| format!(" at {time}")).unwrap_or_default();
         let _ = writeln!(out, "{at} {:?}{time}", turn.role);
