@@ -1,5 +1,5 @@
 //! Long random conversations through the real proxy, on every wire: no request breaks a rule of the provider, the model
-//! sees what it should, and every answer to the agent is a valid message.
+//! sees what it should, and every answer to the agent is a valid message. In some of them answers end at a handoff (stop mode).
 //!
 //! `BATON_CASES` sets how many conversations are tried, `BATON_SEED` which ones: a number, or `random`.
 
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::config::Config;
+use baton_proxy::config::{Config, Mode};
 use baton_proxy::nudge::Thresholds;
 use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
@@ -119,6 +119,8 @@ struct Run {
     /// Tokens from which the model is told of its context; zero is never.
     nudge_from: u64,
     recall: bool,
+    /// Whether answers end at a handoff.
+    stops: bool,
 }
 
 /// Where the conversations go.
@@ -167,6 +169,7 @@ impl Run {
             counter: 0,
             nudge_from: plan.nudge_from,
             recall: plan.recall,
+            stops: plan.stops,
         };
         match setting {
             Setting::OneProcess => run.restart(),
@@ -194,6 +197,9 @@ impl Run {
             ..Thresholds::default()
         };
         config.recall.enabled = self.recall;
+        if self.stops {
+            config.handoff.mode = Mode::Stop;
+        }
         config.recall.per_turn = u32::try_from(RECALLS).unwrap();
         if let Some((name, folder)) = self.profile.variant.place {
             let mut place = config.upstreams["openai"].clone();
@@ -373,7 +379,7 @@ impl Run {
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
         let log = std::mem::take(&mut self.model.script().log);
-        let limits = (MAX_CHAIN, RETRIES as usize, self.nudge_from, RECALLS);
+        let limits = (MAX_CHAIN, RETRIES as usize, self.nudge_from, RECALLS, self.stops);
         let agent = self.conversations[who].agent();
         let outcome = oracle::replay(
             agent,
@@ -633,6 +639,8 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             // Of what is open behind a response an older version knows nothing.
             (plan.quirks.references, plan.quirks.chained) = (false, false);
         }
+        // Not yet drawn together: a transcript that upstream holds, and answers that end at a handoff.
+        plan.stops &= !plan.quirks.chained;
         run(profile, &plan, setting).map_err(TestCaseError::fail)
     });
     if let Err(error) = checked {

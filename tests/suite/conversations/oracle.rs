@@ -266,6 +266,8 @@ pub struct Exchange {
     recalled: usize,
     max_chain: u32,
     recalls: usize,
+    /// Whether the answer ends at a handoff.
+    stops: bool,
     shown: Vec<Shown>,
     sentinel: Option<String>,
     output: usize,
@@ -282,7 +284,7 @@ pub fn replay(
     repeat: Option<&str>,
     log: &[(Vec<Item>, Reply)],
     (streamed, broke): (bool, bool),
-    (max_chain, retries, nudge_from, recalls): (u32, usize, u64, usize),
+    (max_chain, retries, nudge_from, recalls, stops): (u32, usize, u64, usize, bool),
 ) -> Result<Outcome, String> {
     let mut x = Exchange {
         agent,
@@ -294,6 +296,7 @@ pub fn replay(
         recalled: 0,
         max_chain,
         recalls,
+        stops,
         shown: Vec::new(),
         sentinel: None,
         output: 0,
@@ -458,7 +461,11 @@ impl Exchange {
         self.legs += 1;
         self.asked = 0;
         self.held = None;
-        None
+        if !self.stops {
+            return None;
+        }
+        let stop = self.word(&Stop::Natural, false);
+        Some(self.outcome(Ended::Stop(stop), true))
     }
 
     /// Nothing of an opening that is not in the request survives a cut.

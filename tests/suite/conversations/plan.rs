@@ -119,6 +119,8 @@ pub struct Plan {
     pub quirks: AgentQuirks,
     /// Whether recall is on.
     pub recall: bool,
+    /// Whether answers end at a handoff.
+    pub stops: bool,
     pub steps: Vec<Step>,
     /// Tokens from which the model is told of its context; zero is never.
     pub nudge_from: u64,
@@ -213,6 +215,7 @@ pub fn plan() -> impl Strategy<Value = Plan> {
             opening,
             quirks,
             recall,
+            stops: steps.len() % 5 < 2,
             steps,
             nudge_from,
         };

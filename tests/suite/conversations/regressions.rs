@@ -43,6 +43,7 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
         opening: 1,
         quirks,
         recall: true,
+        stops: false,
         steps,
         nudge_from: 0,
     };
