@@ -21,6 +21,7 @@ mod left_out;
 mod local_answer;
 mod nudges;
 mod pairs;
+mod pinned_to;
 mod prepare;
 mod prepared;
 mod read_ahead;

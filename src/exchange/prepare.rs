@@ -2,25 +2,27 @@
 //! and whether it gets the tool.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::active_handoff::{Active, find_active, find_previous, why_unresolved};
+use super::active_handoff::{Active, why_unresolved};
 use super::pairs::find_pairs;
+use super::pinned_to::{Lookup, PinnedTo};
 use super::prepared::{Prepared, Received};
 use super::read_ahead::Ahead;
 use super::request::Request;
 use super::tool_offer::{forbidden, summary_class, why_untooled};
-use super::{flattened, heavy, insertions, is_model_call, left_out, read_ahead};
+use super::{heavy, insertions, is_model_call, read_ahead};
 use crate::commands;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
 use crate::proxy::{App, RequestContext, headers};
 use crate::record::{Behind, HandoffId};
-use crate::rewrite::Reading;
 use crate::rewrite::notes::{self, Cleaned, Look, Undone};
 use crate::rewrite::untooled::{self, Untooled};
+use crate::rewrite::{Candidate, Reading};
 use crate::session::{LiveConversation, conversation_key};
 use crate::store::StoreError;
 use crate::text::json;
@@ -45,31 +47,7 @@ pub(super) async fn prepare(
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let candidates = heavy::work(weight, || reading.candidates(wire));
     let newest = candidates.first().cloned();
-    let (opened, mut ahead) = match app.sessions.is_shared() {
-        true => {
-            Box::pin(read_ahead::read(
-                app,
-                ctx,
-                wire,
-                &reading,
-                &key,
-                newest.as_ref(),
-                weight,
-            ))
-            .await
-        }
-        false => {
-            let opened = app.sessions.open(&key, &ctx.principal, app.clock.now_ms()).await;
-            (opened, Ahead::default())
-        }
-    };
-    let live = match opened {
-        Ok(live) => Some(live),
-        Err(error) => {
-            tracing::error!(%error, "the store cannot be read");
-            None
-        }
-    };
+    let (live, mut ahead) = open(app, ctx, wire, &reading, &key, newest.as_ref(), weight).await;
     let said = heavy::work(weight, || {
         without_notes(app, wire, &mut reading, body, live.as_deref(), coming)
     });
@@ -92,37 +70,27 @@ pub(super) async fn prepare(
         tracing::error!(%error, "a pinned request cannot be served");
         Fault::from(Code::STORE)
     };
-    let mut active = find_active(app, ctx, wire, &reading, candidates, weight)
-        .await
-        .map_err(store_down)?;
-    let (behind, previous) = find_previous(app, ctx, wire, &reading, ahead.previous.take())
-        .await
-        .map_err(store_down)?;
-    let missed = newest.filter(|c| {
-        active
-            .as_ref()
-            .and_then(|a| a.candidate.as_ref())
-            .is_none_or(|a| a.sentinel.at != c.sentinel.at)
-    });
-    active = active.or(behind);
-    if let Some(live) = &live {
-        let left_out = left_out::find(
-            app,
-            ctx,
-            wire,
-            &reading,
-            live,
-            (active.as_ref(), &said.undone),
-            weight,
-        );
-        active = left_out.await.map_err(store_down)?.or(active);
-    }
-    if active.is_none() {
-        let key = named.then_some(key.as_str());
-        active = flattened::find(app, ctx, &reading, key, weight)
-            .await
-            .map_err(store_down)?;
-    }
+    let lookup = Lookup {
+        app,
+        ctx,
+        wire,
+        reading: &reading,
+        weight,
+    };
+    let session = named.then_some(key.as_str());
+    let found = lookup.pinned_to(
+        candidates,
+        ahead.previous.take(),
+        live.as_ref(),
+        &said.undone,
+        session,
+    );
+    let PinnedTo {
+        active,
+        by_sentinel,
+        previous,
+    } = found.await.map_err(store_down)?;
+    let missed = newest.filter(|c| by_sentinel != Some(c.sentinel.at));
     let recalls = may_recall(app, &mut reading, active.as_ref());
     // A request that names an earlier response alone would not tell what tools that one went out with.
     let resends = !wire.goes_on_by_id() || reading.view.facts.unstored;
@@ -203,6 +171,28 @@ pub(super) async fn prepare(
             .follow(live, active, prepared.undone.now(), app.clock.now_ms());
     }
     Ok(Some(prepared))
+}
+
+/// Opens the conversation; where the store is shared, with what its request will most likely ask for. `None`: the store
+/// cannot be read.
+async fn open(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+    key: &str,
+    newest: Option<&Candidate>,
+    weight: usize,
+) -> (Option<Arc<LiveConversation>>, Ahead) {
+    let (opened, ahead) = match app.sessions.is_shared() {
+        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest, weight)).await,
+        false => {
+            let opened = app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await;
+            (opened, Ahead::default())
+        }
+    };
+    let live = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+    (live.ok(), ahead)
 }
 
 /// A request without commands and answers to them.
