@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::tests::asks;
 use super::*;
-use crate::record::Repeat;
+use crate::record::{HiddenPair, Repeat};
 use crate::store::memory::MemoryStore;
 use crate::store::redis::tests::server::RedisServer;
 use crate::store::redis::tests::store_in;
