@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::active_handoff::{Active, find_active, find_previous};
 use super::{flattened, left_out};
 use crate::proxy::{App, RequestContext};
-
+use crate::record::Behind;
 use crate::rewrite::notes::Undone;
 use crate::rewrite::{Candidate, Reading};
 use crate::session::LiveConversation;
@@ -28,7 +28,7 @@ pub(super) struct PinnedTo {
     /// Offset of the sentinel that the store knows or whose seal verifies.
     pub(super) by_sentinel: Option<usize>,
     /// What stands behind the response that the request goes on from.
-    pub(super) previous: Option<String>,
+    pub(super) previous: Option<Behind>,
 }
 
 impl Lookup<'_> {

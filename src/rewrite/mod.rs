@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod apply;
+mod chat_marks;
 mod count;
 mod cut;
 pub mod flattened;
@@ -21,9 +22,12 @@ mod plan;
 pub mod positions;
 pub mod preamble;
 mod reading;
+mod removed_texts;
 mod texts;
+mod undone;
 mod unescape;
 pub mod untooled;
+mod users_words;
 
 pub use apply::rewrite;
 pub use lost_pairs::lost;

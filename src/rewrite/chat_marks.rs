@@ -1,0 +1,130 @@
+//! Finds what baton has said in a transcript: notes, drafts that were shown, and sentinels, each with the answer around it.
+
+use std::collections::HashSet;
+
+use uuid::Uuid;
+
+use super::Reading;
+use super::texts::Texts;
+use crate::mark::{MarkKind, gap, note, sentinel};
+use crate::text::Span;
+use crate::text::cost;
+use crate::wire::Wire;
+use crate::wire::view::{OwnKind, Role, View};
+
+/// A note, or a sentinel, where it counts.
+pub(super) struct At {
+    pub(super) id: Uuid,
+    pub(super) turn: usize,
+    pub(super) part: usize,
+    /// The mark; `None` where an item is known by its id alone.
+    pub(super) span: Option<Span>,
+    /// The inside of the text that it stands in.
+    pub(super) inside: Span,
+}
+
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) notes: Vec<At>,
+    /// The lines in front of drafts that were shown while they were written.
+    pub(super) drafts: Vec<At>,
+    pub(super) opens: Vec<At>,
+}
+
+impl Found {
+    pub(super) fn in_reading(wire: &dyn Wire, reading: &Reading) -> Self {
+        let mut texts = Texts::new(wire, &reading.view);
+        let mut found = Self::default();
+        for (i, mark) in reading.marks.iter().enumerate() {
+            let (MarkKind::Note(id) | MarkKind::Draft(id) | MarkKind::Open(id)) = mark.kind else {
+                continue;
+            };
+            let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant]) else {
+                continue;
+            };
+            let Some(inside) = texts.content().parts[part].text else {
+                continue;
+            };
+            let at = |span| At {
+                id,
+                turn,
+                part,
+                span: Some(span),
+                inside,
+            };
+            if matches!(mark.kind, MarkKind::Note(_)) {
+                found.notes.push(at(mark.span));
+            } else if matches!(mark.kind, MarkKind::Draft(_)) {
+                found.drafts.push(at(mark.span));
+            } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
+                let from = told_from(&reading.view.body, inside.start, read.at);
+                found.opens.push(at(Span::new(from, read.rest)));
+            }
+        }
+        let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();
+        let sentinels = reading.items.iter().filter(|item| item.kind == OwnKind::Sentinel);
+        for item in sentinels {
+            if known.insert((item.turn, item.id)) {
+                found.opens.push(At {
+                    id: item.id,
+                    turn: item.turn,
+                    part: 0,
+                    span: None,
+                    inside: Span::default(),
+                });
+            }
+        }
+        found
+    }
+
+    /// The answers that end with the notes: each from where it begins, as far as the text in front of its note tells, and
+    /// never over another note.
+    pub(super) fn answers(&self, view: &View) -> Vec<Span> {
+        let mut done = 0;
+        let spans = self.notes.iter().map(|at| {
+            let mark = at.span.unwrap_or_default();
+            let start = begins(view, at, done);
+            done = mark.end;
+            Span::new(start, mark.end)
+        });
+        spans.collect()
+    }
+
+    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is the
+    /// draft, too.
+    pub(super) fn note_of(&self, draft: &At) -> Option<&At> {
+        let from = self
+            .notes
+            .partition_point(|at| (at.turn, at.part) < (draft.turn, draft.part));
+        let here = self.notes[from..].iter().take_while(|at| at.turn == draft.turn);
+        here.take(NOTES_BEHIND).find(|at| at.id == draft.id)
+    }
+}
+
+/// Notes of one turn among which a draft's own is looked for: it is the first one behind it.
+pub(super) const NOTES_BEHIND: usize = 8;
+
+/// Where the answer begins in which this mark stands, behind `done`: at the last line in front of it that begins one, else
+/// where its text does.
+pub(super) fn begins(view: &View, at: &At, done: usize) -> usize {
+    let text: &[u8] = &view.body;
+    let mark = at.span.unwrap_or_default();
+    let start = at.inside.start.max(done).min(mark.start);
+    let line_start = |at: &usize| *at == start || text[..*at].ends_with(br"\n");
+    cost::add(mark.start - start);
+    let hits = memchr::memmem::rfind_iter(&text[start..mark.start], note::BEGINS);
+    hits.map(|hit| start + hit).find(line_start).unwrap_or(start)
+}
+
+/// Where begins what baton says in front of a sentinel: a line of its own, right before it.
+pub(super) fn told_from(text: &[u8], start: usize, open: usize) -> usize {
+    /// Bytes of such a line.
+    const TOLD: usize = 1024;
+    let end = gap::before(text, start, open);
+    let from = start.max(end.saturating_sub(TOLD));
+    let line = memchr::memmem::rfind(&text[from..end], br"\n").map_or(from, |at| from + at + 2);
+    match text[line..end].starts_with(note::BEGINS.as_bytes()) {
+        true => line,
+        false => open,
+    }
+}

@@ -1,0 +1,227 @@
+//! The edits that take texts and turns out of a transcript.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::commands;
+use crate::mark::gap;
+use crate::text::cost;
+use crate::text::splice::Edit;
+use crate::text::{Span, json};
+use crate::wire::Wire;
+use crate::wire::view::{self, Part, PartKind, Role, View};
+
+use super::undone::History;
+use super::users_words::{Look, own_text};
+
+/// How Claude Code tells of a command of the person's own that it expanded.
+pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
+
+/// What goes: stretches of texts by turn and part, and whole turns.
+#[derive(Default)]
+pub(super) struct Gone {
+    pub(super) texts: HashMap<(usize, usize), Vec<Span>>,
+    pub(super) turns: HashSet<usize>,
+    pub(super) asked: HashSet<usize>,
+}
+
+impl Gone {
+    pub(super) fn text(&mut self, turn: usize, part: usize, span: Span) {
+        self.texts.entry((turn, part)).or_default().push(span);
+    }
+
+    /// The texts of a turn from this part on, up to another part, or all of them.
+    pub(super) fn texts_between(
+        &mut self,
+        wire: &dyn Wire,
+        view: &View,
+        turn: usize,
+        from: usize,
+        to: Option<usize>,
+    ) {
+        let parts = wire.content(view, turn).parts;
+        let to = to.unwrap_or(parts.len()).min(parts.len());
+        for (n, part) in parts.iter().enumerate().take(to).skip(from) {
+            if let (PartKind::Text, Some(inside)) = (part.kind, part.text) {
+                self.text(turn, n, inside);
+            }
+        }
+    }
+
+    pub(super) fn whole(&mut self, turn: usize) {
+        self.turns.insert(turn);
+    }
+
+    /// The command in a user's turn.
+    pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: Look<'_>) {
+        if self.asked.insert(turn)
+            && let Some((part, span, text)) = own_text(wire, view, turn, look.tags)
+            && commands::is_or_was_command(&text, look.prefix)
+        {
+            self.text(turn, part, span);
+            self.invocation(wire, view, turn);
+        }
+    }
+
+    /// What the agent says beside a command that it expanded: that it was called, and how.
+    pub(super) fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
+        let parts = wire.content(view, turn).parts.into_iter().enumerate();
+        for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
+            let said = view.text(inside);
+            if INVOCATIONS.iter().any(|tag| said.starts_with(tag.as_bytes())) {
+                self.text(turn, n, inside);
+            }
+        }
+    }
+
+    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &History) -> Vec<Edit> {
+        let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
+        if !history.states.is_empty() {
+            let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
+            turns.extend((0..view.turns.len()).filter(models));
+        }
+        turns.sort_unstable();
+        turns.dedup();
+        let mut lost: Vec<bool> = (0..view.turns.len()).map(|n| self.turns.contains(&n)).collect();
+        let mut edits = Vec::new();
+        for turn in turns {
+            if lost[turn] {
+                continue;
+            }
+            match self.in_turn(wire, view, turn, history) {
+                Some(some) => edits.extend(some),
+                None => lost[turn] = true,
+            }
+        }
+        blank_neighbours(wire, view, &mut lost);
+        let spans: Vec<Span> = view.turns.iter().map(|t| t.span).collect();
+        if lost.contains(&true) {
+            // Where nothing would be left, nothing is taken out.
+            let Some(whole) = view::kept(&spans, &lost) else {
+                return Vec::new();
+            };
+            edits.extend(whole);
+        }
+        edits
+    }
+
+    /// The edits in one turn; `None` where nothing is left of it.
+    pub(super) fn in_turn(
+        &self,
+        wire: &dyn Wire,
+        view: &View,
+        turn: usize,
+        history: &History,
+    ) -> Option<Vec<Edit>> {
+        let content = wire.content(view, turn);
+        let mut edits = Vec::new();
+        let mut lost = vec![false; content.parts.len()];
+        let is_models = view.turns[turn].role == Role::Assistant;
+        for (n, part) in content.parts.iter().enumerate() {
+            if is_models && history.is_stale(part.span.start) {
+                lost[n] |= part.kind == PartKind::Thinking;
+                edits.extend(wire.unbind(view, turn, part));
+            }
+            if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
+                match without(view, inside, spans) {
+                    Some(some) => edits.extend(some),
+                    None => lost[n] = true,
+                }
+            }
+        }
+        let says = |(n, part): (usize, &Part)| !lost[n] && part.kind != PartKind::Thinking;
+        if !lost.contains(&true) {
+            return Some(edits);
+        }
+        if !content.parts.iter().enumerate().any(says) {
+            return None;
+        }
+        match content.list {
+            Some(list) => {
+                let spans: Vec<Span> = content.parts.iter().map(|p| p.span).collect();
+                let (inside, beside): (Vec<usize>, Vec<usize>) =
+                    (0..spans.len()).partition(|&n| list.holds(spans[n].start));
+                debug_assert!(
+                    beside
+                        .iter()
+                        .all(|&n| !lost[n] || content.parts[n].text.is_none())
+                );
+                let in_list: Vec<Span> = inside.iter().map(|&n| spans[n]).collect();
+                let lost: Vec<bool> = inside.iter().map(|&n| lost[n]).collect();
+                let kept = view::kept(&in_list, &lost);
+                let absent = || vec![Edit::replace(list, wire.absent_content().unwrap_or("[]"))];
+                edits.extend(kept.unwrap_or_else(absent));
+            }
+            // A string beside calls.
+            None => {
+                let first = content.parts.first().filter(|p| p.text.is_some())?;
+                let absent = wire.absent_content()?;
+                edits.push(Edit::replace(first.span, absent));
+            }
+        }
+        Some(edits)
+    }
+}
+
+/// A text without these stretches and the line breaks around them; `None` where nothing is left of it.
+pub(super) fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<Edit>> {
+    let text: &[u8] = &view.body;
+    let mut spans = spans.to_vec();
+    spans.sort_unstable_by_key(|s| s.start);
+    let mut edits = Vec::new();
+    let mut left = false;
+    let mut at = inside.start;
+    for span in spans {
+        let from = gap::before(text, inside.start, span.start).max(at);
+        let to = gap::behind(text, span.end.max(from), inside.end);
+        left |= says(&text[at..from]);
+        let between = left && says(&text[to..inside.end]);
+        edits.push(Edit::replace(
+            Span::new(from, to),
+            if between { r"\n\n" } else { "" },
+        ));
+        at = to;
+    }
+    (left || says(&text[at..inside.end])).then_some(edits)
+}
+
+/// Whether the inside of a literal has anything but white space.
+pub(super) fn says(raw: &[u8]) -> bool {
+    let mut at = 0;
+    while at < raw.len() {
+        cost::add(1);
+        let (c, used) = match raw[at] {
+            b'\\' => json::escape_at(&raw[at..]),
+            byte => (byte as char, 1),
+        };
+        if !c.is_whitespace() {
+            return true;
+        }
+        at += used;
+    }
+    false
+}
+
+/// Elements of the same answer that say nothing: an agent may keep a stream's chunks as elements of their own.
+pub(super) fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
+    let answers: Vec<usize> = (0..lost.len())
+        .filter(|&n| lost[n] && view.turns[n].role == Role::Assistant)
+        .collect();
+    let blank = |turn: usize| {
+        let parts = wire.content(view, turn).parts;
+        let says_nothing = |p: &Part| p.kind == PartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
+        parts.iter().all(says_nothing)
+    };
+    let mut done = 0;
+    for answer in answers {
+        if answer < done {
+            continue;
+        }
+        let message = wire.message(view, answer);
+        done = message.end;
+        for turn in message {
+            if !lost[turn] && view.turns[turn].role == Role::Assistant && blank(turn) {
+                lost[turn] = true;
+            }
+        }
+    }
+}

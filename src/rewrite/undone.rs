@@ -1,0 +1,128 @@
+//! Which handoffs were undone, by the notes in a transcript.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::text::Span;
+use crate::wire::view::{Role, View};
+
+use super::chat_marks::{At, Found};
+
+/// The handoffs that were undone, and those that were and are not.
+#[derive(Debug, Clone, Default)]
+pub struct Undone {
+    /// Ids of the notes that stand an odd number of times: handoffs that do not count, and notes of other answers.
+    pub(super) now: HashSet<Uuid>,
+    /// Handoffs that were undone at any time.
+    pub(super) ever: HashSet<Uuid>,
+    /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
+    pub last: Option<Uuid>,
+}
+
+impl Undone {
+    /// Whether this handoff does not count.
+    pub fn is_undone(&self, handoff: Uuid) -> bool {
+        self.now.contains(&handoff)
+    }
+
+    /// The handoff whose undo is the last change of what the model sees; `None` where it was taken back.
+    pub fn now(&self) -> Option<Uuid> {
+        self.last.filter(|last| self.is_undone(*last))
+    }
+
+    /// Handoffs that were undone at any time: calls that were queued before them are void.
+    pub fn ever(&self) -> &HashSet<Uuid> {
+        &self.ever
+    }
+}
+
+/// What the notes say of the handoffs, and which handoff counted where.
+pub(super) struct History {
+    pub(super) undone: Undone,
+    /// From each of these offsets on, the handoff that counted there; empty where nothing was ever undone.
+    pub(super) states: Vec<(usize, Option<Uuid>)>,
+}
+
+impl History {
+    pub(super) fn of(view: &View, found: &Found, coming: Option<Uuid>) -> Self {
+        let asked = last_asking(view);
+        let start = |at: &At| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
+        let mut all: Vec<(usize, bool, &At)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
+        all.extend(found.notes.iter().map(|at| (start(at), false, at)));
+        all.sort_by_key(|(at, ..)| *at);
+        let coming = coming.map(|id| At {
+            id,
+            turn: view.turns.len(),
+            part: 0,
+            span: None,
+            inside: Span::default(),
+        });
+        all.extend(coming.iter().map(|at| (view.list.end, false, at)));
+        let mut undone = Undone::default();
+        let mut opened: HashMap<Uuid, usize> = HashMap::new();
+        let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
+        let mut states = vec![(0, None)];
+        let mut toggled = false;
+        let mut counted: HashMap<Uuid, Option<usize>> = HashMap::new();
+        for (at, is_open, mark) in all {
+            if is_open {
+                if let Some(before) = opened.insert(mark.id, at) {
+                    counting.remove(&(before, mark.id));
+                }
+                counting.insert((at, mark.id));
+                undone.now.remove(&mark.id);
+                counted.remove(&mark.id);
+                undone.last = None;
+            } else {
+                // An answer that an agent resends twice answers one turn.
+                let asked = asked[mark.turn];
+                if counted.insert(mark.id, asked) == Some(asked) {
+                    continue;
+                }
+                let counts = undone.now.remove(&mark.id);
+                if !counts {
+                    undone.now.insert(mark.id);
+                }
+                let Some(open) = opened.get(&mark.id) else {
+                    continue;
+                };
+                undone.ever.insert(mark.id);
+                match counts {
+                    true => counting.insert((*open, mark.id)),
+                    false => counting.remove(&(*open, mark.id)),
+                };
+                toggled = true;
+                undone.last = Some(mark.id);
+            }
+            states.push((at, counting.last().map(|(_, id)| *id)));
+        }
+        if !toggled {
+            states.clear();
+        }
+        Self { undone, states }
+    }
+
+    /// Whether what the model thought at this offset was thought behind another transcript than the one it has now.
+    pub(super) fn is_stale(&self, offset: usize) -> bool {
+        let Some((_, now)) = self.states.last() else {
+            return false;
+        };
+        let until = self.states.partition_point(|(at, _)| *at <= offset);
+        until > 0 && self.states[until - 1].1 != *now
+    }
+}
+
+/// Of each turn, and of the one to come, the last turn before it that is not the model's: what an answer in it is to.
+fn last_asking(view: &View) -> Vec<Option<usize>> {
+    let mut last = None;
+    let mut all = Vec::with_capacity(view.turns.len() + 1);
+    for (n, turn) in view.turns.iter().enumerate() {
+        all.push(last);
+        if matches!(turn.role, Role::User | Role::Tool) {
+            last = Some(n);
+        }
+    }
+    all.push(last);
+    all
+}
