@@ -245,7 +245,8 @@ impl Course {
         Self {
             state: State::Reading,
             actions: VecDeque::new(),
-            now: std::mem::take(&mut terms.first),
+            // Not taken: the default in its place would describe our tools anew, for each request.
+            now: terms.first.clone(),
             report: LegReport::default(),
             said: terms.said || leg.behind.is_some(),
             leg,
