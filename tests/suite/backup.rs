@@ -5,25 +5,11 @@ use std::path::Path;
 use baton_proxy::store::{seal_key, sqlite};
 use baton_proxy::strict::{Options, Queue, Reply, Strict};
 use rusqlite::Connection;
-use serde_json::Value;
 
-use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts, then};
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, ask, config_for};
 use crate::harness::redis::RedisServer;
-use crate::harness::{AgentWire, Message, post, temp};
-
-async fn ask(program: &Program, history: &[Value]) -> Message {
-    let body = Anthropic.body(history, true).to_string().into();
-    let response = post(
-        &format!("{}/v1/messages", program.data),
-        Anthropic.headers(),
-        body,
-    )
-    .await;
-    assert_eq!(response.status, 200, "{}", response.text());
-    Anthropic.parse(&response.raw, true, false).unwrap()
-}
+use crate::harness::temp;
 
 fn remove(file: &Path) {
     for tail in ["", "-wal", "-shm"] {

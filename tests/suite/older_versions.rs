@@ -12,11 +12,10 @@ use baton_proxy::strict::{Options, Queue, Reply, Strict};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, assistant, handoff, history, texts, then};
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, ask, config_for};
 use crate::harness::redis::RedisServer;
-use crate::harness::{AgentWire, Message, post, temp};
+use crate::harness::temp;
 
 /// The prompt of the hidden call that waits.
 const QUEUED: &str = "Goal: the writer.\nNext: writer.rs.";
@@ -32,18 +31,6 @@ fn over(server: &RedisServer) -> String {
         "store = {{ kind = 'redis', url = '{}', durability = 'memory' }}\n",
         server.url()
     )
-}
-
-async fn ask(program: &Program, history: &[Value]) -> Message {
-    let body = Anthropic.body(history, true).to_string().into();
-    let response = post(
-        &format!("{}/v1/messages", program.data),
-        Anthropic.headers(),
-        body,
-    )
-    .await;
-    assert_eq!(response.status, 200, "{}", response.text());
-    Anthropic.parse(&response.raw, true, false).unwrap()
 }
 
 /// A conversation behind a handoff whose model has called a tool of the agent's and, hidden beside it, ours.

@@ -538,25 +538,7 @@ async fn the_commands_list_show_validate_and_archive() {
     } = run;
     drop((stage, store, writer));
     let (id, folder) = (records[0].handoff.to_string(), records[0].folder.clone());
-    let baton = |args: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
-        command
-            .env_clear()
-            .env("HOME", dir.path())
-            .env("XDG_CONFIG_HOME", dir.path());
-        let done = command
-            .args(args)
-            .arg("--state-dir")
-            .arg(dir.path())
-            .output()
-            .unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (
-            done.status.code().unwrap(),
-            text(&done.stdout),
-            text(&done.stderr),
-        )
-    };
+    let baton = |args: &[&str]| baton_in(dir.path(), args);
     let ok = |args: &[&str]| {
         let (code, out, complaint) = baton(args);
         assert_eq!(code, 0, "{args:?}: {complaint}");
@@ -634,6 +616,27 @@ async fn the_commands_list_show_validate_and_archive() {
 }
 
 /// The packet that the README shows is one: of an hour's work with Claude Code, shortened.
+/// Runs the program in a folder that is its home and its state: exit code, output, and what it says beside that.
+fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
+        .env_clear()
+        .env("HOME", dir)
+        .env("XDG_CONFIG_HOME", dir)
+        .env("PATH", std::env::var("PATH").unwrap_or_default())
+        .current_dir(dir)
+        .args(args)
+        .arg("--state-dir")
+        .arg(dir)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        done.status.code().unwrap(),
+        text(&done.stdout),
+        text(&done.stderr),
+    )
+}
+
 #[tokio::test]
 async fn the_readme_shows_a_packet_as_it_is_written() {
     use baton_proxy::record::{Handoff, Origin, WireId};
@@ -729,26 +732,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     let dir = harness::temp();
-    let baton = |args: &[&str]| {
-        let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
-            .env_clear()
-            .env("HOME", dir.path())
-            .env("XDG_CONFIG_HOME", dir.path())
-            .env("PATH", std::env::var("PATH").unwrap_or_default())
-            .current_dir(dir.path())
-            .arg("packets")
-            .args(args)
-            .arg("--state-dir")
-            .arg(dir.path())
-            .output()
-            .unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (
-            done.status.code().unwrap(),
-            text(&done.stdout),
-            text(&done.stderr),
-        )
-    };
+    let baton = |args: &[&str]| baton_in(dir.path(), &[&["packets"], args].concat());
     let said = |args: &[&str]| {
         let (code, out, complaint) = baton(args);
         assert_eq!(code, 0, "{args:?}: {out}{complaint}");

@@ -11,11 +11,10 @@ use baton_proxy::strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, said, texts, then};
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, ask, config_for};
 use crate::harness::redis::RedisServer;
-use crate::harness::{AgentWire, Message, post, temp};
+use crate::harness::temp;
 
 /// Milliseconds that `baton seal-key rotate` takes, and more.
 const ROTATION: u64 = 60;
@@ -51,18 +50,6 @@ fn ids(state: &Path) -> Vec<String> {
     assert_eq!(shown["from"], "file");
     let keys = shown["keys"].as_array().unwrap().iter();
     keys.map(|key| key["id"].as_str().unwrap().to_owned()).collect()
-}
-
-async fn ask(program: &Program, history: &[Value]) -> Message {
-    let body = Anthropic.body(history, true).to_string().into();
-    let response = post(
-        &format!("{}/v1/messages", program.data),
-        Anthropic.headers(),
-        body,
-    )
-    .await;
-    assert_eq!(response.status, 200, "{}", response.text());
-    Anthropic.parse(&response.raw, true, false).unwrap()
 }
 
 struct Team {

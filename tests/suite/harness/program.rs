@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use baton_proxy::strict::Strict;
+use serde_json::Value;
 
-use super::{RawResponse, read};
+use super::anthropic::Anthropic;
+use super::{AgentWire, Message, RawResponse, post, read};
 
 /// A running `baton serve`. It is killed when it is dropped.
 pub struct Program {
@@ -115,4 +117,13 @@ pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
     );
     std::fs::write(&file, text).unwrap();
     file
+}
+
+/// The answer to a conversation so far, as an agent on Anthropic Messages reads it.
+pub async fn ask(program: &Program, history: &[Value]) -> Message {
+    let body = Anthropic.body(history, true).to_string().into();
+    let url = format!("{}/v1/messages", program.data);
+    let response = post(&url, Anthropic.headers(), body).await;
+    assert_eq!(response.status, 200, "{}", response.text());
+    Anthropic.parse(&response.raw, true, false).unwrap()
 }
