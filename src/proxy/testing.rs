@@ -86,7 +86,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             secret_files: Vec::new(),
         },
         recall: crate::config::RecallPolicy {
-            enabled: false,
+            enabled: true,
             per_turn: 3,
             index_bytes: 1 << 20,
         },

@@ -159,7 +159,7 @@ async fn chain(stream: bool) {
     assert!(
         exchange.legs[0].sent.envelope_changes[0]
             .what
-            .contains("session_handoff added")
+            .contains("session_handoff and session_recall added")
     );
     let all = query.conversations(None, 10).unwrap();
     assert_eq!(

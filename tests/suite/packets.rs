@@ -145,8 +145,11 @@ async fn a_chain(side: Variant) {
             .call("read_file", json!({"path": "src/reader.rs"}))
     };
     let run = Run::start(side, [read(), handoff(), fresh()]).await;
-    let said = run.stage.ask(&run.stage.history(), true).await;
-    let history = run.stage.ran(&run.stage.history(), &said);
+    let mut opening = run.stage.history();
+    // Longer than the tool that the first handoff brings.
+    opening[1] = (side.message)("assistant", &"Looking. ".repeat(200));
+    let said = run.stage.ask(&opening, true).await;
+    let history = run.stage.ran(&opening, &said);
     let said = run.stage.ask(&history, true).await;
     let [record] = &run.records().await[..] else {
         panic!("one packet")

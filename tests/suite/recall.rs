@@ -21,6 +21,10 @@ fn on(config: &mut Config) {
     config.recall.enabled = true;
 }
 
+fn off(config: &mut Config) {
+    config.recall.enabled = false;
+}
+
 on_every_wire_both_ways!(alone beside_calls beside_a_handoff beside_calls_and_a_handoff no_more_often_than_it_may bad_arguments
     nothing_found in_the_leg_of_a_handoff forked_and_rewound deeper_by_a_handoff switched_on_and_off
     beside_the_agents_own_tool);
@@ -378,7 +382,7 @@ async fn deeper_by_a_handoff(side: Variant, stream: bool) {
 /// A cut decides, and not the config of the day: the list of tools stays as it is until the next one.
 async fn switched_on_and_off(side: Variant, stream: bool) {
     let store = memory();
-    let mut stage = Fixture::with(side, [handoff(), fresh()], store.clone(), |_| {}).await;
+    let mut stage = Fixture::with(side, [handoff(), fresh()], store.clone(), off).await;
     let opening = session(&stage);
     let said = stage.ask(&opening, stream).await;
     let mut history = stage.then(&opening, &said, "On.");
@@ -392,7 +396,7 @@ async fn switched_on_and_off(side: Variant, stream: bool) {
     let said = stage.ask(&history, stream).await;
     assert_eq!(tools(&stage, 0), BOTH);
     history = stage.then(&history, &said, "On.");
-    stage.restart_with(store.clone(), |_| {});
+    stage.restart_with(store.clone(), off);
     stage.push(asks(thinks(), "retention"));
     stage.push(Reply::text("Still there."));
     let said = stage.ask(&history, stream).await;
@@ -510,15 +514,18 @@ async fn nothing_is_spent_while_nobody_asks() {
     stage.assert_clean();
 }
 
-/// Nothing of it is offered, or said, where it is off.
+/// As it comes, a conversation has it from its first handoff on. Nothing of it is offered where it is off.
 #[tokio::test]
-async fn off_by_default() {
-    let stage = Fixture::new(variants::CHAT, [handoff(), fresh(), Reply::text("On.")]).await;
-    let opening = session(&stage);
-    let said = stage.ask(&opening, true).await;
-    stage.ask(&stage.then(&opening, &said, "On."), true).await;
-    for back in 0..3 {
-        assert_eq!(tools(&stage, back), ONE);
+async fn on_as_it_comes_and_off_by_the_config() {
+    for (change, then) in [((|_| {}) as fn(&mut Config), &BOTH[..]), (off, &ONE)] {
+        let script = [handoff(), fresh(), Reply::text("On.")];
+        let stage = Fixture::with(variants::CHAT, script, memory(), change).await;
+        let opening = session(&stage);
+        let said = stage.ask(&opening, true).await;
+        stage.ask(&stage.then(&opening, &said, "On."), true).await;
+        for (back, wanted) in [(2, &ONE[..]), (1, then), (0, then)] {
+            assert_eq!(tools(&stage, back), wanted, "{back}");
+        }
+        stage.assert_clean();
     }
-    stage.assert_clean();
 }

@@ -16,7 +16,8 @@ export const SCHEMA = {
   properties: { path: { type: "string" }, lines: { type: "integer" } },
   required: ["path", "lines"],
 };
-export const RESULT = "fn main() {}";
+// Longer than the tool that the first handoff brings.
+export const RESULT = "fn main() {}\n".repeat(99);
 const THOUGHT = "What does the task ask for next? — “step by step”.";
 const FORBIDDEN = "session_handoff";
 

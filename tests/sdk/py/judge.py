@@ -17,7 +17,8 @@ SCHEMA = {
     "properties": {"path": {"type": "string"}, "lines": {"type": "integer"}},
     "required": ["path", "lines"],
 }
-RESULT = "fn main() {}"
+# Longer than the tool that the first handoff brings.
+RESULT = "fn main() {}\n" * 99
 THOUGHT = "What does the task ask for next? — “step by step”."
 FORBIDDEN = "session_handoff"
 

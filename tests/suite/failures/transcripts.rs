@@ -30,7 +30,8 @@ async fn two_proxies_in_a_row_leave_the_handoff_to_the_first() {
         texts(seen.messages()),
         [carry().as_str(), "a: Fresh.", "u: More."]
     );
-    assert_eq!(seen.tool_names(), ["read_file", "run", "session_handoff"]);
+    let tools = ["read_file", "run", "session_handoff", "session_recall"];
+    assert_eq!(seen.tool_names(), tools);
     inner.assert_clean();
 }
 
