@@ -209,10 +209,7 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
 async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<ResponseBody> {
     let rope = RopeBody::from(body.as_it_came().cloned().unwrap_or_default());
     drop(body);
-    ctx.recorder.leg_sent(rope.left());
-    let headers = ctx.onward(Sending::default());
-    let sent = ctx.upstream.send(&ctx.method, &ctx.target, headers, rope).await;
-    relay::answer(ctx, sent)
+    relay::send(ctx, Sending::default(), rope).await
 }
 
 /// Milliseconds since the Unix epoch.

@@ -257,7 +257,7 @@ fn without_notes(
 /// The user's last text, where it is a command.
 fn command(app: &App, wire: &dyn Wire, reading: &Reading) -> Option<String> {
     let prefix = &app.config.commands.prefix;
-    if !notes::may_say(&reading.view, prefix) {
+    if !notes::may_say(wire, &reading.view, prefix) {
         return None;
     }
     let said = notes::last_said(wire, &reading.view, &app.config.handoff.preamble_tags)?;
@@ -279,7 +279,7 @@ fn without_quoted(
         unanswered: false,
         coming: None,
     };
-    if !notes::may_say(view, prefix) || view.tools.is_some_and(|tools| tools.client) {
+    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, prefix) {
         return None;
     }
     let beside = view.facts.structured || live.is_some_and(|live| live.tooled() == Some(true));

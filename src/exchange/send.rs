@@ -82,7 +82,8 @@ impl Exchange {
             rope: leg.rope.clone(),
             changes: leg.changes.clone(),
         });
-        let sent = self.ctx.upstream.send(method, target, headers, body).await;
+        let again = || self.ctx.onward(sending);
+        let sent = self.ctx.upstream.send(method, target, headers, again, body).await;
         match &sent {
             Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
             Err(_) => recording.unanswered(),

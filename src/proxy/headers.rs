@@ -9,44 +9,48 @@ use crate::wire::error::{CREDENTIAL_HEADERS, KeyHeader, key_header};
 use crate::wire::wire;
 
 /// Meant for one connection only (RFC 9110 section 7.6.1), besides what `Connection` names.
-const HOP_BY_HOP: &[&str] = &[
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "http2-settings",
-];
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
+    )
+}
 
 /// Made anew on the way up: by the client library, or never sent on.
-const REMADE: &[&str] = &["host", "content-length", "expect"];
+fn is_remade(name: &str) -> bool {
+    matches!(name, "host" | "content-length" | "expect")
+}
 
 /// What a load balancer in front of the proxy may have added: the agent's address is none of upstream's business.
 const FORWARDING: &[&str] = &["forwarded", "x-real-ip", "x-forwarded-"];
 
 /// Bound to one attempt. A later leg is another request and must not share them.
-const PER_ATTEMPT: &[&str] = &[
-    "idempotency-key",
-    "x-client-request-id",
-    "x-stainless-retry-count",
-];
+fn is_per_attempt(name: &str) -> bool {
+    matches!(
+        name,
+        "idempotency-key" | "x-client-request-id" | "x-stainless-retry-count"
+    )
+}
 
 /// True of the bytes that upstream sent, and of no others.
-const BOUND_TO_BODY: &[&str] = &[
-    "content-length",
-    "content-encoding",
-    "etag",
-    "digest",
-    "content-digest",
-    "repr-digest",
-];
+fn is_bound_to_body(name: &str) -> bool {
+    matches!(
+        name,
+        "content-length" | "content-encoding" | "etag" | "digest" | "content-digest" | "repr-digest"
+    )
+}
 
 /// Told to the agent about another host than the one it talks to.
-const ABOUT_THE_HOST: &[&str] = &["alt-svc"];
+const ABOUT_THE_HOST: &str = "alt-svc";
 
 /// What becomes of a request on its way up.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,12 +75,12 @@ pub fn onward(
     for (name, value) in agent {
         let text = name.as_str();
         let dropped = hop_by_hop(text, &named)
-            || REMADE.contains(&text)
+            || is_remade(text)
             || text.starts_with("x-baton-")
             || FORWARDING.iter().any(|f| text.starts_with(f))
             || (sending.read && name == header::ACCEPT_ENCODING)
             || (sending.plain && name == header::CONTENT_ENCODING)
-            || (sending.later_leg && PER_ATTEMPT.contains(&text))
+            || (sending.later_leg && is_per_attempt(text))
             || (upstream.api_key.is_some() && CREDENTIAL_HEADERS.contains(&text));
         if !dropped {
             out.append(name.clone(), value.clone());
@@ -118,8 +122,8 @@ pub fn back(upstream: &HeaderMap, changed: bool) -> HeaderMap {
         let text = name.as_str();
         let dropped = hop_by_hop(text, &named)
             || text.starts_with("x-baton-")
-            || ABOUT_THE_HOST.contains(&text)
-            || (changed && BOUND_TO_BODY.contains(&text));
+            || text == ABOUT_THE_HOST
+            || (changed && is_bound_to_body(text));
         if !dropped {
             out.append(name.clone(), value.clone());
         }
@@ -161,7 +165,7 @@ pub fn unbuffered(out: &mut HeaderMap) {
 }
 
 fn hop_by_hop(name: &str, named: &[String]) -> bool {
-    HOP_BY_HOP.contains(&name) || named.iter().any(|n| n == name)
+    is_hop_by_hop(name) || named.iter().any(|n| n == name)
 }
 
 /// Names listed in `Connection`, lower case.

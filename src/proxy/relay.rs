@@ -33,8 +33,11 @@ pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<Resp
 /// Sends a body that is held and passes the answer back.
 pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<ResponseBody> {
     ctx.recorder.leg_sent(body.left());
-    let headers = ctx.onward(sending);
-    let sent = ctx.upstream.send(&ctx.method, &ctx.target, headers, body).await;
+    let headers = || ctx.onward(sending);
+    let sent = ctx
+        .upstream
+        .send(&ctx.method, &ctx.target, headers(), headers, body)
+        .await;
     answer(ctx, sent)
 }
 

@@ -13,13 +13,13 @@ const SEPARATORS: &[u8] = b"/\\";
 /// servers, and what stands before them, differ in what they decode before they resolve dot segments (RFC 3986,
 /// section 5.2.4; the URL standard takes `\` for `/`).
 pub(super) fn fault(path: &str) -> Option<&'static str> {
-    if path.contains("//") {
+    if has_pair(path, *b"//") {
         return Some(
             "there is an empty segment, `//`, in it: is there a slash too many behind the base URL?",
         );
     }
     // All but a few paths.
-    if !path.contains("/.") && !path.contains(['%', '\\']) {
+    if !has_pair(path, *b"/.") && !path.contains(['%', '\\']) {
         return None;
     }
     let mut seen = path.as_bytes().to_vec();
@@ -37,6 +37,11 @@ pub(super) fn fault(path: &str) -> Option<&'static str> {
         seen = decoded;
     }
     Some("it is percent-encoded many times over")
+}
+
+/// Whether these two bytes stand next to each other: paths are short, and a searcher takes longer to make.
+fn has_pair(path: &str, pair: [u8; 2]) -> bool {
+    path.as_bytes().windows(2).any(|two| two == pair)
 }
 
 /// `.` or `..`, also with parameters (`..;x`), which some servers take off first.

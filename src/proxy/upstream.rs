@@ -107,7 +107,8 @@ impl Upstream {
     }
 
     /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
-    /// a response, once more on another. `target` is appended to the base URL as it is.
+    /// a response, once more on another, with the headers that `again` makes anew. `target` is appended to the base URL as
+    /// it is.
     ///
     /// # Errors
     /// No response began: [`UpstreamFault`] says at which stage, and whether anything was sent.
@@ -116,12 +117,13 @@ impl Upstream {
         method: &Method,
         target: &str,
         headers: HeaderMap,
+        again: impl FnOnce() -> HeaderMap + Send,
         body: RopeBody,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
-        let first = self.request(method, target, headers.clone())?;
+        let first = self.request(method, target, headers)?;
         match self.attempt(first, body.clone()).await {
             Err(fault) if fault.reused && fault.code == Code::CLOSED => {
-                let again = self.request(method, target, headers)?;
+                let again = self.request(method, target, again())?;
                 self.attempt(again, body).await
             }
             done => done,

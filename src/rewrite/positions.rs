@@ -1,6 +1,7 @@
 //! Positions in a transcript: how many elements stand before one, and the digest by which they are known again.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 use sha2::{Digest, Sha256};
@@ -57,9 +58,11 @@ fn hexadecimal(digest: &[u8]) -> String {
 /// JSON without its members `cache_control`: agents move those to the newest message.
 pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
     const KEY: &[u8] = b"\"cache_control\"";
+    // Made once: for a short text it takes longer to make than to search.
+    static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
     let mut kept: Vec<u8> = Vec::new();
     let mut done = 0;
-    for at in memmem::find_iter(raw, KEY) {
+    for at in FINDER.find_iter(raw) {
         let colon = json::blank(raw, at + KEY.len());
         // Inside a string the closing quote would be escaped; a string that is this word has no colon behind it.
         if at < done || raw.get(colon) != Some(&b':') {

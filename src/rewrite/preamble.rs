@@ -1,5 +1,7 @@
 //! The preamble: what the agent's harness put before the first real user text. Also what else must survive a cut.
 
+use memchr::memmem;
+
 use crate::text::cost;
 use crate::text::{Span, json};
 use crate::wire::view::{PartKind, Role, View};
@@ -158,8 +160,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
         .collect();
     let close = format!("</{name}>");
     // Behind the opening tag: what is read once is stepped over, and no text is read again.
-    let end = rest[from..]
-        .find(&close)
+    let end = memmem::find(rest[from..].as_bytes(), close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());
     cost::add(end);
     end

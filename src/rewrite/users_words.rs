@@ -1,5 +1,6 @@
 //! What the person says in a user's turn, without what the agent's harness puts in front of it.
 
+use memchr::memmem;
 use uuid::Uuid;
 
 use super::preamble::tagged_len;
@@ -21,24 +22,48 @@ pub struct Look<'a> {
     pub coming: Option<Uuid>,
 }
 
+/// Occurrences of the prefix in a turn up to which each is looked at: a turn with more of them, mostly code, is cheaper
+/// read by its parts.
+const LOOKED_AT: usize = 8;
+
 /// Whether the last user's turn may begin with this prefix: told by its bytes, since most do not.
-pub fn may_say(view: &View, prefix: &str) -> bool {
+pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
     }
     let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
-    let last = view.turns.iter().rfind(|t| !is_aside(t.role));
-    let Some(turn) = last.filter(|t| t.role == Role::User) else {
+    let last = view.turns.iter().rposition(|t| !is_aside(t.role));
+    let Some(turn) = last.filter(|turn| view.turns[*turn].role == Role::User) else {
         return false;
     };
-    let raw = view.text(turn.span);
-    // At the start of a text, or behind what the agent's harness puts in front of it.
-    let starts = |at: usize| match raw[..at].last() {
+    let raw = view.text(view.turns[turn].span);
+    let mut found = memmem::find_iter(raw, prefix);
+    if found.by_ref().take(LOOKED_AT).any(|at| may_start(raw, at)) {
+        return true;
+    }
+    found.next().is_some() && may_begin_a_part(wire, view, turn, prefix)
+}
+
+/// Whether a text may start at `at`: behind a quote, or behind what the agent's harness puts in front of it.
+fn may_start(raw: &[u8], at: usize) -> bool {
+    match raw[..at].last() {
         Some(b'"' | b' ' | b'>') => true,
         Some(b'n' | b't' | b'r') => raw[..at - 1].ends_with(b"\\"),
         _ => false,
-    };
-    memchr::memmem::find_iter(raw, prefix).any(starts)
+    }
+}
+
+/// [`may_say`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
+fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
+    let parts = wire.content(view, turn).parts;
+    let texts = parts.iter().filter(|p| p.kind == PartKind::Text);
+    let mut texts = texts.filter_map(|p| p.text);
+    texts.any(|inside| {
+        // With the quote in front of it.
+        let from = inside.start.saturating_sub(1);
+        let raw = view.text(Span::new(from, inside.end));
+        memmem::find_iter(raw, prefix).any(|at| may_start(raw, at))
+    })
 }
 
 /// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's harness
@@ -77,4 +102,42 @@ pub(super) fn own_text(
             };
             Some((n, Span::new(from, inside.end), own.to_owned()))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
+
+    /// Whether a last turn of a result with so much code, and of this text, may begin with a command.
+    fn may_say_behind(code: usize, text: &str) -> bool {
+        let body = serde_json::json!({
+            "model": "m",
+            "messages": [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "t", "content": "a::b(c::d); ".repeat(code)},
+                    {"type": "text", "text": text},
+                ]},
+            ],
+        });
+        let wire = wire(WireId::Anthropic);
+        let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
+        may_say(wire, &view, "::")
+    }
+
+    #[test]
+    fn a_command_is_seen_behind_any_amount_of_code() {
+        for code in [0, 1, 2, 3, 4, 5, 50] {
+            for command in [
+                "::handoff",
+                " \n::handoff",
+                "<system-reminder>x</system-reminder>::pin a",
+            ] {
+                assert!(may_say_behind(code, command), "{code} {command}");
+            }
+            assert!(!may_say_behind(code, "std::mem is a module"), "{code}");
+        }
+    }
 }

@@ -112,9 +112,12 @@ impl Checkpoints {
                 hashed.set(Some((turn, hash)));
                 hash
             };
-            let called = |turn: usize, name: &str| Called {
-                name: unique_part(name).unwrap_or(name).to_owned(),
-                behind: unique_part(name).is_none().then(|| (turn, up_to(turn))),
+            let called = |turn: usize, name: &str| {
+                let unique = unique_part(name);
+                Called {
+                    name: unique.unwrap_or(name).to_owned(),
+                    behind: unique.is_none().then(|| (turn, up_to(turn))),
+                }
             };
             let is_here = |call: &Called, turn: usize, name: &str, unique: Option<&str>| match call.behind {
                 None => unique == Some(&call.name),

@@ -1,5 +1,7 @@
 //! Short log lines for people. `log.format = "json"` logs all fields.
 
+use std::fmt::Write;
+
 use super::{DraftEvent, ExchangeEvent, HandoffEvent, NudgeOutcome, Outcome};
 use crate::commands::UndoOutcome;
 use crate::rewrite::untooled::Untooled;
@@ -10,6 +12,9 @@ const LINE: usize = 160;
 
 /// Maximum length of the message in characters.
 const SAID: usize = 118;
+
+/// Length of the prefix of an id that tells it.
+const BRIEF: usize = 13;
 
 /// Maximum length of a path, a model name and a reason in characters.
 const PATH: usize = 32;
@@ -24,23 +29,36 @@ impl ExchangeEvent {
 
     fn line(&self) -> String {
         let route = match self.route.split_once(' ') {
-            Some(("POST", path)) => cut(path, PATH),
-            _ => cut(&self.route, PATH),
+            Some(("POST", path)) => path,
+            _ => &self.route,
         };
-        let mut line = format!("{} {} {route}", brief(&self.id), self.status);
+        let mut line = String::with_capacity(SAID + 1);
+        push_cut(&mut line, brief(&self.id), BRIEF);
+        line.push(' ');
+        line.push_str(itoa::Buffer::new().format(self.status));
+        line.push(' ');
+        push_cut(&mut line, route, PATH);
         if let Some(model) = &self.model {
-            line += &format!(" {}", cut(model, MODEL));
+            line.push(' ');
+            push_cut(&mut line, model, MODEL);
         }
-        let sent = self.sent_bytes.last();
-        line += &match sent {
-            Some(sent) if *sent != self.received_bytes => {
-                format!(" {} > {}", size(self.received_bytes), size(*sent))
-            }
-            _ => format!(" {}", size(self.received_bytes)),
-        };
-        line += &format!(" {:.0} ms", self.total.as_secs_f64() * 1000.0);
+        line.push(' ');
+        push_size(&mut line, self.received_bytes);
+        if let Some(sent) = self
+            .sent_bytes
+            .last()
+            .filter(|sent| **sent != self.received_bytes)
+        {
+            line.push_str(" > ");
+            push_size(&mut line, *sent);
+        }
+        line.push(' ');
+        let ms = (self.total.as_micros() + 500) / 1000;
+        line.push_str(itoa::Buffer::new().format(ms));
+        line.push_str(" ms");
         for said in self.said() {
-            line += &format!(", {said}");
+            line.push_str(", ");
+            line.push_str(&said);
         }
         line
     }
@@ -130,28 +148,50 @@ impl HandoffEvent {
 }
 
 /// The prefix of an id that `baton show` and `baton handoffs show` need.
-fn brief(id: &str) -> String {
-    cut(id.get(..13).unwrap_or(id), 13)
+fn brief(id: &str) -> &str {
+    id.get(..BRIEF).unwrap_or(id)
 }
 
 /// Untrusted text cut to one line of at most `most` characters, control characters replaced.
 fn cut(text: &str, most: usize) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut kept: String = text.chars().take(most).map(plain).collect();
-    if text.chars().nth(most).is_some() {
-        kept.pop();
-        kept.push('…');
-    }
+    let mut kept = String::new();
+    push_cut(&mut kept, text, most);
     kept
+}
+
+/// Appends untrusted text as [`cut`] leaves it. Most texts are short and plain and are appended as they are.
+fn push_cut(line: &mut String, text: &str, most: usize) {
+    if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        line.push_str(text);
+        return;
+    }
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    line.extend(text.chars().take(most).map(plain));
+    if text.chars().nth(most).is_some() {
+        line.pop();
+        line.push('…');
+    }
 }
 
 /// `512 B`, `34 KiB`, `3.4 MiB`.
 fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes / 1024),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-    }
+    let mut size = String::new();
+    push_size(&mut size, bytes);
+    size
+}
+
+/// Appends a size as [`size`] writes it.
+fn push_size(line: &mut String, bytes: u64) {
+    let (whole, unit) = match bytes {
+        0..1024 => (bytes, " B"),
+        1024..1_048_576 => (bytes / 1024, " KiB"),
+        _ => {
+            let _ = write!(line, "{:.1} MiB", bytes as f64 / 1_048_576.0);
+            return;
+        }
+    };
+    line.push_str(itoa::Buffer::new().format(whole));
+    line.push_str(unit);
 }
 
 #[cfg(test)]

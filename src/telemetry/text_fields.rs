@@ -53,6 +53,10 @@ fn is_plain(text: &str) -> bool {
 
 /// Appends untrusted text with its control characters escaped, which could move the cursor of a terminal.
 fn harmless(line: &mut String, text: &str) {
+    if text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        line.push_str(text);
+        return;
+    }
     let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
     let mut rest = text;
     while let Some(at) = rest.find(bad) {

@@ -82,6 +82,9 @@ pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
 
 /// What of a call's name no other call has, wherever it stands: an id that was drawn at random, or a signature.
 pub fn unique_part(sibling: &str) -> Option<&str> {
+    if !sibling.starts_with('~') {
+        return is_random(sibling).then_some(sibling);
+    }
     let fingerprint = Fingerprint::read(sibling);
     let place = sibling_key(sibling);
     let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());
@@ -186,10 +189,9 @@ fn hash(field: &str) -> Option<Option<u64>> {
 pub(super) fn is_random(id: &str) -> bool {
     /// `call_` and eight of them is the shortest that servers make.
     const LEAST: usize = 8;
-    let mut runs = id.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut runs = id.as_bytes().split(|b| !b.is_ascii_alphanumeric());
     runs.any(|run| {
-        let digits = run.bytes().filter(u8::is_ascii_digit).count();
-        run.len() >= LEAST && digits > 0 && digits < run.len()
+        run.len() >= LEAST && run.iter().any(u8::is_ascii_digit) && !run.iter().all(u8::is_ascii_digit)
     })
 }
 

@@ -244,6 +244,7 @@ async fn a_response_compressed_unasked_is_undone_as_it_comes() {
             &http::Method::POST,
             "/",
             http::HeaderMap::new(),
+            http::HeaderMap::new,
             RopeBody::default(),
         )
         .await;

@@ -259,8 +259,9 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
         (4, Err(StreamFault::TooLong(4).into())),
     ] {
         let rope = RopeBody::new(["{", "", "\"a\":1", "}"].map(Bytes::from));
+        let none = http::HeaderMap::new;
         let sent = place
-            .send(&http::Method::POST, "/v1/responses", http::HeaderMap::new(), rope)
+            .send(&http::Method::POST, "/v1/responses", none(), none, rope)
             .await;
         assert_eq!(
             sent.unwrap().into_body().whole(limit, &proxy.app.bodies).await,
