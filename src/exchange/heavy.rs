@@ -66,17 +66,13 @@ mod tests {
         assert_eq!(weight(b"[1]", &Prescan::default()), 3);
         // As much whether it came compressed, and so was not looked at, or not.
         let text = [b" ", STEM, b" "].concat().repeat(9);
-        let mut prescanner = Prescanner::seeking(STEM);
-        prescanner.read(&text);
-        let seen = weight(&text, &prescanner.done(&text));
+        let seen = weight(&text, &Prescanner::seeking(STEM).done(&text));
         assert_eq!(seen, text.len() + 9 * MARK);
         assert_eq!(weight(&text, &Prescan::default()), seen);
     }
 
     fn read_ahead(text: &str) -> Prescan {
-        let mut prescanner = Prescanner::seeking(STEM);
-        prescanner.read(text.as_bytes());
-        prescanner.done(text.as_bytes())
+        Prescanner::seeking(STEM).done(text.as_bytes())
     }
 
     #[test]

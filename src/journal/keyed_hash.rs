@@ -11,7 +11,7 @@ use twox_hash::XxHash3_128;
 const KEY: usize = 192;
 
 /// A text's hash; it means nothing in another process.
-pub(super) type KeyedHash = u128;
+pub(crate) type KeyedHash = u128;
 
 /// The key. Clones are the same one.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl HashKey {
 }
 
 /// Bytes of a block, small enough to be in a core's cache still when it is full.
-pub(super) const BLOCK: usize = 32 << 10;
+pub(crate) const BLOCK: usize = 32 << 10;
 
 /// Where the chain of a body's blocks begins.
 const BLOCKS: KeyedHash = 5;
@@ -62,6 +62,11 @@ impl Beginnings {
         }
     }
 
+    /// Hashes with a key of their own: where nothing is recorded.
+    pub(crate) fn with_own_key() -> Self {
+        Self::new(&HashKey::new())
+    }
+
     /// `text` is all that has arrived.
     pub fn read(&mut self, text: &[u8]) {
         let from = self.hashes.len() * BLOCK;
@@ -72,7 +77,7 @@ impl Beginnings {
     }
 
     /// The hashes in order; the nth covers n + 1 blocks.
-    pub(super) fn hashes(&self) -> &[KeyedHash] {
+    pub(crate) fn hashes(&self) -> &[KeyedHash] {
         &self.hashes
     }
 }

@@ -57,6 +57,7 @@ pub use diff::State;
 pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
 pub use har::date_time;
 pub use keyed_hash::Beginnings;
+pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
 pub use note::{Begun, CapturedBody, SentLeg, Transcript};
 pub use one_message::FullMessage;
 pub use packed::PackedHeaders;

@@ -11,11 +11,11 @@ use super::buffers;
 use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
+use super::known_scans::BodyReader;
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 use crate::journal::Beginnings;
-use crate::mark::STEM;
-use crate::text::prescan::{Prescan, Prescanner};
+use crate::text::prescan::Prescan;
 
 /// Maximum bytes that are drained of a refused body: an agent that is still writing would see a reset connection instead
 /// of the response.
@@ -115,7 +115,7 @@ pub(super) async fn collect(
     mut body: MinRateBody,
     limit: usize,
     budget: &Budget,
-    beginnings: Option<Beginnings>,
+    reader: BodyReader<'_>,
 ) -> Result<Collected, Fault> {
     let declared = body.size_hint().lower();
     if declared > limit as u64 {
@@ -123,10 +123,7 @@ pub(super) async fn collect(
         return Err(too_large(limit));
     }
     let coding = Coding::of(headers);
-    let mut reader = (coding == Coding::Identity).then(|| Reader {
-        prescanner: Prescanner::seeking(STEM),
-        beginnings,
-    });
+    let mut reader = (coding == Coding::Identity).then_some(reader);
     let mut hold = budget.hold();
     let gathered = gather(&mut body, declared as usize, limit, &mut reader, &mut hold).await;
     let raw = match gathered {
@@ -140,7 +137,7 @@ pub(super) async fn collect(
         }
     };
     let (prescan, beginnings) = match reader {
-        Some(reader) => (reader.prescanner.done(&raw), reader.beginnings),
+        Some(reader) => reader.done(&raw),
         None => (Prescan::default(), None),
     };
     let coding = coding.looked_at(&raw);
@@ -169,22 +166,6 @@ pub(super) async fn collect(
     })
 }
 
-/// Reads a body while it arrives, when each piece is still in the cache.
-struct Reader {
-    prescanner: Prescanner,
-    beginnings: Option<Beginnings>,
-}
-
-impl Reader {
-    /// `text` is all that has arrived.
-    fn read(&mut self, text: &[u8]) {
-        self.prescanner.read(text);
-        if let Some(beginnings) = &mut self.beginnings {
-            beginnings.read(text);
-        }
-    }
-}
-
 /// All bytes of a body in one piece.
 enum Gathered {
     /// As it was read: neither copied nor counted, since it is no longer than what is read at once.
@@ -209,7 +190,7 @@ async fn gather(
     body: &mut MinRateBody,
     declared: usize,
     limit: usize,
-    reader: &mut Option<Reader>,
+    reader: &mut Option<BodyReader<'_>>,
     hold: &mut Hold,
 ) -> Result<Gathered, Fault> {
     let Some(first) = next(body).await? else {

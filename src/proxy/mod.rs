@@ -23,6 +23,7 @@ mod forward;
 mod guard;
 mod head_timeout;
 pub mod headers;
+mod known_scans;
 mod min_rate;
 mod multi_member;
 pub mod relay;
@@ -63,6 +64,7 @@ use self::coding::Coding;
 use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
+use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
 use self::route::{Endpoint, Route};
@@ -138,6 +140,8 @@ pub struct App {
     pub(crate) spill: Spill,
     /// Memory of the requests that are under way.
     pub(crate) bodies: Budget,
+    /// What scans of earlier bodies found.
+    scans: KnownScans,
     admission: Admission,
     /// Knows the config's keys and patterns, and removes them from events and logs.
     pub(crate) redactor: Redactor,
@@ -188,6 +192,7 @@ impl App {
             packets: PacketWriter::off(),
             handler,
             spill,
+            scans: KnownScans::new(),
             admission,
         })
     }
@@ -411,9 +416,9 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: MinRateBody) -> Respon
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(&app, ctx, body)).await;
     }
-    let beginnings = app.journal.beginnings();
+    let reader = app.scans.reader(app.journal.beginnings());
     let limit = app.config.limits.body_bytes;
-    match body::collect(&ctx.headers, body, limit, &app.bodies, beginnings).await {
+    match body::collect(&ctx.headers, body, limit, &app.bodies, reader).await {
         Ok(collected) => {
             ctx.recorder.request_read(collected.body.len() as u64);
             (app.handler)(app, ctx, collected).await

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::Span;
 use super::json::{self, Walk};
 use super::scan::Follow;
+pub(crate) use super::scan::Stretch;
 
 /// Scans a growing body.
 pub struct Prescanner {
@@ -25,9 +26,15 @@ impl Prescanner {
         }
     }
 
-    /// Scans what is new in `text`, all of the body that has arrived so far.
-    pub fn read(&mut self, text: &[u8]) {
-        self.follow.advance(text);
+    /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and tells what is new in it: for
+    /// [`Prescanner::pass`].
+    pub(crate) fn stretch(&mut self, text: &[u8]) -> Stretch {
+        self.follow.stretch(text)
+    }
+
+    /// Passes by a stretch without scanning it. It was told of at this place of a body that began alike.
+    pub(crate) fn pass(&mut self, stretch: &Stretch) {
+        self.follow.pass(stretch);
     }
 
     /// Finishes the scan; `text` is the whole body.
@@ -120,9 +127,8 @@ mod tests {
         let mut at = 0;
         for piece in pieces {
             at = (at + piece).min(text.len());
-            prescanner.read(&text[..at]);
+            prescanner.stretch(&text[..at]);
         }
-        prescanner.read(text);
         prescanner.done(text)
     }
 
@@ -140,6 +146,35 @@ mod tests {
             plain
         );
         prescan.spans.len()
+    }
+
+    /// `text` scanned in stretches of so many bytes; and by a scan that passes by the first `known` of these.
+    fn passed_by(text: &[u8], stretch: usize, known: usize) -> [Prescan; 2] {
+        let mut scanner = Prescanner::seeking(WORD);
+        let ends = (stretch..=text.len()).step_by(stretch);
+        let stretches: Vec<_> = ends.map(|end| scanner.stretch(&text[..end])).collect();
+        let mut passing = Prescanner::seeking(WORD);
+        for stretch in stretches.iter().take(known) {
+            passing.pass(stretch);
+        }
+        [scanner.done(text), passing.done(text)]
+    }
+
+    fn content(prescan: &Prescan) -> (&[Span], &[usize], Option<usize>) {
+        let words = prescan.words.as_ref().map_or(&[][..], |(_, at)| at);
+        (&prescan.spans, words, prescan.containers)
+    }
+
+    /// Whatever is passed by, the scan comes to the same.
+    fn is_passed_by(text: &[u8]) {
+        let plain = prescanned(text, &[]);
+        for stretch in [64, 192] {
+            for known in 0..=text.len() / stretch {
+                for scan in &passed_by(text, stretch, known) {
+                    assert_eq!(content(scan), content(&plain), "{known} of {stretch} bytes");
+                }
+            }
+        }
     }
 
     #[test]
@@ -169,6 +204,7 @@ mod tests {
     fn text_that_is_no_json_is_read_to_its_end() {
         for text in ["", "}}}]]", "\"", "[[[[[", "{\"a", "\\\"\\\"", "]{\"a\":\"b\"}["] {
             prescanned(text.as_bytes(), &[1, 1]);
+            is_passed_by(text.repeat(70).as_bytes());
         }
         assert_eq!(Prescan::default().value_end(b"[1]", 0), Ok(3));
         assert!(Prescan::default().words(Span::new(0, 3)).is_none());
@@ -189,6 +225,7 @@ mod tests {
             });
             let text = serde_json::json!({ "messages": [{"content": texts}, nested], "s": texts.concat() }).to_string();
             agrees(text.as_bytes(), &pieces);
+            is_passed_by(text.as_bytes());
         }
     }
 }

@@ -4,7 +4,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch};
 
 use super::block::{BLOCK, Block, Quoted, Strings};
-use crate::text::Span;
+use crate::text::{Span, cost};
 
 /// Containers up to this depth are noted: the root, the members of a request, its messages, and their parts' lists.
 const NOTED_DEPTH: u32 = 4;
@@ -17,8 +17,37 @@ pub(crate) struct Follow {
     seek: Seek,
 }
 
+/// What a scan found in one stretch of a text, and where it stood behind it: all that is needed to pass by the same stretch
+/// behind the same beginning without scanning it.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    cursor: Cursor,
+    /// As in [`Seek`].
+    carried: u64,
+    /// As in [`Notes`].
+    open: Box<[usize]>,
+    string: Option<usize>,
+    /// What begins in it; an end of zero was not found in it.
+    begun: Box<[Span]>,
+    /// Ends of what began before it, by index.
+    ended: Box<[(usize, usize)]>,
+    /// Where the word stands.
+    found: Box<[usize]>,
+}
+
+impl Stretch {
+    /// Bytes that it takes.
+    pub(crate) fn size(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(&*self.open)
+            + size_of_val(&*self.begun)
+            + size_of_val(&*self.ended)
+            + size_of_val(&*self.found)
+    }
+}
+
 /// How far the scan is. Small enough to stay in registers from block to block.
-#[derive(Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Cursor {
     /// Where the next block begins.
     at: usize,
@@ -59,7 +88,41 @@ impl Follow {
     /// Goes on to the last whole block of `text`.
     pub(crate) fn advance(&mut self, text: &[u8]) {
         let Self { cursor, notes, seek } = self;
+        cost::add(text.len().saturating_sub(cursor.at));
         *cursor = dispatch!(Level::new(), simd => cursor.blocks(simd, text, notes, seek));
+    }
+
+    /// Goes on to the end of `text`, which is whole blocks long, and tells what was on the way.
+    pub(crate) fn stretch(&mut self, text: &[u8]) -> Stretch {
+        let waiting: Vec<usize> = self.notes.open.iter().copied().chain(self.notes.string).collect();
+        let (begun, found) = (self.notes.all.len(), self.seek.found.len());
+        self.advance(text);
+        let Notes { all, open, string } = &self.notes;
+        let ended = waiting.into_iter().map(|i| (i, all[i].end));
+        Stretch {
+            cursor: self.cursor,
+            carried: self.seek.carried,
+            open: open.as_slice().into(),
+            string: *string,
+            begun: all[begun..].into(),
+            ended: ended.filter(|(_, end)| *end > 0).collect(),
+            found: self.seek.found[found..].into(),
+        }
+    }
+
+    /// Goes on behind a stretch that an equal scan told of at this place.
+    pub(crate) fn pass(&mut self, stretch: &Stretch) {
+        self.cursor = stretch.cursor;
+        self.seek.carried = stretch.carried;
+        self.seek.found.extend_from_slice(&stretch.found);
+        let Notes { all, open, string } = &mut self.notes;
+        for (i, end) in &stretch.ended {
+            all[*i].end = *end;
+        }
+        all.extend_from_slice(&stretch.begun);
+        open.clear();
+        open.extend_from_slice(&stretch.open);
+        *string = stretch.string;
     }
 
     /// The rest. Spans by their start, of which an end of zero was not found; where the word stands; and how many
