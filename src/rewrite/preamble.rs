@@ -160,7 +160,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
         .collect();
     let close = format!("</{name}>");
     // Behind the opening tag: what is read once is stepped over, and no text is read again.
-    let end = memmem::find(rest[from..].as_bytes(), close.as_bytes())
+    let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());
     cost::add(end);
     end

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::Span;
 use super::json::{self, Walk};
 use super::scan::Follow;
-pub(crate) use super::scan::Stretch;
+pub use super::scan::Stretch;
 
 /// Scans a growing body.
 pub struct Prescanner {
@@ -28,12 +28,12 @@ impl Prescanner {
 
     /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and tells what is new in it: for
     /// [`Prescanner::pass`].
-    pub(crate) fn stretch(&mut self, text: &[u8]) -> Stretch {
+    pub fn stretch(&mut self, text: &[u8]) -> Stretch {
         self.follow.stretch(text)
     }
 
     /// Passes by a stretch without scanning it. It was told of at this place of a body that began alike.
-    pub(crate) fn pass(&mut self, stretch: &Stretch) {
+    pub fn pass(&mut self, stretch: &Stretch) {
         self.follow.pass(stretch);
     }
 

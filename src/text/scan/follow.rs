@@ -20,7 +20,7 @@ pub(crate) struct Follow {
 /// What a scan found in one stretch of a text, and where it stood behind it: all that is needed to pass by the same stretch
 /// behind the same beginning without scanning it.
 #[derive(Debug)]
-pub(crate) struct Stretch {
+pub struct Stretch {
     cursor: Cursor,
     /// As in [`Seek`].
     carried: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// Bytes that it takes.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.open)
             + size_of_val(&*self.begun)
