@@ -365,7 +365,7 @@ mod stream {
 mod drafts {
     use super::sessions::Session;
     use super::*;
-    use baton_proxy::draft::{Index, Preset, Request, Settings};
+    use baton_proxy::draft::{Count, Index, Preset, Request, Settings};
     use baton_proxy::redact::Redactor;
     use baton_proxy::transcript::Transcript;
     use baton_proxy::wire::View;
@@ -375,6 +375,7 @@ mod drafts {
         focus: "",
         preset: Preset::Implement,
         tokens: 4000,
+        count: Count::Estimated,
         repository: "",
         commands: true,
         why: true,
@@ -407,6 +408,25 @@ mod drafts {
             .bench_values(|mut index| {
                 index.extend(&Transcript::of(&view));
                 index.local(&REQUEST).unwrap().len()
+            });
+    }
+
+    /// The same, its budget counted with a model's own vocabulary.
+    #[divan::bench(args = WIRES)]
+    fn local_of_2000_turns_counted(bencher: Bencher, name: &str) {
+        let (_, view) = session(name, 2000);
+        let request = Request {
+            count: Count::O200k,
+            ..REQUEST
+        };
+        // It is built at its first use.
+        black_box(Count::O200k.tokens("x"));
+        bencher
+            .counter(BytesCount::new(view.body.len()))
+            .with_inputs(index)
+            .bench_values(|mut index| {
+                index.extend(&Transcript::of(&view));
+                index.local(&request).unwrap().len()
             });
     }
 

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use baton_proxy::draft::{Index, Preset, Request, Settings};
+use baton_proxy::draft::{Count, Index, Preset, Request, Settings};
 use baton_proxy::journal::{Filter, Query, Row, Side};
 use baton_proxy::record::{Handoff, Origin, WireId};
 use baton_proxy::redact::Redactor;
@@ -91,6 +91,7 @@ fn measured(query: &Query, row: &Row, prompt: &str) -> Result<Option<(Shares, us
         focus: "",
         preset: Preset::Implement,
         tokens: 3000,
+        count: Count::Estimated,
         repository: "",
         commands: true,
         why: true,

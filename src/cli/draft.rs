@@ -16,7 +16,7 @@ use super::newest::Newest;
 use super::output::{Out, size, visible};
 use super::stored::{now_ms, resume_line, unanswered};
 use crate::config::{Config, PreambleMode as Keep, Secret, StoreKind};
-use crate::draft::{self, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
+use crate::draft::{self, Count, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
 use crate::exchange::{FACTS_TOKENS, wants_facts};
 use crate::journal::{Filter, Query, Redactor};
 use crate::mark::sentinel;
@@ -39,6 +39,10 @@ struct Made<'a> {
     resume: String,
     origin: &'static str,
     document: &'a str,
+    /// The document's size.
+    tokens: usize,
+    /// Whether `tokens` is an estimate: the vocabulary of the model is not public.
+    tokens_estimated: bool,
     packet: Option<String>,
 }
 
@@ -67,14 +71,17 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
         return Err(Failure::new(Exit::NO_INPUT, "nothing to hand off yet"));
     }
     let repository = repository_of(&config, args);
-    let request = request(&config, args, &repository);
+    let request = request(&config, args, &repository, count(&newest));
     let prompts = Prompts::default();
     if args.bundle {
         let bundle = index.bundle(&request).map_err(too_small)?;
         return Ok(out.body(prompts.with_bundle(&bundle, &args.focus).as_bytes())?);
     }
     let (document, origin) = match &args.from {
-        Some(file) => (index.completed(&given(file)?, &prompts), Origin::Person),
+        Some(file) => (
+            index.completed(&given(file)?, &prompts, count(&newest)),
+            Origin::Person,
+        ),
         None => (index.local(&request).map_err(too_small)?, Origin::Local),
     };
     let prompt = prompt(&config, &index, &newest, &document, origin);
@@ -87,15 +94,16 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
         earlier.as_ref(),
     );
     store.put_draft(&handoff).await.map_err(unanswered)?;
+    let count = count(&newest);
     let packet = packet(&config, &store, &handoff, newest, earlier).await?;
-    told(&handoff, &document, packet, args.json, out)
+    told(&handoff, (&document, count), packet, args.json, out)
 }
 
 /// The document as a carry-over prompt, with what was seen behind it where the config wants that.
 fn prompt(config: &Config, index: &Index, newest: &Newest, document: &str, origin: Origin) -> String {
     let seen = wants_facts(config.handoff.facts, origin).then(|| {
         let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
-        index.seen(&whereabouts).block(FACTS_TOKENS)
+        index.seen(&whereabouts).block(FACTS_TOKENS, count(newest))
     });
     let prompt = match seen.flatten() {
         Some(block) => format!("{}\n\n{block}", draft::carried(document)),
@@ -138,27 +146,31 @@ async fn packet(
 
 fn told(
     handoff: &Handoff,
-    document: &str,
+    (document, count): (&str, Count),
     packet: Option<PathBuf>,
     json: bool,
     out: &mut Out,
 ) -> Result<(), Failure> {
     let packet = packet.map(|folder| folder.display().to_string());
+    let tokens = count.tokens(document);
     if json {
         out.json(&Made {
             handoff: handoff.id.to_string(),
             resume: resume_line(handoff),
             origin: handoff.origin.name(),
             document,
+            tokens,
+            tokens_estimated: !count.is_exact(),
             packet,
         })?;
         return Ok(());
     }
     out.line(format_args!(
-        "drafted {} from {} of history: {}",
+        "drafted {} from {} of history: {}, {} tokens",
         handoff.id,
         size(handoff.history_bytes),
-        size(handoff.prompt.len() as u64)
+        size(handoff.prompt.len() as u64),
+        count.told(tokens)
     ))?;
     if let Some(packet) = packet {
         out.line(format_args!("packet: {}", visible(&packet)))?;
@@ -200,7 +212,16 @@ fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index
     index
 }
 
-fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> Request<'r> {
+/// Who counts the tokens of the conversation's model.
+fn count(newest: &Newest) -> Count {
+    newest
+        .row
+        .model
+        .as_deref()
+        .map_or(Count::default(), Count::of_model)
+}
+
+fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str, count: Count) -> Request<'r> {
     let tokens = match args.bundle {
         true => config.draft.bundle_tokens,
         false => config.draft.facts_tokens,
@@ -209,6 +230,7 @@ fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str) -> Req
         focus: &args.focus,
         preset: Preset::named(&args.preset).unwrap_or_default(),
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
+        count,
         repository,
         commands: !args.no_commands,
         why: !args.no_why,

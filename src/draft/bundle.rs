@@ -9,7 +9,6 @@ use super::keeps::{self, Kept};
 use super::markers::Class;
 use super::message::{Call, Outcome};
 use super::request::Request;
-use super::tokens::tokens;
 use super::turns::{Turn, calls, outcomes};
 use crate::agents::tools::ToolKind;
 
@@ -43,7 +42,12 @@ pub(super) fn text(facts: &Facts<'_>, relevance: &[f32], request: &Request<'_>) 
     }
     let head = head(facts, request);
     let header = |turn: usize, _: usize| header(facts, turn);
-    let chosen = fill(made.pieces, tokens(&head), request.tokens, &header)?;
+    let chosen = fill(
+        made.pieces,
+        request.count.tokens(&head),
+        (request.tokens, request.count),
+        &header,
+    )?;
     Ok(rendered(&head, &chosen, &header))
 }
 
@@ -75,7 +79,7 @@ impl Making<'_, '_> {
     }
 
     fn kept(&mut self) {
-        for (at, keep) in keeps::all(self.facts, self.request.tokens / 2)
+        for (at, keep) in keeps::all(self.facts, self.request.tokens / 2, self.request.count)
             .into_iter()
             .enumerate()
         {
@@ -120,7 +124,7 @@ impl Making<'_, '_> {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_asked() && !self.facts.is_current(turn.n) && !is_first {
             let asked = turn.asked();
-            let full = format!("person: {}", within(&asked, 60));
+            let full = format!("person: {}", within(&asked, 60, self.request.count));
             self.add(
                 turn.n,
                 SAID,
@@ -179,7 +183,10 @@ impl Making<'_, '_> {
             return;
         }
         if let Some(detail) = outcome.detail.as_ref().filter(|_| outcome.is_error()) {
-            let full = format!("  {}", within(detail, DETAIL).replace('\n', "\n  "));
+            let full = format!(
+                "  {}",
+                within(detail, DETAIL, self.request.count).replace('\n', "\n  ")
+            );
             let short = outcome.lines.first().map(|line| format!("  {line}"));
             self.add(turn, place + 1, Rank::Anchor, 0.5, full, short);
             return;
@@ -190,10 +197,12 @@ impl Making<'_, '_> {
             .any(|(path, _)| self.request.focus.contains(path.as_str()));
         let weight = if outcome.bytes > DUMP && !named { DOWN } else { 1.0 };
         let short = (!outcome.lines.is_empty()).then(|| format!("  {}", outcome.lines.join("\n  ")));
-        let detail = outcome
-            .detail
-            .as_ref()
-            .map(|detail| format!("  {}", within(detail, DETAIL).replace('\n', "\n  ")));
+        let detail = outcome.detail.as_ref().map(|detail| {
+            format!(
+                "  {}",
+                within(detail, DETAIL, self.request.count).replace('\n', "\n  ")
+            )
+        });
         if let Some(full) = detail.or_else(|| short.clone()) {
             self.add(turn, place + 1, Rank::Result, weight, full, short);
         }

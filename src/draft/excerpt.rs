@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::tokens::{beginning, floor};
+use super::count::Count;
+use super::tokens::floor;
 
 /// Words in a line that tells of an error.
 const ERRORS: [&str; 17] = [
@@ -74,9 +75,9 @@ pub fn one_line(text: &str, bytes: usize) -> String {
 }
 
 /// At most so many tokens of a text, with a mark where it was cut.
-pub(super) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
+pub(super) fn within(text: &str, tokens: usize, count: Count) -> Cow<'_, str> {
     let text = text.trim();
-    match beginning(text, tokens) {
+    match count.beginning(text, tokens) {
         all if all.len() == text.len() => Cow::Borrowed(text),
         begins => Cow::Owned(format!("{begins} […]")),
     }

@@ -3,23 +3,26 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::tokens::tokens;
+use super::count::Count;
 
 /// What must be kept does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSmall {
-    /// Tokens that it takes, estimated.
+    /// Tokens that it takes.
     pub needed: usize,
     /// Tokens that there were.
     pub given: usize,
+    /// Who counted them.
+    pub count: Count,
 }
 
 impl fmt::Display for TooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needed, given } = self;
+        let Self { needed, given, count } = self;
+        let needed = count.told(*needed);
         write!(
             f,
-            "what must be kept takes about {needed} tokens, and there are {given}"
+            "what must be kept takes {needed} tokens, and there are {given}"
         )
     }
 }
@@ -62,6 +65,7 @@ pub(super) struct Chosen {
 struct Filling<'h> {
     used: usize,
     given: usize,
+    count: Count,
     begun: HashSet<(usize, usize)>,
     header: &'h dyn Fn(usize, usize) -> String,
 }
@@ -72,9 +76,9 @@ impl Filling<'_> {
         let group = (at.0, at.1);
         let header = match self.begun.contains(&group) {
             true => 0,
-            false => tokens(&(self.header)(at.0, at.1)) + 1,
+            false => self.line(&(self.header)(at.0, at.1)),
         };
-        header + line(text)
+        header + self.line(text)
     }
 
     fn take(&mut self, at: (usize, usize, usize), cost: usize) {
@@ -82,13 +86,14 @@ impl Filling<'_> {
         self.begun.insert((at.0, at.1));
     }
 
-    fn fits(&self, cost: usize) -> bool {
-        self.used + cost <= self.given
+    /// What a text costs with the end of its line.
+    fn line(&self, text: &str) -> usize {
+        self.count.tokens(text) + 1
     }
-}
 
-fn line(text: &str) -> usize {
-    tokens(text) + 1
+    fn left(&self) -> usize {
+        self.given.saturating_sub(self.used)
+    }
 }
 
 /// The pieces that fit into so many tokens besides `fixed`, in order of their places.
@@ -97,7 +102,7 @@ fn line(text: &str) -> usize {
 pub(super) fn fill(
     mut pieces: Vec<Piece>,
     fixed: usize,
-    given: usize,
+    (given, count): (usize, Count),
     header: &dyn Fn(usize, usize) -> String,
 ) -> Result<Vec<Chosen>, TooSmall> {
     pieces.sort_by(|a, b| {
@@ -109,6 +114,7 @@ pub(super) fn fill(
     let mut filling = Filling {
         used: fixed,
         given,
+        count,
         begun: HashSet::new(),
         header,
     };
@@ -127,14 +133,15 @@ pub(super) fn fill(
         return Err(TooSmall {
             needed: filling.used,
             given,
+            count,
         });
     }
     let (anchors, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|piece| piece.rank == Rank::Anchor);
     add(&anchors, &mut filling, &mut chosen);
     for (piece, chosen) in must.iter().zip(&mut chosen) {
         if let Some(short) = &piece.short {
-            let more = line(&piece.full).saturating_sub(line(short));
-            if filling.fits(more) {
+            let more = filling.line(&piece.full).saturating_sub(filling.line(short));
+            if more <= filling.left() {
                 filling.used += more;
                 chosen.text.clone_from(&piece.full);
             }
@@ -149,8 +156,13 @@ pub(super) fn fill(
 fn add(pieces: &[Piece], filling: &mut Filling<'_>, chosen: &mut Vec<Chosen>) {
     for piece in pieces {
         for text in std::iter::once(&piece.full).chain(&piece.short) {
+            let left = filling.left();
+            // Most pieces of a long session: there is no room for them, and counting each would cost more than all else.
+            if filling.count.surely_exceeds(left, text) {
+                continue;
+            }
             let cost = filling.cost(piece.at, text);
-            if filling.fits(cost) {
+            if cost <= left {
                 filling.take(piece.at, cost);
                 chosen.push(Chosen {
                     at: piece.at,
@@ -193,7 +205,7 @@ mod tests {
             piece(Rank::Anchor, 1, 1.0, "an anchor of some words", None),
             piece(Rank::Must, 0, 1.0, &long, Some("must")),
         ];
-        let chosen = fill(pieces, 0, given, &|_, _| String::new())?;
+        let chosen = fill(pieces, 0, (given, Count::Estimated), &|_, _| String::new())?;
         Ok(chosen
             .into_iter()
             .map(|chosen| chosen.text.split(' ').take(2).collect::<Vec<_>>().join(" "))
@@ -210,6 +222,13 @@ mod tests {
         assert_eq!(texts(30).unwrap(), ["must must", "an anchor"]);
         assert_eq!(texts(11).unwrap(), ["must", "an anchor"]);
         assert_eq!(texts(3).unwrap(), ["must"]);
-        assert_eq!(texts(2).unwrap_err(), TooSmall { needed: 3, given: 2 });
+        assert_eq!(
+            texts(2).unwrap_err(),
+            TooSmall {
+                needed: 3,
+                given: 2,
+                count: Count::Estimated
+            }
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! What must not be lost of a conversation.
 
+use super::count::Count;
 use super::excerpt::{one_line, within};
 use super::facts::{Facts, Failure, is_kept};
 use super::markers::Class;
-use super::tokens::tokens;
 use super::turns::Turn;
 use crate::agents::wordings::UserText;
 
@@ -46,11 +46,15 @@ const SUMMARY: usize = 150;
 const FIRST: usize = 300;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(facts: &Facts<'_>, summary: usize) -> Vec<Keep> {
+pub(super) fn all(facts: &Facts<'_>, summary: usize, count: Count) -> Vec<Keep> {
     let mut keeps = Vec::new();
-    keeps.extend(facts.of_task().map(|turn| words(Kept::Task, turn, &turn.asked())));
-    keeps.extend(first(facts));
-    keeps.extend(summaries(facts, summary));
+    keeps.extend(
+        facts
+            .of_task()
+            .map(|turn| words(Kept::Task, turn, &turn.asked(), count)),
+    );
+    keeps.extend(first(facts, count));
+    keeps.extend(summaries(facts, summary, count));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
         // What the person says in the current task is there as it was said.
         is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
@@ -64,32 +68,32 @@ pub(super) fn all(facts: &Facts<'_>, summary: usize) -> Vec<Keep> {
     let commands = facts.failures.iter().filter(|failure| failure.is_command);
     keeps.extend(commands.map(failure));
     let from = facts.turns.len().saturating_sub(2);
-    keeps.extend(facts.turns[from..].iter().filter_map(last));
+    keeps.extend(facts.turns[from..].iter().filter_map(|turn| last(turn, count)));
     keeps
 }
 
 /// The first request, where it is not of the current task.
-fn first(facts: &Facts<'_>) -> Option<Keep> {
+fn first(facts: &Facts<'_>, count: Count) -> Option<Keep> {
     let turn = facts.earlier().next()?;
     let line = one_line(&turn.asked(), FIRST);
     Some(Keep {
         kept: Kept::First,
         turn: turn.n,
-        short: within(&line, SHORT).into_owned(),
+        short: within(&line, SHORT, count).into_owned(),
         full: line,
     })
 }
 
-fn words(kept: Kept, turn: &Turn<'_>, text: &str) -> Keep {
+fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: Count) -> Keep {
     Keep {
         kept,
         turn: turn.n,
-        full: within(text, EXCERPT).into_owned(),
-        short: within(text, SHORT).into_owned(),
+        full: within(text, EXCERPT, count).into_owned(),
+        short: within(text, SHORT, count).into_owned(),
     }
 }
 
-fn summaries(facts: &Facts<'_>, most: usize) -> Vec<Keep> {
+fn summaries(facts: &Facts<'_>, most: usize, count: Count) -> Vec<Keep> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
     let said = facts.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.said);
@@ -111,9 +115,10 @@ fn summaries(facts: &Facts<'_>, most: usize) -> Vec<Keep> {
             } else {
                 each / 2
             },
+            count,
         )
         .into_owned(),
-        short: within(text, SUMMARY.min(most / 4)).into_owned(),
+        short: within(text, SUMMARY.min(most / 4), count).into_owned(),
     };
     all.iter().enumerate().map(keep).collect()
 }
@@ -140,13 +145,13 @@ fn failure(failure: &Failure<'_>) -> Keep {
     }
 }
 
-fn last(turn: &Turn<'_>) -> Option<Keep> {
+fn last(turn: &Turn<'_>, count: Count) -> Option<Keep> {
     let said = turn.said.iter().rfind(|said| said.kind == UserText::Person)?;
     Some(Keep {
         kept: Kept::Last,
         turn: turn.n,
-        full: within(&said.text, SAID).into_owned(),
-        short: within(&one_line(&said.text, SAID), SAID_SHORT).into_owned(),
+        full: within(&said.text, SAID, count).into_owned(),
+        short: within(&one_line(&said.text, SAID), SAID_SHORT, count).into_owned(),
     })
 }
 
@@ -165,7 +170,13 @@ pub(super) fn holds(text: &str, keep: &str) -> bool {
 
 /// What a document of a model's lacks, as a section to append: its headings, and of what must be kept that of which it
 /// says nothing; empty where it lacks nothing.
-pub(super) fn lacking(facts: &Facts<'_>, document: &str, headings: &[&str], most: usize) -> String {
+pub(super) fn lacking(
+    facts: &Facts<'_>,
+    document: &str,
+    headings: &[&str],
+    most: usize,
+    count: Count,
+) -> String {
     let small = document.to_lowercase();
     let is_there = |heading: &&&str| {
         let wanted = heading.to_lowercase();
@@ -182,7 +193,7 @@ pub(super) fn lacking(facts: &Facts<'_>, document: &str, headings: &[&str], most
     if !missing.is_empty() {
         lines.push(format!("- Nothing is said under: {}.", missing.join("; ")));
     }
-    let keeps = all(facts, SUMMARY);
+    let keeps = all(facts, SUMMARY, count);
     let wanted = keeps
         .iter()
         .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
@@ -196,7 +207,7 @@ pub(super) fn lacking(facts: &Facts<'_>, document: &str, headings: &[&str], most
     let mut out = String::new();
     let mut used = 0;
     for line in lines {
-        let cost = tokens(&line) + 1;
+        let cost = count.tokens(&line) + 1;
         if used + cost > most {
             break;
         }
@@ -210,7 +221,7 @@ pub(super) fn lacking(facts: &Facts<'_>, document: &str, headings: &[&str], most
 /// Of how much that must be kept a text says something, and how much there is.
 pub(super) fn share(facts: &Facts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
-    let keeps = all(facts, SUMMARY);
+    let keeps = all(facts, SUMMARY, Count::Estimated);
     let wanted = keeps
         .iter()
         .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));

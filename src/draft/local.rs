@@ -6,7 +6,6 @@ use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
 use super::keeps::{self, Kept};
 use super::markers::Class;
 use super::request::{Request, Section};
-use super::tokens::tokens;
 use crate::agents::commands::Purpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
@@ -92,8 +91,13 @@ pub(super) fn document(
         let _ = section;
         GROUPS[group].1.to_owned()
     };
-    let fixed = tokens(&rendered(&[]));
-    Ok(rendered(&fill(made.pieces, fixed, request.tokens, &header)?))
+    let fixed = request.count.tokens(&rendered(&[]));
+    Ok(rendered(&fill(
+        made.pieces,
+        fixed,
+        (request.tokens, request.count),
+        &header,
+    )?))
 }
 
 struct Making<'m, 'i> {
@@ -121,7 +125,7 @@ impl Making<'_, '_> {
     }
 
     fn kept(&mut self) {
-        for keep in keeps::all(self.facts, self.request.tokens / 2) {
+        for keep in keeps::all(self.facts, self.request.tokens / 2, self.request.count) {
             let group = match keep.kept {
                 Kept::Task => WORDS,
                 Kept::First => continue,

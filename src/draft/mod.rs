@@ -11,6 +11,7 @@
 
 mod ask;
 mod bundle;
+mod count;
 mod ends;
 mod excerpt;
 mod facts;
@@ -33,6 +34,7 @@ mod turns;
 mod tests;
 
 pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
+pub use count::Count;
 pub use ends::{End, Failure};
 pub use excerpt::one_line;
 pub use fill::TooSmall;
@@ -95,12 +97,12 @@ impl Index {
 
     /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
     /// which it says nothing. As it is where it lacks nothing.
-    pub fn completed(&self, document: &str, prompts: &Prompts) -> String {
+    pub fn completed(&self, document: &str, prompts: &Prompts, count: Count) -> String {
         let facts = Facts::of(self);
         let mut headings = prompts.headings();
         // Where there is no list, there is nothing to say of it.
         headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
-        let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN);
+        let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN, count);
         match lacking.is_empty() {
             true => document.to_owned(),
             false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
@@ -113,7 +115,7 @@ impl Index {
     }
 
     fn repository(&self, request: &Request<'_>) -> String {
-        excerpt::within(&self.clean(request.repository), REPOSITORY).into_owned()
+        excerpt::within(&self.clean(request.repository), REPOSITORY, request.count).into_owned()
     }
 
     /// How much each turn has to do with the focus; without one, with the current task.

@@ -1,5 +1,7 @@
 //! What is asked for: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
 
+use super::count::Count;
+
 /// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
@@ -88,8 +90,10 @@ pub struct Request<'r> {
     pub focus: &'r str,
     /// What the next session is for.
     pub preset: Preset,
-    /// Tokens that it may have, estimated.
+    /// Tokens that it may have.
     pub tokens: usize,
+    /// Who counts them: the model's vocabulary that reads it, where it is public.
+    pub count: Count,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,
     /// Whether it tells of commands.

@@ -1,5 +1,6 @@
-//! How many tokens a text has, estimated: no vocabulary is embedded. Within a few per cent of OpenAI's `o200k_base` on
-//! English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says that it is estimated.
+//! How many tokens a text has, estimated, for models whose vocabulary is not public. Within a few per cent of OpenAI's
+//! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says that it
+//! is estimated.
 
 /// Tokens are counted in hundredths, so that sums stay exact.
 const ONE: usize = 100;
@@ -8,17 +9,22 @@ const ONE: usize = 100;
 pub fn tokens(text: &str) -> usize {
     let mut sum = 0;
     let mut run = Run::default();
+    let mut word = Word::default();
     for c in text.chars() {
         let kind = Kind::of(c);
         if kind != run.kind || kind == Kind::Letter && c.is_ascii_uppercase() && run.lower {
-            sum += run.cost();
+            word.add(&run);
+            if !(run.kind.is_of_word() && kind.is_of_word()) {
+                sum += word.end();
+            }
             run = Run::new(kind);
         }
         run.len += 1;
         run.lower = c.is_lowercase();
         run.breaks |= c == '\n';
     }
-    (sum + run.cost()).div_ceil(ONE)
+    word.add(&run);
+    (sum + word.end()).div_ceil(ONE)
 }
 
 /// The beginning of a text that has at most so many tokens, cut between lines or words where one is near.
@@ -32,6 +38,11 @@ pub(super) fn beginning(text: &str, most: usize) -> &str {
     if end == text.len() {
         return text;
     }
+    trimmed_end(text, end)
+}
+
+/// The text up to `end`, or to the end of a line or a word that is near before it.
+pub(super) fn trimmed_end(text: &str, end: usize) -> &str {
     let near = text[..end].rfind('\n').filter(|at| at * 2 > end);
     let near = near.or_else(|| text[..end].rfind(' ').filter(|at| at * 10 > end * 8));
     text[..near.unwrap_or(end)].trim_end()
@@ -67,6 +78,36 @@ impl Kind {
             _ => Self::Wide,
         }
     }
+
+    fn is_of_word(self) -> bool {
+        matches!(self, Self::Letter | Self::Digit)
+    }
+}
+
+/// Runs of letters and digits with nothing between them; or one run of another kind.
+#[derive(Default)]
+struct Word {
+    len: usize,
+    runs: usize,
+    cost: usize,
+}
+
+impl Word {
+    fn add(&mut self, run: &Run) {
+        self.len += run.len;
+        self.runs += 1;
+        self.cost += run.cost();
+    }
+
+    /// What it costs. A long one that changes between digits, small and large letters all the time is no word but a key, a hash
+    /// or base64, of which a vocabulary knows hardly more than pairs.
+    fn end(&mut self) -> usize {
+        let Self { len, runs, cost } = std::mem::take(self);
+        match len >= 16 && runs * 4 >= len {
+            true => cost.max(len * ONE * 3 / 5),
+            false => cost,
+        }
+    }
 }
 
 /// Characters of one kind in a row.
@@ -95,7 +136,9 @@ impl Run {
             Kind::Blank if !self.breaks && len == 1 => 0,
             Kind::Blank => ONE * 4 / 5,
             Kind::Letter if len <= 7 => ONE,
-            Kind::Letter => ONE + (len - 7) * ONE / 6,
+            Kind::Letter if len <= 24 => ONE + (len - 7) * ONE / 6,
+            // No word of a language is so long.
+            Kind::Letter => ONE * 4 + (len - 24) * ONE / 3,
             Kind::Digit => len.div_ceil(3) * ONE,
             Kind::Sign => ONE / 2 + len.div_ceil(2) * ONE * 9 / 20,
             Kind::Wide => len * ONE * 4 / 5,

@@ -7,7 +7,7 @@ use super::Exchange;
 use super::drafts::Asked;
 use super::shown::TextExtractor;
 use crate::course::StreamMerge;
-use crate::draft::{End, Failure, Method, Request};
+use crate::draft::{Count, End, Failure, Method, Request};
 use crate::drafting::LentIndex;
 use crate::limits;
 use crate::proxy::download::UpstreamBody;
@@ -58,8 +58,10 @@ impl Exchange {
     /// Asks a model with what was selected from the transcript, and nothing else.
     pub(super) async fn ask_with_bundle(&self, asked: &Asked<'_>) -> End {
         let config = &self.app.config.draft;
+        let model = asked.ask.model.as_deref().or(config.model.as_deref());
         let request = Request {
             tokens: config.bundle_tokens,
+            count: model.map_or(asked.count, Count::of_model),
             ..asked.request()
         };
         let bundle = match asked.index.bundle(&request) {
@@ -67,7 +69,6 @@ impl Exchange {
             Err(why) => return End::Failed(Failure::TooSmall(why)),
         };
         let text = self.app.prompts.with_bundle(&bundle, &asked.ask.focus);
-        let model = asked.ask.model.as_deref().or(config.model.as_deref());
         let view = self.prepared.request.view();
         let lone = LoneText {
             text: &text,

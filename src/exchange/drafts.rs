@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{Exchange, heavy, is_model_call};
 use crate::agents::wordings::{self, UserText};
 use crate::config::Review;
-use crate::draft::{self, DraftAsk, End, Failure, Index, Method, Request};
+use crate::draft::{self, Count, DraftAsk, End, Failure, Index, Method, Request};
 use crate::drafting::{Accepted, Job, State, Wanted};
 use crate::limits;
 use crate::mark::{note, sentinel};
@@ -33,6 +33,8 @@ pub(super) struct Asked<'a> {
     pub(super) ask: &'a DraftAsk,
     pub(super) index: &'a Index,
     pub(super) repository: &'a str,
+    /// Who counts the conversation's tokens.
+    pub(super) count: Count,
 }
 
 impl<'a> Asked<'a> {
@@ -42,6 +44,7 @@ impl<'a> Asked<'a> {
             focus: &self.ask.focus,
             preset: self.ask.preset,
             tokens: 0,
+            count: self.count,
             repository: self.repository,
             commands: self.ask.commands,
             why: self.ask.why,
@@ -258,6 +261,7 @@ impl Exchange {
             ask,
             index: &index,
             repository: &repository,
+            count: self.prepared.count(),
         };
         let mut method = ask.method.unwrap_or(config.method);
         if method == Method::Oneshot && ask.model.as_ref().or(config.model.as_ref()).is_some() {
@@ -320,7 +324,10 @@ impl Exchange {
             Method::Local => text.into(),
             Method::Oneshot | Method::Bundle => {
                 let prompts = &self.app.prompts;
-                heavy::work(self.prepared.weight, || asked.index.completed(text, prompts)).into()
+                heavy::work(self.prepared.weight, || {
+                    asked.index.completed(text, prompts, asked.count)
+                })
+                .into()
             }
         }
     }

@@ -48,7 +48,9 @@ impl Exchange {
             .draft_settings(self.carry_over(), self.app.redactor.clone());
         let mut index = Index::new(settings);
         index.extend(&transcript);
-        index.seen(&Whereabouts::of(&transcript)).block(FACTS_TOKENS)
+        index
+            .seen(&Whereabouts::of(&transcript))
+            .block(FACTS_TOKENS, self.prepared.count())
     }
 
     /// The carry-over prompt that the transcript begins with.

@@ -9,6 +9,7 @@ use super::active_handoff::{Active, Unresolved, fresh_preamble};
 use super::heavy;
 use super::request::Request;
 use crate::commands::pinned_text;
+use crate::draft::Count;
 use crate::proxy::App;
 use crate::record::{Behind, HandoffId, HiddenPair};
 use crate::rewrite::notes::Undone;
@@ -99,6 +100,12 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
+    /// Who counts tokens for the model that was asked.
+    pub(super) fn count(&self) -> Count {
+        let model = self.request.view().facts.model.as_deref();
+        model.map_or(Count::default(), Count::of_model)
+    }
+
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
         let tools = tooled.then(|| app.tools_with(self.recall));

@@ -1,7 +1,7 @@
 //! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is told
 //! as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
 
-use baton_proxy::draft::{Index, Preset, Request, Settings, tokens};
+use baton_proxy::draft::{Count, Index, Preset, Request, Settings, tokens};
 use baton_proxy::record::WireId;
 use baton_proxy::redact::Redactor;
 use baton_proxy::transcript::Transcript;
@@ -27,6 +27,7 @@ fn request(tokens: usize) -> Request<'static> {
         focus: "",
         preset: Preset::Implement,
         tokens,
+        count: Count::Estimated,
         repository: "",
         commands: true,
         why: true,
@@ -193,6 +194,11 @@ mod command {
             );
             let document = made["document"].as_str().unwrap();
             assert_eq!(made["origin"], "local", "{made}");
+            // Nobody knows the vocabulary of the model `m`.
+            assert_eq!(
+                (&made["tokens"], &made["tokens_estimated"]),
+                (&json!(baton_proxy::draft::tokens(document)), &json!(true))
+            );
             assert!(document.contains(&session.open), "{}: {document}", wire.name());
             let id = made["handoff"].as_str().unwrap();
             let stored = json_of(dir, &["handoffs", "show", id, "--json"]);
@@ -285,7 +291,7 @@ mod command {
         let complaint = String::from_utf8_lossy(&small.stderr).into_owned();
         assert_eq!(small.status.code(), Some(64), "{complaint}");
         assert!(
-            complaint.contains("what must be kept takes about") && complaint.contains("--tokens "),
+            complaint.contains("what must be kept takes ≈") && complaint.contains("--tokens "),
             "{complaint}"
         );
         for (args, told) in [

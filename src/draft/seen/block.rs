@@ -3,8 +3,8 @@
 use super::{Changed, Seen, Verified};
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
+use crate::draft::Count;
 use crate::draft::excerpt::one_line;
-use crate::draft::tokens::tokens;
 
 /// What stands around the lines. It becomes part of a prefix: the text is always the same.
 const OPENS: &str = "<seen-by-proxy>\nRead off tool calls and their results since the last handoff, not claimed by the model:";
@@ -18,13 +18,13 @@ const FILES: usize = 6;
 
 impl Seen {
     /// At most so many tokens of what was seen, what weighs most first; `None` where there is nothing to say.
-    pub fn block(&self, most: usize) -> Option<String> {
+    pub fn block(&self, most: usize, count: Count) -> Option<String> {
         let mut out = OPENS.to_owned();
-        let mut used = tokens(OPENS) + tokens(CLOSES) + 2;
+        let mut used = count.tokens(OPENS) + count.tokens(CLOSES) + 2;
         let mut said = false;
         for line in self.lines() {
             // A line break is part of a token.
-            let cost = tokens(&line) + 1;
+            let cost = count.tokens(&line) + 1;
             if used + cost > most {
                 continue;
             }
@@ -135,8 +135,12 @@ mod tests {
             verification: (0..40).map(run).collect(),
             ..Seen::default()
         };
-        let block = seen.block(200).unwrap();
-        assert!(tokens(&block) <= 200, "{}: {block}", tokens(&block));
+        let block = seen.block(200, Count::Estimated).unwrap();
+        assert!(
+            Count::Estimated.tokens(&block) <= 200,
+            "{}: {block}",
+            Count::Estimated.tokens(&block)
+        );
         assert!(
             block.starts_with(&format!(
                 "{OPENS}\n- `cargo test -p part1`: FAILED (exit 101) in turn 1\n"
@@ -144,6 +148,6 @@ mod tests {
             "{block}"
         );
         assert!(block.ends_with("</seen-by-proxy>"), "{block}");
-        assert_eq!(Seen::default().block(200), None);
+        assert_eq!(Seen::default().block(200, Count::Estimated), None);
     }
 }

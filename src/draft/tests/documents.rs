@@ -216,10 +216,10 @@ fn a_models_document_is_completed_with_what_it_lacks() {
     let told = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
                 symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
     assert_eq!(
-        index.completed(&format!("{whole}{told}"), &prompts),
+        index.completed(&format!("{whole}{told}"), &prompts, Count::Estimated),
         format!("{whole}{told}")
     );
-    let lacking = index.completed("## Goal\nPort it.", &prompts);
+    let lacking = index.completed("## Goal\nPort it.", &prompts, Count::Estimated);
     assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
     assert!(
         lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
@@ -338,7 +338,11 @@ fn a_notice_of_our_own_is_not_the_persons() {
     let told = [
         index.local(&request(4000)).unwrap(),
         index.bundle(&request(4000)).unwrap(),
-        index.completed("## Goal\nThe tests.", &super::super::Prompts::default()),
+        index.completed(
+            "## Goal\nThe tests.",
+            &super::super::Prompts::default(),
+            Count::Estimated,
+        ),
     ];
     for text in told {
         assert!(

@@ -1,12 +1,13 @@
 //! The index grows as a fresh one would be; what must not be told is not told; documents are completed.
 
+mod budgets;
 mod documents;
 mod growing;
 mod linear;
 
 use serde_json::{Value, json};
 
-use super::{Index, Preset, Request, Settings};
+use super::{Count, Index, Preset, Request, Settings};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -25,6 +26,7 @@ fn request(tokens: usize) -> Request<'static> {
         focus: "",
         preset: Preset::Implement,
         tokens,
+        count: Count::Estimated,
         repository: "",
         commands: true,
         why: true,
