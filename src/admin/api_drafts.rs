@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::Inspector;
 use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
-use crate::draft::{self, DraftAsk, Preset};
+use crate::draft::{self, DraftAsk, Failure, Preset};
 use crate::drafting::{Draft, NotOpen, State, Wanted};
 use crate::limits;
 use crate::record::Origin;
@@ -157,6 +157,14 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
         return Err(Unanswered::NotFound("there is no such conversation"));
     };
     let repeated = repeated.map(str::to_owned);
+    let is_new = !inspector.drafting.was_asked(key, repeated.as_deref());
+    if is_new && is_too_short(inspector, key, &conversation.principal) {
+        return Ok(error(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            Failure::NothingYet.name(),
+            &Failure::NothingYet.to_string(),
+        ));
+    }
     let asked = inspector
         .drafting
         .ask(key, &conversation.principal, wanted, repeated);
@@ -175,6 +183,12 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
             ),
         ),
     })
+}
+
+/// Whether so little has been said since the last handoff that there is nothing to hand off; `false` where that is not known here.
+fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
+    let (live, _) = inspector.sessions.peek(key, principal);
+    live.spoken.known().is_some_and(|said| !draft::enough(said))
 }
 
 fn in_field((field, why): BadField) -> Unanswered {

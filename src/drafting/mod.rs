@@ -101,6 +101,13 @@ impl Drafting {
         self.open.load(Ordering::Acquire) == 0
     }
 
+    /// Whether a draft of the conversation was asked for with this key.
+    pub fn was_asked(&self, conversation: &str, key: Option<&str>) -> bool {
+        let all = self.lock();
+        let mut here = all.drafts.values().map(|entry| &entry.draft);
+        key.is_some() && here.any(|draft| draft.key.as_deref() == key && draft.conversation == conversation)
+    }
+
     /// Asks for a draft, to be made with the conversation's next request. The same `key` again asks for nothing new: the
     /// first one's draft is returned.
     ///

@@ -52,6 +52,26 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// A try to make a document, counted when it is over. An agent that leaves drops it, and what it waits for.
+struct Counted<'e> {
+    exchange: &'e Exchange,
+    ask: &'e DraftAsk,
+    method: Method,
+    outcome: &'static str,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let Self {
+            exchange,
+            ask,
+            method,
+            outcome,
+        } = self;
+        exchange.note_draft(ask, method.name(), outcome);
+    }
+}
+
 /// A document, and how it was made; `None`: it was given.
 struct Document {
     text: String,
@@ -269,11 +289,18 @@ impl Exchange {
             method = Method::Bundle;
         }
         loop {
+            let mut counted = Counted {
+                exchange: self,
+                ask,
+                method,
+                outcome: End::Cancelled.outcome(),
+            };
             let end = tokio::select! {
                 end = self.by(method, &asked) => end,
                 () = job.cancelled() => End::Cancelled,
             };
-            self.note_draft(ask, method.name(), end.outcome());
+            counted.outcome = end.outcome();
+            drop(counted);
             let next = match &end {
                 End::Complete(text) => {
                     let text = self.checked(method, &asked, text);

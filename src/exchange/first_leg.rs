@@ -254,6 +254,9 @@ impl Exchange {
     }
 
     fn circumstances(&self, first: &Rewritten) -> Circumstances {
+        if let Some(live) = self.prepared.live.as_ref().filter(|_| !self.prepared.side_call) {
+            live.spoken.saw(first.messages);
+        }
         Circumstances {
             messages: first.messages,
             legs: 1,

@@ -77,6 +77,9 @@ impl Exchange {
 
     /// A leg was answered: what its usage tells of the context.
     pub(super) fn measure(&self, usage: Usage) {
+        if let Some(live) = self.prepared.live.as_ref().filter(|_| !self.prepared.side_call) {
+            live.spoken.answered();
+        }
         let Some(here) = self.thread else { return };
         let input = usage
             .input
@@ -93,6 +96,9 @@ impl Exchange {
 
     /// A handoff has taken effect.
     pub(super) fn note_handed_over(&self, handoff: HandoffId) {
+        if let Some(live) = &self.prepared.live {
+            live.spoken.handed_over();
+        }
         let told = self.in_context(|context| (context.was_nudged(), context.handed_over(handoff)));
         let Some((nudged, stopped)) = told else { return };
         if nudged {

@@ -217,7 +217,6 @@ fn without_notes(
     let look = Look {
         prefix: &app.config.commands.prefix,
         tags: &app.config.handoff.preamble_tags,
-        unanswered: live.is_some_and(LiveConversation::commanded),
         coming,
     };
     let quoted = without_quoted(app, wire, reading, live);
@@ -276,7 +275,6 @@ fn without_quoted(
     let look = Look {
         prefix,
         tags: &app.config.handoff.preamble_tags,
-        unanswered: false,
         coming: None,
     };
     if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, prefix) {

@@ -59,8 +59,8 @@ pub enum Change {
     Paired(Vec<Uuid>),
     /// Insertions were written, or taken over from a conversation of which this one is a copy.
     Inserted(Vec<Uuid>),
-    /// A command was answered, which may have pinned a text, or taken one away.
-    Commanded {
+    /// A person pinned a text, or took one away.
+    Pins {
         /// The new text.
         pinned: Option<String>,
         /// The text that goes.
@@ -124,8 +124,7 @@ impl Change {
                 let more = record.insertions.len().saturating_sub(INSERTIONS_KEPT);
                 record.insertions.drain(..more);
             }
-            Self::Commanded { pinned, unpinned } => {
-                record.commanded = true;
+            Self::Pins { pinned, unpinned } => {
                 record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
                 let known = |text: &&String| record.pins.contains(text);
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
@@ -248,7 +247,7 @@ mod tests {
             Change::Paired(vec![id(2)]),
             Change::LeftOut(id(102)),
             Change::Inserted(vec![id(3)]),
-            Change::Commanded {
+            Change::Pins {
                 pinned: Some("p".into()),
                 unpinned: None,
             },

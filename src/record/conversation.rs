@@ -34,9 +34,6 @@ pub struct Conversation {
     /// Texts that a person pinned, in their order: each later handoff carries them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
-    /// Whether baton has answered a command in it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub commanded: bool,
     /// The handoff whose undo is the last change of what the model sees in the newest transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,

@@ -324,7 +324,6 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
     let look = notes::Look {
         prefix: "::",
         tags: &[],
-        unanswered: true,
         coming: None,
     };
     for wire in WIRES {

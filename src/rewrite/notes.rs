@@ -10,8 +10,8 @@ use super::chat_marks::{Found, begins};
 use super::removed_texts::Gone;
 use super::undone::History;
 pub use super::undone::Undone;
-use super::users_words::own_text;
 pub use super::users_words::{Look, last_said, may_say};
+use super::users_words::{own_text, unanswered};
 use crate::commands;
 use crate::mark::MarkKind;
 use crate::text::splice::{self, Edit};
@@ -34,10 +34,11 @@ pub struct Cleaned {
 pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cleaned> {
     let is_ours = |kind: &MarkKind| matches!(kind, MarkKind::Note(_) | MarkKind::Draft(_));
     let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
-    if !noted && !look.unanswered && look.coming.is_none() {
+    let view = &reading.view;
+    let unanswered = unanswered(wire, view, look);
+    if !noted && unanswered.is_empty() && look.coming.is_none() {
         return None;
     }
-    let view = &reading.view;
     let marks = Found::in_reading(wire, reading);
     let asked = last_users(view);
     let mut gone = Gone::default();
@@ -60,10 +61,8 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
             gone.command(wire, view, user, look);
         }
     }
-    if look.unanswered {
-        for turn in unanswered(wire, view, look) {
-            gone.command(wire, view, turn, look);
-        }
+    for turn in unanswered {
+        gone.command(wire, view, turn, look);
     }
     let history = History::of(view, &marks, look.coming);
     for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
@@ -148,19 +147,5 @@ fn last_users(view: &View) -> Vec<Option<usize>> {
             }
             before
         })
-        .collect()
-}
-
-/// The users' turns with a command that no answer follows. The last one is still to be answered.
-fn unanswered(wire: &dyn Wire, view: &View, look: Look<'_>) -> Vec<usize> {
-    let last = view.turns.iter().rposition(|t| t.role == Role::User);
-    let users = view.turns.iter().enumerate().filter(|(n, t)| {
-        let next = view.turns.get(n + 1);
-        t.role == Role::User && Some(*n) != last && next.is_some_and(|next| next.role != Role::Assistant)
-    });
-    let said = |turn| own_text(wire, view, turn, look.tags).map(|(_, _, text)| text);
-    users
-        .map(|(n, _)| n)
-        .filter(|n| said(*n).is_some_and(|text| commands::is_command(&text, look.prefix)))
         .collect()
 }

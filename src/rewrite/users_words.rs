@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::preamble::tagged_len;
 use crate::agents::wordings::{self, UserText};
+use crate::commands;
 use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{PartKind, Role, View};
@@ -16,8 +17,6 @@ pub struct Look<'a> {
     pub prefix: &'a str,
     /// Tags by which text of the agent's harness is known.
     pub tags: &'a [String],
-    /// Whether a command may stand in the transcript whose answer the agent left out.
-    pub unanswered: bool,
     /// A note that the answer to this request will begin with: what it undoes is undone in the request already.
     pub coming: Option<Uuid>,
 }
@@ -36,6 +35,34 @@ pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     let Some(turn) = last.filter(|turn| view.turns[*turn].role == Role::User) else {
         return false;
     };
+    may_begin(wire, view, turn, prefix)
+}
+
+/// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed before it
+/// had one. The last turn is still to be answered.
+pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: Look<'_>) -> Vec<usize> {
+    if look.prefix.is_empty() {
+        return Vec::new();
+    }
+    let neighbours = view.turns.windows(2).enumerate();
+    let mut unanswered: Vec<usize> = neighbours
+        .filter(|(_, pair)| pair[0].role == Role::User && pair[1].role != Role::Assistant)
+        .map(|(turn, _)| turn)
+        .filter(|turn| may_begin(wire, view, *turn, look.prefix))
+        .filter(|turn| {
+            let own = own_text(wire, view, *turn, look.tags);
+            own.is_some_and(|(_, _, text)| commands::is_command(&text, look.prefix))
+        })
+        .collect();
+    if !unanswered.is_empty() {
+        let last = view.turns.iter().rposition(|t| t.role == Role::User);
+        unanswered.retain(|turn| Some(*turn) != last);
+    }
+    unanswered
+}
+
+/// Whether a text of a user's turn may begin with this prefix.
+fn may_begin(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     let raw = view.text(view.turns[turn].span);
     let mut found = memmem::find_iter(raw, prefix);
     if found.by_ref().take(LOOKED_AT).any(|at| may_start(raw, at)) {
@@ -53,7 +80,7 @@ fn may_start(raw: &[u8], at: usize) -> bool {
     }
 }
 
-/// [`may_say`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
+/// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
 fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     let parts = wire.content(view, turn).parts;
     let texts = parts.iter().filter(|p| p.kind == PartKind::Text);

@@ -10,6 +10,7 @@ use super::context_uses::{ContextUses, Thread, ThreadId};
 use super::insertions::Insertions;
 use super::left_out::LeftOut;
 use super::repeats::{AnswerId, Repeats, in_time};
+use super::spoken::Spoken;
 use crate::nudge::ContextUse;
 use crate::record::{
     AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Update, Written,
@@ -30,6 +31,8 @@ pub struct LiveConversation {
     /// Held by who writes to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
+    /// How much has been said in it since the last handoff, as far as is known here.
+    pub(crate) spoken: Spoken,
 }
 
 pub(super) struct State {
@@ -119,6 +122,7 @@ impl LiveConversation {
             has_notice: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
+            spoken: Spoken::default(),
         }
     }
 
@@ -215,11 +219,6 @@ impl LiveConversation {
 
     fn contexts(&self) -> MutexGuard<'_, ContextUses> {
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether baton has answered a command in it.
-    pub fn commanded(&self) -> bool {
-        self.state().record.commanded
     }
 
     /// The undo that was asked for from outside of the chat, and waits for a request.

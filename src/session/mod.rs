@@ -10,6 +10,7 @@ pub mod key;
 mod left_out;
 mod live;
 mod repeats;
+mod spoken;
 mod stored_insertions;
 mod undo;
 

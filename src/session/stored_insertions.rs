@@ -101,7 +101,7 @@ impl Sessions {
         Ok(true)
     }
 
-    /// Notes that a command is answered, which may have pinned a text or taken one away. Durable; written only on change.
+    /// Pins a text, or takes one away. Durable; written only on change.
     ///
     /// # Errors
     /// The store cannot be written: the answer must not be shown.
@@ -112,10 +112,10 @@ impl Sessions {
         unpinned: Option<String>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        if live.commanded() && pinned.is_none() && unpinned.is_none() {
+        if pinned.is_none() && unpinned.is_none() {
             return Ok(());
         }
-        let change = Change::Commanded { pinned, unpinned };
+        let change = Change::Pins { pinned, unpinned };
         self.write(live, change, Cached::Nothing, now_ms, put_record)
             .await
             .map(drop)

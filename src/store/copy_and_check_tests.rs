@@ -73,7 +73,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         if n % 7 == 0 {
             assert!(store.archive("a", fired.id, true).await.unwrap());
         }
-        let pinned = Change::Commanded {
+        let pinned = Change::Pins {
             pinned: Some(format!("Mind {n}.")),
             unpinned: None,
         };

@@ -127,7 +127,7 @@ fn changes() -> Vec<Change> {
         Change::Shown(vec![one]),
         Change::Paired(vec![id()]),
         Change::Inserted(vec![id()]),
-        Change::Commanded {
+        Change::Pins {
             pinned: Some("p".into()),
             unpinned: None,
         },

@@ -279,6 +279,53 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
     );
 }
 
+/// Killed when a command has arrived and nothing is written of it yet: sent again it is done, and where the person goes on instead,
+/// the model never sees it.
+#[tokio::test]
+async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_else_never_sent() {
+    let provider = Strict::start(|_: &Received| Reply::text("Next."), Options::default())
+        .await
+        .unwrap();
+    let dir = temp();
+    let config = config_for(&provider, dir.path(), "");
+    for (n, (text, said)) in [
+        ("::pin Never touch the schema.", "pinned as number 1"),
+        (
+            "::handoff --method local --no-git",
+            "handed over (composed without a model)",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let state = dir.path().join(n.to_string());
+        let mut program = Program::start(&config, &state);
+        assert_eq!(program.ask(&history()).await.status, 200);
+        // Nothing can be written meanwhile.
+        let lock = rusqlite::Connection::open(state.join("baton.db")).unwrap();
+        lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let before = [&history()[..], &[assistant(&[text_block("Next.")])]].concat();
+        let asked = [&before[..], &[user(text)]].concat();
+        let answer = program.ask(&asked);
+        let waits = tokio::time::timeout(Duration::from_millis(400), answer).await;
+        assert!(waits.is_err(), "{text}: answered before it was written");
+        program.kill();
+        drop(lock);
+        let program = Program::start(&config, &state);
+        let next = [&asked[..], &[user("Go on.")]].concat();
+        assert_eq!(program.ask(&next).await.status, 200);
+        let seen = texts(provider.requests().last().unwrap().messages());
+        let plain = [&texts(&before)[..], &["u: Go on.".to_owned()]].concat();
+        assert_eq!(seen, plain, "{text}");
+        let requests = provider.requests().len();
+        let again = program.ask(&asked).await;
+        assert!(again.text().contains(said), "{text}: {}", again.text());
+        // Behind the handoff the answer is baton's alone.
+        assert_eq!(provider.requests().len(), requests, "{text}");
+    }
+    assert_eq!(provider.complaints(), []);
+}
+
 /// A request is spilled to a file without a name while its answer streams.
 #[cfg(target_os = "linux")]
 #[tokio::test]

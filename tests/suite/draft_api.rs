@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::{config, memory};
-use crate::matrix::fixture::{Fixture, fresh, outline};
+use crate::matrix::fixture::{Fixture, fresh, handoff, outline};
 use crate::matrix::variants::ANTHROPIC;
 
 struct Api {
@@ -328,6 +328,76 @@ async fn a_draft_that_failed_is_told_everywhere() {
     assert_eq!(
         (event.drafts[0].method, event.drafts[0].outcome),
         ("none", "nothing_to_hand_off")
+    );
+}
+
+/// Fewer than two messages behind the cut: nothing is asked for, and nothing waits.
+#[tokio::test]
+async fn a_conversation_that_is_known_to_be_too_short_is_refused_at_once() {
+    let api = Api::start().await;
+    // The model hands over: behind that it has only begun.
+    let replies = [
+        handoff(),
+        fresh(),
+        Reply::text("More."),
+        Reply::text("## Goal\nMend it."),
+        fresh(),
+    ];
+    replies.into_iter().for_each(|reply| api.fixture.push(reply));
+    let (status, asked) = api
+        .ask(
+            &api.key,
+            "idempotency-key: early\r\n",
+            &json!({"method": "local"}),
+        )
+        .await;
+    assert_eq!(status, 202, "{asked}");
+    let id = asked["draft"]["id"].as_str().unwrap();
+    let path = format!("DELETE /api/drafts/{id}");
+    assert_eq!(api.call(&path, "", "").await.0, 200);
+    let fired = api.fixture.ask(&api.history, true).await;
+    for body in [json!({}), json!({"prompt": "Go on."})] {
+        let (status, told) = api.ask(&api.key, "", &body).await;
+        let code = &told["error"]["code"];
+        assert_eq!((status, code), (422, &json!("nothing_to_hand_off")), "{told}");
+        assert_eq!(told["error"]["message"], "nothing to hand off yet");
+    }
+    assert!(api.fixture.baton.drafting.is_idle());
+    // What was asked for before is told again.
+    let (status, again) = api
+        .ask(
+            &api.key,
+            "idempotency-key: early\r\n",
+            &json!({"method": "local"}),
+        )
+        .await;
+    assert_eq!((status, &again["draft"]["id"]), (202, &asked["draft"]["id"]));
+    let next = api.fixture.then(&api.history, &fired, "Go on.");
+    let said = api.fixture.ask(&next, true).await;
+    let (status, asked) = api.ask(&api.key, "", &json!({"method": "oneshot"})).await;
+    assert_eq!(status, 202, "{asked}");
+    api.fixture
+        .ask(&api.fixture.then(&next, &said, "And now."), true)
+        .await;
+    let done = api
+        .get(&format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap()))
+        .await;
+    assert_eq!(done["draft"]["state"], "done", "{done}");
+}
+
+/// A process that has not seen the conversation does not know: the draft tells it.
+#[tokio::test]
+async fn where_nothing_is_known_of_a_conversation_the_draft_tells_that_it_is_too_short() {
+    let mut api = Api::start().await;
+    api.restart().await;
+    let (status, asked) = api.ask(&api.key, "", &json!({})).await;
+    assert_eq!(status, 202, "{asked}");
+    let id: uuid::Uuid = asked["draft"]["id"].as_str().unwrap().parse().unwrap();
+    api.fixture.push(Reply::text("Went on."));
+    api.fixture.ask(&api.history[..1], true).await;
+    assert_eq!(
+        api.fixture.baton.drafting.get(id).unwrap().failure,
+        Some("nothing_to_hand_off")
     );
 }
 

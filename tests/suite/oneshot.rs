@@ -427,6 +427,10 @@ async fn cancelled(side: Variant, stream: bool) {
     }
     assert_eq!(stage.draft(id).state, State::Cancelled);
     assert!(stage.fixture.baton.drafting.is_idle());
+    // Counted too: the agent has left, and the exchange ends with what it was waiting for.
+    let events = stage.fixture.baton.events(2).await;
+    let tries: Vec<_> = events[1].drafts.iter().map(|d| (d.method, d.outcome)).collect();
+    assert_eq!(tries, [("oneshot", "cancelled")]);
 }
 
 /// The agent hears something while the draft is written, and a later error is told in the stream.
