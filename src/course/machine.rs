@@ -212,7 +212,11 @@ enum State {
 pub struct Course {
     state: State,
     actions: VecDeque<Action>,
-    terms: Terms,
+    /// As in [`Terms`].
+    stops: bool,
+    goes_on_by_id: bool,
+    retries: u32,
+    active: Option<HandoffId>,
     now: Circumstances,
     /// The leg that ended last.
     report: LegReport,
@@ -233,8 +237,8 @@ pub struct Course {
 
 impl Course {
     /// The first leg is being read.
-    pub fn new(mut terms: Terms) -> Self {
-        let leg = match terms.opening.take() {
+    pub fn new(terms: Terms) -> Self {
+        let leg = match terms.opening {
             Some(Opening { id, head }) => NextLeg {
                 head: Some(head),
                 more: Vec::new(),
@@ -245,8 +249,11 @@ impl Course {
         Self {
             state: State::Reading,
             actions: VecDeque::new(),
-            // Not taken: the default in its place would describe our tools anew, for each request.
-            now: terms.first.clone(),
+            stops: terms.stops,
+            goes_on_by_id: terms.goes_on_by_id,
+            retries: terms.retries,
+            active: terms.active,
+            now: terms.first,
             report: LegReport::default(),
             said: terms.said || leg.behind.is_some(),
             leg,
@@ -255,7 +262,6 @@ impl Course {
             later: false,
             first_id: None,
             owed: Vec::new(),
-            terms,
         }
     }
 
@@ -332,7 +338,7 @@ impl Course {
             Verdict::End(Ending::WithoutCall) => self.without_calls(Close::WithoutCall),
             Verdict::End(_) => self.without_calls(Close::Own),
             Verdict::Fire { prompt, reason } => {
-                let parent = self.leg.behind.or(self.terms.active);
+                let parent = self.leg.behind.or(self.active);
                 let effect = Effect::WriteHandoff {
                     prompt,
                     reason,
@@ -398,14 +404,14 @@ impl Course {
         self.now.pending = None;
         self.now.asked = 0;
         self.owed.clear();
-        if self.terms.stops {
+        if self.stops {
             return self.end(Close::Stopped(self.leg.clone()));
         }
         self.send_next();
     }
 
     fn send_next(&mut self) {
-        self.tries = Tries::new(self.terms.retries);
+        self.tries = Tries::new(self.retries);
         self.send(Duration::ZERO);
     }
 
@@ -458,7 +464,7 @@ impl Course {
     /// in it.
     fn behind(&self, close: &Close) -> Option<Behind> {
         let shown = self.first_id.as_deref().unwrap_or_default();
-        if !self.terms.goes_on_by_id || shown.is_empty() {
+        if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
         // A leg behind the handoff that was answered, and asked for one more, is what goes on.
