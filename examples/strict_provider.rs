@@ -1,13 +1,15 @@
 //! A scripted provider for any agent or SDK: it enforces the rules of the real APIs, and its model obeys
-//! `#task K/N steps=S` lines in the prompt (see `baton_proxy::strict::Autopilot`).
+//! `#task K/N steps=S` lines in the prompt (see `baton_proxy::strict::Autopilot`), or says what a file tells it to
+//! (`baton_proxy::strict::Script`).
 //!
 //! `cargo run --example strict_provider -- --listen 127.0.0.1:9999`
 #![allow(clippy::print_stdout)]
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use baton_proxy::strict::{Autopilot, Complaint, Fault, Model, Options, Received, Strict};
+use baton_proxy::strict::{Autopilot, Complaint, Fault, Model, Options, Received, Script, Strict};
 use clap::Parser;
 
 /// A scripted LLM provider that enforces the rules of the real APIs.
@@ -38,9 +40,20 @@ struct Arguments {
     /// End each reply with the wire's in-stream error after this many events.
     #[arg(long, value_name = "EVENTS")]
     error_after: Option<usize>,
+    /// Say what this file says, in order: a JSON list of {"thinking", "text", "calls": [{"name", "arguments"}]}.
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
 }
 
 impl Arguments {
+    fn model(&self) -> std::io::Result<Box<dyn Model>> {
+        let Some(file) = &self.script else {
+            return Ok(Box::new(Autopilot));
+        };
+        let script = Script::read(&std::fs::read_to_string(file)?)?;
+        Ok(Box::new(script))
+    }
+
     fn fault(&self) -> Option<Fault> {
         let error = |events| Fault::ErrorEvent {
             events,
@@ -56,9 +69,10 @@ impl Arguments {
 async fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
     let listen = arguments.listen;
+    let says = arguments.model()?;
     let model = move |request: &Received| {
         let delay = Duration::from_millis(arguments.delay_ms);
-        let mut reply = Autopilot.reply(request).delay(delay);
+        let mut reply = says.reply(request).delay(delay);
         reply.fault = arguments.fault();
         if arguments.chunk > 0 {
             reply.in_bytes(arguments.chunk)
