@@ -112,6 +112,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
             "tox",
             "nox",
             "bats",
+            "node --test",
         ],
     ),
     (
@@ -276,7 +277,31 @@ pub(super) const PREFIXES: [(&[&str], usize); 15] = [
     (&["env"], 0),
 ];
 
-/// Commands that only prepare, and do not fail in earnest.
+/// What a line runs commands with that are not seen as such.
+pub(super) const HIDING: [&str; 4] = ["$(", "`", "<(", "<<"];
+
+/// Words with which it does.
+pub(super) const HIDES: [&str; 17] = [
+    "if",
+    "for",
+    "while",
+    "until",
+    "!",
+    "eval",
+    "xargs",
+    "sh",
+    "bash",
+    "zsh",
+    "dash",
+    "/bin/sh",
+    "/bin/bash",
+    "parallel",
+    "watch",
+    "-exec",
+    "case",
+];
+
+/// Commands that only prepare, and whose failing shells tell of.
 pub(super) const PREPARE: [&str; 8] = ["cd", "export", "source", ".", "set", "pushd", "echo", "mkdir"];
 
 /// Commands that change no file, whatever they are called with.

@@ -2,7 +2,7 @@
 
 pub use super::command_table::Purpose;
 use super::command_table::{
-    CHECKS, COMMANDS, GIT_LOOKS, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, REWRITES, UNDOES,
+    CHECKS, COMMANDS, GIT_LOOKS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, REWRITES, UNDOES,
 };
 
 /// A command of a shell line.
@@ -16,8 +16,10 @@ pub struct Run<'a> {
     pub good_if_zero: bool,
     /// Whether another exit code says that this one failed.
     pub bad_if_not: bool,
-    /// The folder that the line changes to before it.
-    pub folder: Option<&'a str>,
+    /// The folder that it runs in, from the one in which the line begins; empty for that one.
+    pub folder: String,
+    /// Something stands in front of it, for want of which it may not have run.
+    pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
     pub changes_behind: bool,
     /// It rewrites files itself, as formatters do.
@@ -50,9 +52,18 @@ enum Joint {
 /// The commands of a shell line that are known, in order.
 pub fn runs(line: &str) -> Vec<Run<'_>> {
     let steps = steps(line);
-    let plain: Vec<&str> = steps.iter().map(|(text, _)| bare(text)).collect();
+    let plain: Vec<&str> = steps
+        .iter()
+        .map(|(text, _)| bare(unparenthesised(text)))
+        .collect();
+    // With `set -e` each command is run only where those before it went well.
+    let strict = plain
+        .iter()
+        .any(|step| step.starts_with("set -e") || step.starts_with("set -o errexit"));
+    let mut folders = Folders::default();
     let mut found = Vec::new();
     for (at, (text, _)) in steps.iter().enumerate() {
+        let folder = folders.of_step(text, plain[at]);
         let Some(purpose) = purpose(plain[at]) else {
             continue;
         };
@@ -61,18 +72,17 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
             .iter()
             .all(|(_, joint)| matches!(joint, Joint::And | Joint::End));
         // In front of it may stand what never fails, or what its own failing does not stop.
-        let before =
-            (0..at).all(|i| steps[i].1 == Joint::Then || prepares(plain[i]) && steps[i].1 == Joint::And);
-        let folders = plain[..at].iter().rev();
+        let before = (0..at).all(|i| match steps[i].1 {
+            Joint::Then => !strict || prepares(plain[i]),
+            joint => joint == Joint::And && prepares(plain[i]),
+        });
         found.push(Run {
             purpose,
-            text: text.trim(),
+            text: unparenthesised(text),
             good_if_zero,
             bad_if_not: before && steps[at].1 == Joint::End,
-            folder: folders
-                .filter_map(|step| step.strip_prefix("cd "))
-                .map(str::trim)
-                .next(),
+            folder,
+            in_front: at > 0,
             rewrites: purpose.verifies() && !step_looks(plain[at]),
             changes_behind: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
@@ -82,9 +92,121 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
 
 /// What tells one command from another: without assignments and prefixes in front of it and redirections behind.
 pub fn name_of(command: &str) -> String {
-    let words = bare(command).split_whitespace();
-    let told = words.filter(|word| !word.contains('>') && *word != "&1");
-    told.collect::<Vec<_>>().join(" ")
+    let mut told: Vec<&str> = Vec::new();
+    let mut words = bare(command).split_whitespace();
+    while let Some(word) = words.next() {
+        if word.ends_with(['>', '<']) {
+            words.next();
+        } else if !word.contains(['>', '<']) && word != "&1" {
+            told.push(word);
+        }
+    }
+    told.join(" ")
+}
+
+/// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, behind a
+/// here-document.
+pub fn may_hide(line: &str) -> bool {
+    HIDING.iter().any(|mark| line.contains(mark)) || hidden_words(line).any(|word| HIDES.contains(&word))
+}
+
+/// The words of a line, also those inside of quotes.
+pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
+    let cut =
+        |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"' | '`' | '$');
+    line.split(cut).filter(|word| !word.is_empty())
+}
+
+/// The folder in which a line ends, from the one in which it begins.
+pub fn ends_in(line: &str) -> String {
+    let mut folders = Folders::default();
+    for (text, _) in steps(line) {
+        folders.of_step(text, bare(text));
+    }
+    folders.here
+}
+
+/// A folder, as it is named from another one.
+pub fn joined(from: &str, to: &str) -> String {
+    let to = to.trim().trim_matches(['\'', '"']);
+    if to.starts_with(['~', '-']) || to.contains('$') {
+        return to.to_owned();
+    }
+    let mut parts: Vec<&str> = match (to.starts_with('/'), from) {
+        (true, _) => vec![""],
+        (false, "") => Vec::new(),
+        (false, from) => from.split('/').collect(),
+    };
+    for part in to.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        let up = part == ".." && parts.last().is_some_and(|last| !last.is_empty() && *last != "..");
+        match up {
+            true => drop(parts.pop()),
+            false => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Follows the folder from command to command; parentheses bring it back.
+#[derive(Default)]
+struct Folders {
+    here: String,
+    outside: Vec<String>,
+}
+
+impl Folders {
+    /// The folder that this command runs in.
+    fn of_step(&mut self, text: &str, plain: &str) -> String {
+        let (opened, closed) = parentheses(text);
+        self.outside
+            .extend(std::iter::repeat_n(self.here.clone(), opened));
+        let runs_in = self.here.clone();
+        let changes = plain.strip_prefix("cd ").or_else(|| plain.strip_prefix("pushd "));
+        if let Some(to) = changes {
+            let to = to.trim().trim_end_matches(')');
+            // What is redirected is no folder.
+            self.here = joined(&self.here, to.split(" 2>").next().unwrap_or(to));
+        } else if matches!(plain, "cd" | "popd") {
+            "-".clone_into(&mut self.here);
+        }
+        for _ in 0..closed {
+            if let Some(outside) = self.outside.pop() {
+                self.here = outside;
+            }
+        }
+        runs_in
+    }
+}
+
+/// How many parentheses a command opens and closes that are not both its own.
+fn parentheses(text: &str) -> (usize, usize) {
+    let (mut opened, mut closed) = (0_usize, 0);
+    let mut quote = None;
+    for b in text.bytes() {
+        match (quote, b) {
+            (Some(open), b) if b == open => quote = None,
+            (Some(_), _) => {}
+            (None, b'\'' | b'"') => quote = Some(b),
+            (None, b'(') => opened += 1,
+            (None, b')') if opened > 0 => opened -= 1,
+            (None, b')') => closed += 1,
+            _ => {}
+        }
+    }
+    (opened, closed)
+}
+
+/// A command without the parentheses that it stands in.
+fn unparenthesised(text: &str) -> &str {
+    let text = text.trim();
+    match parentheses(text) {
+        (0, 0) => match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+            Some(inside) => inside.trim(),
+            None => text,
+        },
+        (0, _) => text.trim_end_matches(')').trim_end(),
+        _ => text.trim_start_matches(['(', ' ']),
+    }
 }
 
 /// The name of the command that a line ends with: its exit code is the line's.
@@ -197,9 +319,10 @@ fn purpose(command: &str) -> Option<Purpose> {
         .or_else(|| script.then(as_script).flatten())
 }
 
+/// Whether a command only prepares. Where it says nothing of its failing, that cannot be told from what it prepares.
 fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
-    PREPARE.contains(&first) || first.is_empty()
+    PREPARE.contains(&first) && !command.contains('>') || first.is_empty()
 }
 
 /// A command without assignments and prefixes.
@@ -239,7 +362,8 @@ fn behind_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a st
     Some(rest)
 }
 
-/// The commands of a line with what joins each to the next. Quotes are stepped over; a here-document ends the line.
+/// The commands of a line with what joins each to the next. Quotes are stepped over, comments left out; a here-document
+/// ends the line.
 fn steps(line: &str) -> Vec<(&str, Joint)> {
     let bytes = line.as_bytes();
     let mut out = Vec::new();
@@ -264,6 +388,12 @@ fn steps(line: &str) -> Vec<(&str, Joint)> {
             }
             (_, b'\\', _) => {
                 at += 2;
+                continue;
+            }
+            (_, b'#', _) if at == start || bytes[at - 1].is_ascii_whitespace() => {
+                push(start, at, Joint::Then);
+                at += memchr::memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
+                start = at;
                 continue;
             }
             (_, b'<', Some(b'<')) => {

@@ -68,6 +68,32 @@ const OVERWRITTEN: [&str; 4] = [
 /// Bytes of a result in which such words are looked for.
 const BEGINNING: usize = 400;
 
+/// Words with which shells and commands say that a folder or a file is not to be had; small letters.
+const UNPREPARED: [&str; 6] = [
+    "no such file or directory",
+    "not a directory",
+    "can't cd to",
+    "file exists",
+    "permission denied",
+    "directory stack empty",
+];
+
+/// What stands in front of these words in a line: a shell's own command, or one that prepares.
+const PREPARING: [&str; 5] = ["cd: ", "pushd: ", "mkdir: ", "source: ", ": line "];
+
+/// Whether a result says that a command that prepares others failed, so that those did not run, or ran elsewhere.
+pub fn is_unprepared(text: &str) -> bool {
+    /// Shells tell of it at the start or at the end.
+    const LINES: usize = 20;
+    let says = |line: &str| {
+        let small = line.to_ascii_lowercase();
+        PREPARING.iter().any(|words| small.contains(words))
+            && UNPREPARED.iter().any(|words| small.contains(words))
+    };
+    let lines = || text.lines().filter(|line| line.len() < 400);
+    lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
+}
+
 /// Whether this result says that the call did not run.
 pub fn is_not_run(text: &str) -> bool {
     let text = text.trim_start().trim_start_matches("<tool_use_error>");
@@ -115,6 +141,8 @@ pub enum GitSaid {
     Head(String),
     /// Nothing differs from it.
     Clean,
+    /// Another branch may be checked out.
+    Left,
 }
 
 /// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
@@ -126,7 +154,12 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
     if !asks("git ") {
         return found;
     }
-    for line in text.lines().take(LINES) {
+    // Gemini CLI and Qwen Code write it in front of the first line.
+    let lines = text
+        .lines()
+        .map(|line| line.strip_prefix("Output: ").unwrap_or(line));
+    let moves = asks("git checkout") || asks("git switch");
+    for line in lines.take(LINES) {
         if asks("git status") {
             let named = line.strip_prefix("On branch ").or_else(|| {
                 let named = line.strip_prefix("## ")?;
@@ -141,7 +174,7 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
                 found.push(GitSaid::Clean);
             }
         }
-        if asks("git checkout") || asks("git switch") {
+        if moves {
             let words = [
                 "Switched to a new branch '",
                 "Switched to branch '",
@@ -162,6 +195,11 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
             found.push(GitSaid::Branch(branch));
             found.push(GitSaid::Committed(hash));
         }
+    }
+    let is_told = found.iter().any(|said| matches!(said, GitSaid::Branch(_)));
+    let files = text.contains(" path from ") || text.contains(" paths from ");
+    if moves && !is_told && !files {
+        found.push(GitSaid::Left);
     }
     match command.trim() {
         "git rev-parse HEAD" => {
@@ -242,6 +280,26 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_prepared_is_told_from_what_failed() {
+        for text in [
+            "Exit code 1\n/bin/bash: line 3: cd: nowhere: No such file or directory",
+            "sh: 1: cd: can't cd to nowhere",
+            "zsh:cd:1: no such file or directory: x\ncd: no such file or directory: x",
+            "mkdir: cannot create directory ‘build’: File exists",
+            "bash: line 1: venv/bin/activate: No such file or directory",
+        ] {
+            assert!(is_unprepared(text), "{text}");
+        }
+        for text in [
+            "bash: line 1: ruff: command not found",
+            "E   FileNotFoundError: No such file or directory: 'a'",
+            "1 failed in 0.02s",
+        ] {
+            assert!(!is_unprepared(text), "{text}");
+        }
+    }
+
+    #[test]
     fn git_is_believed_where_it_speaks_for_itself() {
         use GitSaid::{Branch, Clean, Committed, Head};
         let branch = |name: &str| Branch(name.to_owned());
@@ -264,6 +322,15 @@ mod tests {
         );
         let hash = "a".repeat(40);
         assert_eq!(git_said("git rev-parse HEAD", &hash), [Head(hash.clone())]);
+        assert_eq!(
+            git_said(
+                "git checkout -b x",
+                "Directory: (root)\nOutput: Switched to a new branch 'x'"
+            ),
+            [branch("x")]
+        );
+        assert_eq!(git_said("git checkout -q main", ""), [GitSaid::Left]);
+        assert!(git_said("git checkout a.md", "Updated 1 path from the index").is_empty());
         assert!(git_said("cat notes", status).is_empty());
         assert!(git_said("git log", "[main 1a2b3c4] x").is_empty());
     }

@@ -27,6 +27,14 @@ pub fn folder(text: &str) -> Option<&str> {
         })
 }
 
+/// The folder that an agent's shell has moved to, as a result says (Claude Code).
+pub fn moved_to(result: &str) -> Option<&str> {
+    let at = memchr::memmem::rfind(result.as_bytes(), FOLDERS[0].0.as_bytes())?;
+    let line = result[at + FOLDERS[0].0.len()..].lines().next()?;
+    let (path, _) = line.split_once(" (was ")?;
+    (path.starts_with('/') && path.len() <= MOST).then_some(path)
+}
+
 /// The branch that it says is checked out.
 pub fn branch(text: &str) -> Option<&str> {
     behind(text, &BRANCHES).filter(|name| !name.contains(char::is_whitespace))
@@ -65,6 +73,9 @@ mod tests {
             folder("Execute a command in the current working directory. Ret"),
             None
         );
+        let moved = "ok\n\n<system-reminder>\n# Environment update\n - Primary working directory: /a/b (was /a)\n</system-reminder>";
+        assert_eq!(moved_to(moved), Some("/a/b"));
+        assert_eq!(moved_to(" - Primary working directory: /a\n"), None);
         assert_eq!(
             branch("gitStatus: x\nCurrent branch: feat/a\n\nMain branch: main"),
             Some("feat/a")

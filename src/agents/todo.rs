@@ -61,6 +61,23 @@ pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
     state.map(TodoState::named)
 }
 
+/// What a result says of the one item that its call made or changed (Claude Code's `TaskCreate` and `TaskUpdate`): the
+/// item's number and, of a new one, its text.
+pub fn told_of_one(result: &str) -> Option<(&str, Option<&str>)> {
+    let line = result.lines().next()?.trim_end();
+    let (rest, is_new) = match line.strip_prefix("Task #") {
+        Some(rest) => (rest, true),
+        None => (line.strip_prefix("Updated task #")?, false),
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = rest.split_at(digits);
+    match is_new {
+        _ if number.is_empty() => None,
+        true => Some((number, Some(rest.strip_prefix(" created successfully: ")?.trim()))),
+        false => Some((number, None)),
+    }
+}
+
 /// The list that a to-do tool is called with; none where the call does not say.
 pub fn list(arguments: &Value) -> Vec<Todo> {
     let listed = LISTS.iter().find_map(|key| arguments.get(key)?.as_array());
@@ -123,5 +140,22 @@ mod tests {
             );
         }
         assert!(list(&json!({"merge": true})).is_empty());
+    }
+
+    #[test]
+    fn single_items_are_told_by_results() {
+        let new = "Task #12 created successfully: Mend: it\n\n<system-reminder>";
+        assert_eq!(told_of_one(new), Some(("12", Some("Mend: it"))));
+        assert_eq!(told_of_one("Updated task #3 status\n"), Some(("3", None)));
+        assert_eq!(told_of_one("Updated task #3 "), Some(("3", None)));
+        for other in [
+            "",
+            "Task #x",
+            "Task #4 not found",
+            "Task not found",
+            "todos updated",
+        ] {
+            assert_eq!(told_of_one(other), None, "{other}");
+        }
     }
 }

@@ -127,6 +127,7 @@ const TOOLS: &[(ToolKind, &[&str])] = &[
         ToolKind::Todo,
         &[
             "TodoWrite",
+            "TaskCreate",
             "TaskUpdate",
             "update_plan",
             "todowrite",
@@ -219,6 +220,19 @@ impl ToolKind {
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Edit | Self::Patch | Self::Delete)
     }
+}
+
+/// The tool that a call is of, and its arguments, where the call goes through another tool: Qwen Code calls those tools
+/// that it lists only on demand through `tool_call`.
+pub fn through(name: &str, arguments: &Value) -> Option<(String, Value)> {
+    let inner = arguments.get("name").and_then(Value::as_str)?;
+    let given = arguments.get("arguments").filter(|given| given.is_object())?;
+    calls_through(name).then(|| (inner.to_owned(), given.clone()))
+}
+
+/// Whether calls of this tool may be calls of another one.
+pub fn calls_through(name: &str) -> bool {
+    name == "tool_call"
 }
 
 /// The arguments of a call: JSON, or the text of a tool that takes free text.
@@ -340,6 +354,15 @@ mod tests {
         ] {
             assert_eq!(ToolKind::of(name, &arguments), kind, "{name}");
         }
+    }
+
+    #[test]
+    fn a_call_through_another_tool_is_of_the_tool_that_it_names() {
+        let call = json!({"name": "todo_write", "arguments": {"todos": []}});
+        let (name, arguments) = through("tool_call", &call).unwrap();
+        assert_eq!((&*name, arguments), ("todo_write", json!({"todos": []})));
+        assert_eq!(through("deploy", &call), None);
+        assert_eq!(through("tool_call", &json!({"name": "todo_write"})), None);
     }
 
     #[test]

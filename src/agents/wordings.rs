@@ -76,6 +76,9 @@ const BEGINNINGS: &[(UserText, &str)] = &[
     ),
 ];
 
+/// What a harness writes in full behind a result (Claude Code, once it has loaded a tool that was asked for).
+const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
+
 /// Questions that an agent puts so that its own summary can stand behind them as an answer (OpenCode).
 const SUMMARY_ASKED: [&str; 1] = ["What did we do so far?"];
 
@@ -98,7 +101,7 @@ pub fn user_text(text: &str, tags: &[String]) -> UserText {
     let known = BEGINNINGS.iter().find(|(_, begins)| text.starts_with(begins));
     match known {
         Some((kind, _)) => *kind,
-        None if asks_for_summary(text) => UserText::Harness,
+        None if asks_for_summary(text) || WHOLE.contains(&text.trim_end()) => UserText::Harness,
         None if tags
             .iter()
             .any(|tag| !tag.is_empty() && text.starts_with(tag.as_str())) =>
@@ -127,6 +130,22 @@ pub fn behind_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
     rest
 }
 
+/// A result without what the harness has put behind it: blocks of `<system-reminder>` (Claude Code).
+pub fn before_reminders(result: &str) -> &str {
+    const BEGINS: &str = "<system-reminder>";
+    if !result.trim_end().ends_with("</system-reminder>") {
+        return result;
+    }
+    let mut rest = result.trim_end();
+    while let Some(inside) = rest.strip_suffix("</system-reminder>") {
+        let Some(at) = memchr::memmem::rfind(inside.as_bytes(), BEGINS.as_bytes()) else {
+            break;
+        };
+        rest = inside[..at].trim_end();
+    }
+    rest
+}
+
 fn behind_block(text: &str) -> Option<&str> {
     let name = text.strip_prefix('<')?.split(['>', ' ', '\n']).next()?;
     let close = format!("</{name}>");
@@ -137,6 +156,16 @@ fn behind_block(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_ends_before_what_the_harness_adds() {
+        let one = "<system-reminder>\nx\n</system-reminder>";
+        assert_eq!(before_reminders(&format!("a\nb\n\n{one}\n\n{one}\n")), "a\nb");
+        assert_eq!(before_reminders(one), "");
+        let quoted = format!("{one}\nand more");
+        assert_eq!(before_reminders(&quoted), quoted);
+        assert_eq!(before_reminders("</system-reminder>"), "</system-reminder>");
+    }
 
     #[test]
     fn what_is_not_the_persons_is_told_apart() {
@@ -155,6 +184,8 @@ mod tests {
             ),
             ("<bash-input>ls</bash-input>", UserText::PersonShell),
             ("What did we do so far?", UserText::Harness),
+            ("Tool loaded.", UserText::Harness),
+            ("Tool loaded. What next?", UserText::Person),
         ] {
             assert_eq!(user_text(text, &tags), kind, "{text}");
         }

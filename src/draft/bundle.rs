@@ -230,7 +230,7 @@ fn head(facts: &Facts<'_>, request: &Request<'_>) -> String {
     if !repository.is_empty() {
         out.push_str(&format!("\nRepository now:\n```\n{repository}\n```\n"));
     }
-    if let Some((turn, todos)) = facts.todos {
+    if let Some((turn, todos)) = &facts.todos {
         out.push_str(&format!("\nTo-do list as last written (turn {turn}):\n"));
         for todo in todos.iter().take(MOST) {
             out.push_str(&format!(

@@ -1,12 +1,13 @@
 //! What is known of a conversation: requests and how they ended, files, commands, failures, sentences to keep. Each fact
 //! comes from a call with its result or is somebody's own words; what is not certain is not stated.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::excerpt::{first_line, one_line};
 use super::index::Index;
 use super::markers::{Anchor, Class};
-use super::message::{Call, Item, Message, Outcome};
+use super::message::{Call, Item, Message, Outcome, Task};
 use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
 use crate::agents::commands::{self, Purpose};
 use crate::agents::files::FileChange;
@@ -39,7 +40,7 @@ pub(super) struct Facts<'i> {
     /// What failed, and was not done again with success, oldest first.
     pub(super) failures: Vec<Failure<'i>>,
     /// The newest to-do list, with its turn's number.
-    pub(super) todos: Option<(usize, &'i [Todo])>,
+    pub(super) todos: Option<(usize, Cow<'i, [Todo]>)>,
     /// What was taken out of the texts: kind and turn's number, first ones.
     pub(super) credentials: Vec<(String, usize)>,
 }
@@ -88,8 +89,9 @@ impl<'i> Facts<'i> {
         for turn in &turns {
             gathered.take(messages, turn);
         }
+        gathered.end_tasks();
         let last = turns.last();
-        let pending = |(_, todos): &(usize, &[Todo])| {
+        let pending = |(_, todos): &(usize, Cow<'_, [Todo]>)| {
             todos
                 .iter()
                 .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
@@ -145,7 +147,10 @@ struct Gathered<'i> {
     changed: usize,
     at: usize,
     failures: Vec<Failure<'i>>,
-    todos: Option<(usize, &'i [Todo])>,
+    todos: Option<(usize, Cow<'i, [Todo]>)>,
+    /// Items that are kept one by one: their numbers and where each is, and the last turn that changed one.
+    tasks: (Vec<Todo>, HashMap<&'i str, usize>),
+    task_turn: usize,
 }
 
 impl<'i> Gathered<'i> {
@@ -164,6 +169,7 @@ impl<'i> Gathered<'i> {
                         self.at += 1;
                         self.call(turn.n, call, answers.get(&(at, i)).copied(), why);
                     }
+                    Item::Task(task) => self.task(turn.n, task),
                     _ => {}
                 }
             }
@@ -175,7 +181,7 @@ impl<'i> Gathered<'i> {
             return;
         }
         if !call.todos.is_empty() {
-            self.todos = Some((turn, &call.todos));
+            self.todos = Some((turn, Cow::Borrowed(&call.todos)));
         }
         // A call without an answer may have done nothing.
         let Some(outcome) = outcome else { return };
@@ -191,6 +197,35 @@ impl<'i> Gathered<'i> {
         }
         if let Some(command) = &call.command {
             self.ran(turn, command, outcome);
+        }
+    }
+
+    fn task(&mut self, turn: usize, task: &'i Task) {
+        let (items, numbers) = &mut self.tasks;
+        if let Some(text) = &task.text {
+            numbers.insert(&task.number, items.len());
+            items.push(Todo {
+                text: text.clone(),
+                state: TodoState::Pending,
+            });
+        }
+        // Of one that was made before the transcript begins only the number is known.
+        if let Some(at) = numbers.get(&*task.number) {
+            items[*at].state = task.state.unwrap_or(items[*at].state);
+            self.task_turn = turn;
+        }
+    }
+
+    /// Makes a list of the items that are kept one by one.
+    fn end_tasks(&mut self) {
+        let (mut items, _) = std::mem::take(&mut self.tasks);
+        items.retain(|item| item.state != TodoState::Cancelled);
+        let newer = self
+            .todos
+            .as_ref()
+            .is_none_or(|(turn, _)| *turn <= self.task_turn);
+        if newer && !items.is_empty() {
+            self.todos = Some((self.task_turn, Cow::Owned(items)));
         }
     }
 

@@ -82,7 +82,8 @@ impl Index {
                 said.kind,
                 UserText::Summary | UserText::Branch | UserText::Harness
             ),
-            Item::Call(_) | Item::Result(_) => true,
+            Item::Call(_) | Item::Result(_) | Item::Task(_) => true,
+            Item::Gap => false,
         };
         let messages = self.messages.iter();
         messages

@@ -184,8 +184,8 @@ impl Making<'_, '_> {
         };
         self.must(GOAL, goal_turn, goal);
         self.steps();
-        if let Some((turn, todos)) = self.facts.todos {
-            for todo in todos {
+        if let Some((turn, todos)) = self.facts.todos.clone() {
+            for todo in todos.iter() {
                 let rank = match todo.state {
                     TodoState::Active | TodoState::Pending if self.facts.is_current(turn) => Rank::Must,
                     _ => Rank::Anchor,
@@ -201,7 +201,7 @@ impl Making<'_, '_> {
         if self.facts.all_done {
             return;
         }
-        let (turn, todos) = self.facts.todos.unwrap_or_default();
+        let (turn, todos) = self.facts.todos.clone().unwrap_or_default();
         let mut steps: Vec<String> = [TodoState::Active, TodoState::Pending]
             .iter()
             .flat_map(|state| todos.iter().filter(move |todo| todo.state == *state))

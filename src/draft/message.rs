@@ -4,7 +4,7 @@ use super::markers::Anchor;
 use super::terms::Terms;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitSaid;
-use crate::agents::todo::Todo;
+use crate::agents::todo::{Todo, TodoState};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
@@ -41,6 +41,9 @@ pub(super) enum Item {
     Said(Said),
     Call(Call),
     Result(Outcome),
+    Task(Task),
+    /// Calls of the model's are missing here.
+    Gap,
 }
 
 impl Item {
@@ -63,8 +66,11 @@ impl Item {
             }
             Self::Result(outcome) => {
                 let lines = outcome.lines.iter().chain(&outcome.tail).chain(&outcome.detail);
+                let lines = lines.chain(&outcome.moved_to);
                 lines.map(|line| line.len() + size_of::<String>()).sum()
             }
+            Self::Gap => 0,
+            Self::Task(task) => task.number.len() + task.text.as_ref().map_or(0, String::len),
         };
         size_of::<Self>() + kept
     }
@@ -94,6 +100,8 @@ pub(super) struct Call {
     pub(super) whole: bool,
     /// The folder that a command runs in, where the call says.
     pub(super) folder: Option<String>,
+    /// The shell that runs it stays in the folder that a command changes to.
+    pub(super) stays: bool,
     /// Whether the whole command surely changes no file.
     pub(super) only_looks: bool,
     /// What it asks the person.
@@ -103,8 +111,20 @@ pub(super) struct Call {
     /// The files that it names, with what it does to them where that is certain.
     pub(super) paths: Vec<(String, Option<FileChange>)>,
     pub(super) todos: Vec<Todo>,
+    /// Where the one item of the to-do list stands that it changes.
+    pub(super) todo_state: Option<TodoState>,
     /// What it reads holds credentials.
     pub(super) secret: bool,
+}
+
+/// An item of the to-do list that a call made or changed, as its result says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Task {
+    pub(super) number: String,
+    /// Of a new one.
+    pub(super) text: Option<String>,
+    /// Where it stands now, where the call says.
+    pub(super) state: Option<TodoState>,
 }
 
 /// A result.
@@ -126,6 +146,10 @@ pub(super) struct Outcome {
     pub(super) bytes: usize,
     /// It says that the call did not run.
     pub(super) not_run: bool,
+    /// The folder that the shell has moved to.
+    pub(super) moved_to: Option<String>,
+    /// It says that what was to prepare a command failed.
+    pub(super) unprepared: bool,
     /// Whether a call that changes files did, where the result says.
     pub(super) changed: Option<bool>,
     /// Whether the file that was written is a new one, where the result says.

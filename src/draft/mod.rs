@@ -43,7 +43,7 @@ pub use markers::assumptions;
 pub use prompts::Prompts;
 pub use reader::Settings;
 pub use request::{Preset, Request};
-pub use seen::{Seen, Whereabouts};
+pub use seen::{Changed, Failed, Seen, Verified, Whereabouts};
 pub use tokens::tokens;
 pub use turns::Row;
 

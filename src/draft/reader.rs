@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use super::excerpt::{self, one_line};
 use super::markers;
-use super::message::{Call, Item, ItemPosition, Message, Outcome, Said};
+use super::message::{Call, Item, ItemPosition, Message, Outcome, Said, Task};
 use super::pairs::Pairs;
 use super::terms::Terms;
 use super::tokens::floor;
 use crate::agents::commands;
 use crate::agents::files::{self, FileChange};
 use crate::agents::outcomes;
+use crate::agents::surroundings;
 use crate::agents::todo::{self, Todo};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
@@ -94,7 +95,17 @@ impl<'a> Reader<'_, 'a> {
         let mut items = Vec::new();
         let mut summary_before = false;
         if !matches!(turn.role, Role::System | Role::Tools) {
+            let mut texts = 0;
             for (at, part) in turn.parts().into_iter().enumerate() {
+                texts = if matches!(part.kind, Kind::Text(_)) {
+                    texts + 1
+                } else {
+                    0
+                };
+                // goose leaves calls out that had no output when it goes on in another process, and joins what is left.
+                if texts == 2 && turn.role == Role::Assistant && self.agent == Some(Agent::Goose) {
+                    items.push(Item::Gap);
+                }
                 match part.kind {
                     Kind::Text(text) => self.text(&text.get(), turn.role, &mut items),
                     Kind::Call(call) => items.push(Item::Call(self.call(&call, at))),
@@ -215,6 +226,7 @@ impl<'a> Reader<'_, 'a> {
 
     fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> Call {
         let arguments = tools::arguments(text);
+        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
         let kind = ToolKind::of(&name, &arguments);
         let command = tools::command(&arguments).filter(|_| kind == ToolKind::Shell);
         let paths = paths(kind, &arguments, command.as_deref());
@@ -251,6 +263,7 @@ impl<'a> Reader<'_, 'a> {
             folder: tools::folder(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
                 .map(str::to_owned),
+            stays: self.agent == Some(Agent::ClaudeCode),
             questions: questions
                 .iter()
                 .map(|question| one_line(&self.clean(question), QUESTION))
@@ -267,6 +280,7 @@ impl<'a> Reader<'_, 'a> {
             kind,
             part,
             paths,
+            todo_state: todo::state_of_one(&arguments).filter(|_| kind == ToolKind::Todo),
             todos,
             secret,
         }
@@ -275,8 +289,12 @@ impl<'a> Reader<'_, 'a> {
     fn result(&mut self, part: &Part<'a>, result: &ToolResult<'_>) -> Option<Item> {
         let (place, by_name) = self.place_of(result);
         let call = place.and_then(|place| self.call_at(place));
-        if call.is_some_and(|call| matches!(call.kind, ToolKind::Own | ToolKind::Todo)) {
-            return None;
+        match call {
+            Some(call) if call.kind == ToolKind::Todo => {
+                return self.task(part, result, call).map(Item::Task);
+            }
+            Some(call) if call.kind == ToolKind::Own => return None,
+            _ => {}
         }
         let tool_use = place.and_then(|place| self.tool_use(place, part));
         let exit = tool_use.as_ref().and_then(|used| used.exit(self.agent));
@@ -295,6 +313,11 @@ impl<'a> Reader<'_, 'a> {
         };
         let mut outcome = Outcome {
             not_run: outcomes::is_not_run(&text),
+            moved_to: call
+                .filter(|call| call.stays && call.kind == ToolKind::Shell)
+                .and_then(|_| surroundings::moved_to(&text))
+                .map(|path| self.clean(path)),
+            unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(&text),
             changed: told_changed,
             made: outcomes::made(&text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
             tail: Vec::new(),
@@ -327,11 +350,23 @@ impl<'a> Reader<'_, 'a> {
                 ToolKind::Shell | ToolKind::Agent | ToolKind::Ask | ToolKind::Other
             )
         {
-            self.quote(&text, &mut outcome);
+            self.quote(wordings::before_reminders(&text), &mut outcome);
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
         Some(Item::Result(outcome))
+    }
+
+    /// The item of the to-do list that a call made or changed.
+    fn task(&self, part: &Part<'_>, result: &ToolResult<'_>, call: &Call) -> Option<Task> {
+        let texts = part.texts();
+        let text = texts.first().filter(|_| result.error != Some(true))?.get();
+        let (number, new) = todo::told_of_one(&text)?;
+        Some(Task {
+            number: number.to_owned(),
+            text: new.map(|text| self.clean(text)),
+            state: call.todo_state,
+        })
     }
 
     /// Whether one of these files holds a verification or a review.
@@ -456,6 +491,7 @@ fn terms(items: &[Item]) -> Terms {
             let lines = outcome.lines.iter().map(String::as_str);
             lines.chain(outcome.detail.as_deref()).collect()
         }
+        Item::Task(_) | Item::Gap => Vec::new(),
     });
     Terms::of(texts)
 }

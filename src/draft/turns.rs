@@ -159,8 +159,8 @@ pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
                         };
                     }
                 }
-                Item::Said(_) => {}
-                Item::Call(_) | Item::Result(_) => {
+                Item::Said(_) | Item::Gap => {}
+                Item::Call(_) | Item::Result(_) | Item::Task(_) => {
                     if let Some(turn) = turns.last_mut() {
                         turn.ended = Ended::Working;
                     }

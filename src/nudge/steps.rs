@@ -58,11 +58,17 @@ fn turn_done(turn: &Turn<'_>) -> Vec<Done> {
 
 fn done_in(call: &ToolCall<'_>) -> Option<Done> {
     let name = call.name?.get();
+    let is_todo = |name: &str| ToolKind::of(name, &serde_json::Value::Null) == ToolKind::Todo;
     // Most calls are of other tools, whose arguments may be long.
-    if ToolKind::of(&name, &serde_json::Value::Null) != ToolKind::Todo {
+    if !is_todo(&name) && !tools::calls_through(&name) {
         return None;
     }
     let arguments = tools::arguments(&call.arguments?.get());
+    let arguments = match tools::through(&name, &arguments) {
+        Some((name, arguments)) if is_todo(&name) => arguments,
+        Some(_) => return None,
+        None => arguments,
+    };
     if let Some(state) = todo::state_of_one(&arguments) {
         return (state == TodoState::Done).then_some(Done::One);
     }

@@ -2,7 +2,7 @@
 //! which their results tell an exit code. A stated code must be right: what is not surely told is not known.
 //!
 //! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33,
-//! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/agents`). OpenCode's results tell nothing.
+//! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results tell nothing.
 
 use super::agents::Agent;
 use super::part::{Part, ToolCall, ToolResult};

@@ -38,6 +38,7 @@ mod packets;
 mod peers;
 mod recall;
 mod recall_quality;
+mod recorded_work;
 mod risks;
 mod sdk;
 mod seal_keys;

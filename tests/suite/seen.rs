@@ -13,7 +13,7 @@ use baton_proxy::wire::{Operation, WIRES};
 use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool};
 
-fn seen(wire: WireId, body: Vec<u8>) -> Seen {
+pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> Seen {
     let wire = baton_proxy::wire::wire(wire);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let transcript = Transcript::of(&view);
@@ -250,7 +250,13 @@ impl Work<'_> {
             11 => {
                 let exit = i32::from(fails);
                 let typed = "cd app && npm test";
-                self.shell(typed, exit, &[("app: npm test", typed, exit)]);
+                // Some shells stay in the folder.
+                let line = if self.random.below(2) == 0 {
+                    typed.to_owned()
+                } else {
+                    format!("({typed})")
+                };
+                self.shell(&line, exit, &[("app: npm test", typed, exit)]);
             }
             12 => self.may_change(),
             13 => {

@@ -80,8 +80,8 @@ fn what_surely_changes_no_file_is_told_from_what_may() {
     }
     let all = runs("cd app && cargo test; cd ../b && cargo test && cargo fmt");
     assert_eq!(
-        all.iter().map(|run| run.folder).collect::<Vec<_>>(),
-        [Some("app"), Some("../b"), Some("../b")]
+        all.iter().map(|run| &*run.folder).collect::<Vec<_>>(),
+        ["app", "b", "b"]
     );
     assert_eq!(
         all.iter().map(|run| run.changes_behind).collect::<Vec<_>>(),
@@ -116,5 +116,79 @@ fn commands_are_known_behind_prefixes_and_in_other_spellings() {
         "",
     ] {
         assert_eq!(runs(line), [], "{line}");
+    }
+}
+
+#[test]
+fn commands_run_in_the_folder_that_the_line_has_changed_to() {
+    let folders = |line: &str| -> Vec<(String, String)> {
+        let runs = runs(line).into_iter();
+        runs.map(|run| (run.folder, run.text.to_owned())).collect()
+    };
+    let one = |folder: &str, text: &str| (folder.to_owned(), text.to_owned());
+    assert_eq!(
+        folders("cd app && npm test && cd .. && make check"),
+        [one("app", "npm test"), one("", "make check")]
+    );
+    assert_eq!(
+        folders("(cd app && npm test --silent) && make"),
+        [one("app", "npm test --silent"), one("", "make")]
+    );
+    assert_eq!(folders("(make)"), [one("", "make")]);
+    assert_eq!(
+        folders("cd \"$ROOT/a\" && cd b && make"),
+        [one("$ROOT/a/b", "make")]
+    );
+    assert_eq!(
+        folders("cd /a/b/.. ; make # all of it\nmake lint"),
+        [one("/a", "make"), one("/a", "make lint")]
+    );
+    assert_eq!(ends_in("cd app; (cd x; ls); cd ./y"), "app/y");
+    assert_eq!(joined("", ".."), "..");
+    assert_eq!(joined("a", "../.."), "..");
+}
+
+#[test]
+fn a_code_is_not_said_of_what_may_not_have_run() {
+    // The first two may have ended the line.
+    assert!(!told("set -e; make check; make lint")[1].3);
+    assert!(!told("cd app 2>/dev/null && make")[0].3);
+    assert!(told("cd app && make")[0].3 && runs("cd app && make")[0].in_front);
+}
+
+#[test]
+fn one_command_has_one_name() {
+    for line in [
+        "python3 -m pytest -q",
+        "python3 -m pytest -q > report.txt 2>&1",
+        "CI=1 python3 -m pytest -q < /dev/null",
+        "python3 -m pytest -q >/dev/null",
+        "python3 -m pytest -q # all of them",
+        "(python3 -m pytest -q)",
+    ] {
+        assert_eq!(name_of(runs(line)[0].text), "python3 -m pytest -q", "{line}");
+    }
+}
+
+#[test]
+fn lines_that_may_hide_a_command_are_known() {
+    for line in [
+        "for f in a b; do pytest $f; done",
+        "if make; then echo good; fi",
+        "! make check",
+        "bash -c 'make check'",
+        "out=$(pytest); echo $out",
+        "cat > a <<EOF\nx\nEOF\nmake",
+        "ls | xargs -n1 pytest",
+    ] {
+        assert!(may_hide(line), "{line}");
+    }
+    for line in [
+        "make check",
+        "cd app && npm test",
+        "pytest -q || true",
+        "git commit -m 'a for b'",
+    ] {
+        assert_eq!(may_hide(line), line.contains(" for "), "{line}");
     }
 }

@@ -8,6 +8,9 @@ use crate::agents::files::FileChange;
 /// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
 const MOST_LOOKS: usize = 1_000_000;
 
+/// Words that are remembered of commands that take files away.
+const MOST_GONE: usize = 200;
+
 /// All of them, in the order of their first changes.
 #[derive(Default)]
 pub(super) struct ChangedFiles {
@@ -15,6 +18,10 @@ pub(super) struct ChangedFiles {
     by_path: HashMap<String, usize>,
     /// Words of commands that were looked for in paths so far.
     looks: usize,
+    /// Words of commands that may have taken files away of which nothing was known.
+    gone: Vec<String>,
+    /// There were too many of them, or one may have taken any file away.
+    any_gone: bool,
 }
 
 struct File {
@@ -47,6 +54,13 @@ impl ChangedFiles {
     pub(super) fn add(&mut self, path: String, change: FileChange, at: Occasion) {
         let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
         if index == self.all.len() {
+            // What is created may be one that was there when the work began.
+            let was_there = |word: &String| path.contains(word.as_str()) || word.contains(&path);
+            let change =
+                match change == FileChange::Created && (self.any_gone || self.gone.iter().any(was_there)) {
+                    true => FileChange::Written,
+                    false => change,
+                };
             self.all.push(File {
                 path,
                 first: change,
@@ -89,6 +103,10 @@ impl ChangedFiles {
                 .any(|word| matches!(*word, "." | "./" | "*" | "..") || word.contains('$'));
         self.looks += self.all.len().saturating_mul(named.len());
         let anything = anything || self.looks > MOST_LOOKS;
+        self.any_gone = self.any_gone || anything || self.gone.len() > MOST_GONE;
+        if !self.any_gone {
+            self.gone.extend(named.iter().map(|word| (*word).to_owned()));
+        }
         for file in self.all.iter_mut().filter(|file| !file.uncertain) {
             file.uncertain = anything
                 || named

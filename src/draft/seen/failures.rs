@@ -2,18 +2,17 @@
 
 use super::Failed;
 use crate::agents::commands::{self, Purpose};
-use crate::draft::message::Call;
 
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Tells a command that verifies from others: what it is for, its words, and the folder.
-pub(super) type RunKey = (Purpose, String, Option<String>);
+/// Tells a command that verifies from others: what it is for, its words, and the folder that it runs in.
+pub(super) type RunKey = (Purpose, String, String);
 
-/// The key of a command of a call.
-pub(super) fn run_key(run: &commands::Run<'_>, call: &Call) -> RunKey {
-    let folder = run.folder.map(str::to_owned).or_else(|| call.folder.clone());
-    (run.purpose, commands::name_of(run.text), folder)
+/// A command of a line with its key.
+pub(super) struct Keyed<'r, 'l> {
+    pub(super) run: &'r commands::Run<'l>,
+    pub(super) key: RunKey,
 }
 
 /// The failures that nothing has settled, oldest first.
@@ -22,29 +21,28 @@ pub(super) struct Failures(Vec<Failure>);
 
 struct Failure {
     failed: Failed,
+    /// The folder that the line began in, where it is known.
     folder: Option<String>,
     /// The command of the line whose failing it was, or those of which one was.
     keys: Vec<RunKey>,
 }
 
 impl Failures {
-    /// Takes failures out that this command settles, or of which it is not known whether it does.
+    /// Takes failures out that this line settles, or of which it is not known whether it does. `folder` is where it
+    /// begins.
     pub(super) fn settle(
         &mut self,
         command: &str,
-        call: &Call,
+        folder: Option<&str>,
         exit: Option<i32>,
-        runs: &[commands::Run<'_>],
+        runs: &[Keyed<'_, '_>],
     ) {
-        let good: Vec<RunKey> = runs
-            .iter()
-            .filter(|run| run.outcome(exit) != Some(false))
-            .map(|run| run_key(run, call))
-            .collect();
+        let good = |keyed: &&Keyed<'_, '_>| keyed.run.outcome(exit) != Some(false);
+        let good: Vec<&RunKey> = runs.iter().filter(good).map(|keyed| &keyed.key).collect();
         let all_of = |failed: &RunKey| {
-            good.iter().any(|(purpose, words, folder)| {
+            good.iter().any(|(purpose, words, inside)| {
                 *purpose == failed.0
-                    && maybe_same(folder, &failed.2)
+                    && *inside == failed.2
                     && (*words == failed.1
                         || failed
                             .1
@@ -53,25 +51,37 @@ impl Failures {
             })
         };
         self.0.retain(|failure| {
-            let same = failure.failed.command == command && maybe_same(&failure.folder, &call.folder);
+            let maybe_there =
+                failure.folder.as_deref() == folder || failure.folder.is_none() || folder.is_none();
+            let same = failure.failed.command == command && maybe_there;
             let again = failure.keys.iter().any(all_of);
             // The newer of two failures of one command is the one to keep.
             !(same || again)
         });
     }
 
+    /// Takes out those of which one of these commands may be another run.
+    pub(super) fn forget(&mut self, may_be: impl Fn(&RunKey) -> bool) {
+        self.0.retain(|failure| !failure.keys.iter().any(&may_be));
+    }
+
+    /// Takes all out: what settles them may be missing.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// A command failed.
-    pub(super) fn add(&mut self, failed: Failed, call: &Call, runs: &[commands::Run<'_>]) {
+    pub(super) fn add(&mut self, failed: Failed, folder: Option<&str>, runs: &[Keyed<'_, '_>]) {
         if self.0.len() == MOST_FAILURES {
             self.0.remove(0);
         }
         // Where the line does not tell which of its commands failed, it may have been any of them.
-        let known = runs.iter().any(|run| run.bad_if_not);
-        let failing = runs.iter().filter(|run| run.bad_if_not || !known);
+        let known = runs.iter().any(|keyed| keyed.run.bad_if_not);
+        let failing = runs.iter().filter(|keyed| keyed.run.bad_if_not || !known);
         self.0.push(Failure {
             failed,
-            folder: call.folder.clone(),
-            keys: failing.map(|run| run_key(run, call)).collect(),
+            folder: folder.map(str::to_owned),
+            keys: failing.map(|keyed| keyed.key.clone()).collect(),
         });
     }
 
@@ -79,9 +89,4 @@ impl Failures {
     pub(super) fn all(self) -> Vec<Failed> {
         self.0.into_iter().map(|failure| failure.failed).collect()
     }
-}
-
-/// Whether two folders may be the same: some shells stay where a command went.
-fn maybe_same(a: &Option<String>, b: &Option<String>) -> bool {
-    a == b || a.is_none() || b.is_none()
 }

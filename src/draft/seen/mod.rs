@@ -9,6 +9,7 @@ mod changed_files;
 mod claims;
 mod failures;
 mod repository;
+mod shell_folder;
 mod value;
 mod walk;
 mod whereabouts;
@@ -39,7 +40,11 @@ impl Index {
         walk.all(&facts);
         let mut seen = walk.seen();
         seen.turns = facts.turns.len();
-        seen.todos = facts.todos.map(|(_, todos)| todos.to_vec()).unwrap_or_default();
+        seen.todos = facts
+            .todos
+            .as_ref()
+            .map(|(_, todos)| todos.to_vec())
+            .unwrap_or_default();
         let of = |class: Class| {
             let found = facts
                 .anchors

@@ -55,6 +55,11 @@ impl Repository {
                 // What was committed need not be all that was changed.
                 self.clean = false;
             }
+            GitSaid::Left => {
+                self.branch = None;
+                self.head = None;
+                self.clean = false;
+            }
             GitSaid::Head(hash) => self.head = Some(hash.clone()),
             GitSaid::Clean => {
                 self.clean = true;

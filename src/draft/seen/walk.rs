@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::changed_files::{ChangedFiles, Occasion};
-use super::failures::{Failures, RunKey, run_key};
+use super::failures::{Failures, Keyed, RunKey};
 use super::repository::Repository;
+use super::shell_folder::ShellFolder;
 use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
 use crate::agents::commands::{self, Purpose};
 use crate::agents::files::{self, FileChange};
@@ -16,6 +17,9 @@ use crate::wire::Role;
 
 /// Bytes of what the model said before a change.
 const WHY: usize = 140;
+
+/// Runs that are compared with lines that may hide one. Beyond it all are forgotten: the cost must not grow with both.
+const MOST_COMPARED: usize = 200_000;
 
 /// Verdicts that are remembered, the newest ones.
 const MOST_VERDICTS: usize = 50;
@@ -34,6 +38,9 @@ pub(super) struct Walk<'w> {
     /// The last two calls that may have changed one, each with its group.
     maybe: [Option<(usize, usize)>; 2],
     runs: HashMap<RunKey, Run>,
+    /// How many were compared with lines that may hide one.
+    compared: usize,
+    shell_folder: ShellFolder,
     commands: Vec<Ran>,
     files: ChangedFiles,
     read: Vec<String>,
@@ -66,6 +73,8 @@ impl<'w> Walk<'w> {
             changed: None,
             maybe: [None, None],
             runs: HashMap::new(),
+            compared: 0,
+            shell_folder: ShellFolder::default(),
             commands: Vec::new(),
             files: ChangedFiles::default(),
             read: Vec::new(),
@@ -89,12 +98,15 @@ impl<'w> Walk<'w> {
             .collect();
         for turn in &facts.turns {
             let mut why: Option<&str> = None;
+            // The person has said something since: what was asked before may be answered.
+            self.questions.clear();
             for at in turn.messages.clone() {
                 let message = &facts.messages[at];
                 for (i, item) in message.items.iter().enumerate() {
                     match item {
                         Item::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
-                        Item::Said(_) => {}
+                        Item::Said(_) | Item::Task(_) => {}
+                        Item::Gap => self.gap(),
                         Item::Result(_) => self.behind_result = true,
                         Item::Call(call) => {
                             self.begin();
@@ -104,6 +116,14 @@ impl<'w> Walk<'w> {
                 }
             }
         }
+    }
+
+    /// Calls are missing here: what was known may not be the last of it.
+    fn gap(&mut self) {
+        self.runs.clear();
+        self.failures.clear();
+        self.files.undone("*");
+        self.may_change(false);
     }
 
     fn begin(&mut self) {
@@ -212,9 +232,17 @@ impl<'w> Walk<'w> {
         if commands::may_undo(command) {
             self.files.undone(command);
         }
-        let runs = commands::runs(command);
-        self.failures.settle(command, call, exit, &runs);
-        for run in &runs {
+        let begins = self.shell_folder.before(call, self.whereabouts);
+        self.shell_folder.behind(call, outcome, exit, self.whereabouts);
+        if commands::may_hide(command) {
+            self.forget_hidden(command);
+        }
+        let mut runs = commands::runs(command);
+        // What was to prepare them failed, so they did not run, or somewhere else.
+        runs.retain(|run| !(outcome.unprepared && run.in_front));
+        let keyed = self.keyed(&runs, begins.as_deref());
+        self.failures.settle(command, begins.as_deref(), exit, &keyed);
+        for Keyed { run, key } in &keyed {
             let good = run.outcome(exit);
             match run.purpose {
                 Purpose::Serve if good == Some(true) => self.services.push(Stated {
@@ -225,6 +253,7 @@ impl<'w> Walk<'w> {
                     turn,
                     call,
                     run,
+                    key,
                     good.map(|good| if good { 0 } else { exit.unwrap_or(1) }),
                 ),
                 _ => {}
@@ -235,21 +264,60 @@ impl<'w> Walk<'w> {
                 self.committed = Some(self.group);
             }
         }
-        self.note(turn, command, call, outcome, exit, &runs);
+        // Of what failed in a folder that is not known it would not be seen that it was run again.
+        let lost = keyed.len() < runs.len();
+        self.note(
+            turn,
+            command,
+            outcome,
+            exit,
+            (!lost).then_some(begins.as_deref()),
+            &keyed,
+        );
+    }
+
+    /// The commands of a line with the folders that they ran in. Where a folder is not known, whatever was known of
+    /// such commands in any folder is not the last of it any more.
+    fn keyed<'r, 'l>(&mut self, runs: &'r [commands::Run<'l>], begins: Option<&str>) -> Vec<Keyed<'r, 'l>> {
+        let mut keyed = Vec::with_capacity(runs.len());
+        for run in runs {
+            let name = commands::name_of(run.text);
+            let known = begins.or(run.folder.starts_with('/').then_some(""));
+            let Some(begins) = known else {
+                self.runs.retain(|key, _| key.1 != name);
+                self.failures.forget(|key| key.1.starts_with(&name));
+                continue;
+            };
+            let folder = self.whereabouts.inside(&commands::joined(begins, &run.folder));
+            keyed.push(Keyed {
+                run,
+                key: (run.purpose, name, folder),
+            });
+        }
+        keyed
+    }
+
+    /// Forgets the runs of commands that this line may have run again, unseen: those that begin with words of it.
+    fn forget_hidden(&mut self, line: &str) {
+        let words: HashSet<&str> = commands::hidden_words(line).collect();
+        let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
+        self.compared += self.runs.len();
+        match self.compared > MOST_COMPARED {
+            true => self.runs.clear(),
+            false => self.runs.retain(|key, _| !may_be(key)),
+        }
+        self.failures.forget(may_be);
     }
 
     /// Keeps the run as the last one of its command.
-    fn ran(&mut self, turn: usize, call: &Call, run: &commands::Run<'_>, exit: Option<i32>) {
+    fn ran(&mut self, turn: usize, call: &Call, run: &commands::Run<'_>, key: &RunKey, exit: Option<i32>) {
         match exit {
             Some(0) => self.repository.passed(),
             _ => self.repository.failed(),
         }
-        let folder = run.folder.or(call.folder.as_deref());
-        let inside = folder.map(|folder| self.whereabouts.relative(folder));
-        let is_here = |path: &String| path == "." || self.whereabouts.folder.as_ref() == Some(path);
-        let told = match inside.filter(|path| !path.is_empty() && !is_here(path)) {
-            Some(path) => format!("cd {path} && {}", run.text),
-            None => run.text.to_owned(),
+        let told = match &*key.2 {
+            "" => run.text.to_owned(),
+            folder => format!("cd {folder} && {}", run.text),
         };
         let kept = Run {
             verified: Verified {
@@ -263,7 +331,7 @@ impl<'w> Walk<'w> {
             call: self.call,
             changes_behind: run.changes_behind || !call.whole,
         };
-        self.runs.insert(run_key(run, call), kept);
+        self.runs.insert(key.clone(), kept);
     }
 
     /// Keeps the command, and that it failed.
@@ -271,10 +339,10 @@ impl<'w> Walk<'w> {
         &mut self,
         turn: usize,
         command: &str,
-        call: &Call,
         outcome: &Outcome,
         exit: Option<i32>,
-        runs: &[commands::Run<'_>],
+        begins: Option<Option<&str>>,
+        runs: &[Keyed<'_, '_>],
     ) {
         self.commands.push(Ran {
             command: command.to_owned(),
@@ -282,7 +350,8 @@ impl<'w> Walk<'w> {
             turn,
             tail: outcome.tail.clone(),
         });
-        let Some(exit) = exit.filter(|code| *code != 0 && !looks(command)) else {
+        let failed = exit.filter(|code| *code != 0 && !looks(command));
+        let (Some(exit), Some(begins)) = (failed, begins) else {
             return;
         };
         let failed = Failed {
@@ -291,7 +360,7 @@ impl<'w> Walk<'w> {
             turn,
             lines: outcome.lines.clone(),
         };
-        self.failures.add(failed, call, runs);
+        self.failures.add(failed, begins, runs);
     }
 
     fn verdict(&mut self, call: &Call, outcome: &Outcome) {

@@ -49,6 +49,15 @@ impl Whereabouts {
         }
     }
 
+    /// The path of a folder from the folder that the work is in; empty for that one itself.
+    pub(super) fn inside(&self, path: &str) -> String {
+        let path = path.trim_end_matches('/');
+        match self.folder.as_deref() == Some(path) || path == "." {
+            true => String::new(),
+            false => self.relative(path),
+        }
+    }
+
     /// A path from the folder, where it lies in it.
     pub(super) fn relative(&self, path: &str) -> String {
         let inside = self.folder.as_deref().and_then(|folder| {
