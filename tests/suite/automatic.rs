@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use baton_proxy::config::{Config, Mode};
+use baton_proxy::config::{Config, Mode, Review};
 use baton_proxy::nudge::{NudgeOutcome, Thresholds, Windows};
 use baton_proxy::record::Origin;
 use baton_proxy::store::{HandoffFilter, SharedStore};
@@ -189,6 +189,59 @@ async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
             fixture.sent()
         );
         fixture.assert_clean();
+    }
+}
+
+/// `handoff.review`: with "manual" a threshold waits for nobody; with "always" its draft waits for a person, and no second one is
+/// written meanwhile.
+#[tokio::test]
+async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
+    for variant in WIRES {
+        for review in [Review::Manual, Review::Always] {
+            let store = memory();
+            let fixture = fixture(variant, store.clone(), |config| config.handoff.review = review).await;
+            let history = full(&fixture).await;
+            fixture.push(Reply::text(DOCUMENT));
+            fixture.push(Reply::text("Went on."));
+            let answer = fixture.ask(&history, true).await;
+            let waits = review == Review::Always;
+            assert_eq!(
+                !answer.text.contains("[[handoff-resume:"),
+                waits,
+                "{}",
+                answer.text
+            );
+            if !waits {
+                assert_eq!(origins(&store).await, [Origin::Auto]);
+                continue;
+            }
+            let history = fixture.then(&history, &answer, "More.");
+            fixture.push(Reply::text("On."));
+            let answer = fixture.ask(&history, true).await;
+            assert!(
+                answer.text.contains("a draft of a handoff waits for your yes")
+                    && answer.text.ends_with("On."),
+                "{}",
+                answer.text
+            );
+            let seen = fixture.sent();
+            assert_eq!(seen[0], "u: Mend the importer.", "nothing is cut before");
+            let asked = fixture.provider.requests().len();
+            let history = fixture.then(&history, &answer, "::handoff accept");
+            let answer = fixture.ask(&history, true).await;
+            assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
+            assert_eq!(fixture.provider.requests().len(), asked);
+            fixture.push(Reply::text("Behind it."));
+            fixture
+                .ask(&fixture.then(&history, &answer, "And now."), true)
+                .await;
+            let seen = fixture.sent();
+            assert!(
+                seen.len() == 1 && seen[0].contains("Open exporter.rs."),
+                "{seen:?}"
+            );
+            fixture.assert_clean();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use baton_proxy::config::Review;
 use baton_proxy::nudge::Windows;
 use baton_proxy::store::SharedStore;
 use baton_proxy::strict::Reply;
@@ -21,7 +22,7 @@ const SECOND: &str = "Goal: the second one.";
 on_every_wire!(answered_and_taken_out unknown_words first_of_all whole_answers pinned too_many_pins glued_and_trimmed left_out
     undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed resumed not_resumed
     look_alikes other_prefix switched_off tool_results handed_over_now composed_now reviewed not_handed_over told_that_it_waits
-    accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins sent_again never_answered;);
+    accepted_after_a_restart store_fails_meanwhile two_at_once forked_with_pins sent_again never_answered review_by_the_config enough_to_hand_off;);
 
 async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
     stage.push(reply);
@@ -653,6 +654,44 @@ async fn reviewed(variant: Variant) {
     );
     assert!(stage.baton.drafting.is_idle());
     stage.assert_clean();
+}
+
+/// `handoff.review`: what a person asks for waits with "manual" and with "always".
+async fn review_by_the_config(variant: Variant) {
+    for (review, waits) in [
+        (Review::Never, false),
+        (Review::Manual, true),
+        (Review::Always, true),
+    ] {
+        let stage = Fixture::with(variant, [], memory(), |config| config.handoff.review = review).await;
+        let history = stage.history();
+        let answer = says(&stage, &history, thought("First.")).await;
+        let now = [&history[..], &answer.keep].concat();
+        let (text, then) = command(&stage, &now, "::handoff --method local --no-git").await;
+        assert_eq!(text.contains("the draft waits for your yes"), waits, "{text}");
+        assert_eq!(text.contains("[[handoff-resume:"), !waits, "{text}");
+        if waits {
+            let (text, _) = command(&stage, &then, "::handoff accept").await;
+            assert!(text.contains("[[handoff-resume:"), "{text}");
+        }
+        stage.assert_clean();
+    }
+}
+
+/// Two messages in front of the command are enough, one is not, and none is not.
+async fn enough_to_hand_off(variant: Variant) {
+    for (messages, enough) in [(0, false), (1, false), (2, true)] {
+        let stage = Fixture::new(variant, []).await;
+        let history = &stage.history()[..messages];
+        let (text, _) = command(&stage, history, "::handoff --method local --no-git").await;
+        assert_eq!(text.contains("[[handoff-resume:"), enough, "{messages}: {text}");
+        assert_eq!(
+            text.contains("nothing to hand off yet"),
+            !enough,
+            "{messages}: {text}"
+        );
+        assert!(stage.baton.drafting.is_idle());
+    }
 }
 
 /// Whoever goes on while a draft waits is told so once, in front of the model's answer, and the model never hears of it.

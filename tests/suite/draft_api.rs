@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use baton_proxy::admin::readiness::Report;
 use baton_proxy::admin::{self, AdminState, Inspector, Peers};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::harness::fixture::FlakyStore;
 use crate::harness::{config, memory};
 use crate::matrix::fixture::{Fixture, fresh, handoff, outline};
 use crate::matrix::variants::ANTHROPIC;
@@ -448,6 +450,114 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
         assert_eq!(api.get(&path).await["draft"]["state"], "done");
         api.fixture.assert_clean();
     }
+}
+
+/// Cancelled at every stage: nothing is handed over, each try is counted, and another draft can be asked for.
+#[tokio::test]
+async fn a_draft_is_cancelled_at_each_stage() {
+    let late = || Reply::text("## Goal\nMend it.").head_delay(Duration::from_secs(30));
+    let slow = || {
+        Reply::text("## Goal\nMend it.")
+            .deltas(2)
+            .delay(Duration::from_secs(2))
+    };
+    let fails = || Reply::status(403, "no");
+    let waits = || Reply::text("## Goal\nMend it.");
+    for (stage, replies, legs, tries) in [
+        ("asked", vec![], 0, &[][..]),
+        ("head", vec![late()], 1, &[("oneshot", "cancelled")]),
+        ("text", vec![slow()], 1, &[("oneshot", "cancelled")]),
+        (
+            "next method",
+            vec![fails(), late()],
+            2,
+            &[("oneshot", "provider_error"), ("bundle", "cancelled")],
+        ),
+        ("review", vec![waits()], 1, &[("oneshot", "complete")]),
+        ("accepted", vec![waits()], 1, &[("oneshot", "complete")]),
+    ] {
+        let api = Api::start().await;
+        let reviewed = ["review", "accepted"].contains(&stage);
+        let body = json!({"review": reviewed});
+        let (_, asked) = api.ask(&api.key, "", &body).await;
+        let id = asked["draft"]["id"].as_str().unwrap();
+        let path = format!("/api/drafts/{id}");
+        // One that is being written ends a moment later.
+        let cancel = async || {
+            assert_eq!(
+                api.call(&format!("DELETE {path}"), "", "").await.0,
+                200,
+                "{stage}"
+            )
+        };
+        let writes = !replies.is_empty();
+        replies.into_iter().for_each(|reply| api.fixture.push(reply));
+        api.fixture.push(Reply::text("Went on."));
+        if stage == "asked" {
+            cancel().await;
+        }
+        let while_written = async {
+            if !writes || reviewed {
+                return;
+            }
+            while api.fixture.provider.requests().len() < 1 + legs {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            cancel().await;
+        };
+        let (answer, ()) = tokio::join!(api.fixture.ask(&api.history, true), while_written);
+        assert_eq!(answer.text, "Went on.", "{stage}");
+        if stage == "accepted" {
+            let json_type = "content-type: application/json\r\n";
+            let (status, _) = api
+                .call(&format!("POST /api/drafts/{id}/accept"), json_type, "{}")
+                .await;
+            assert_eq!(status, 200);
+        }
+        if reviewed {
+            cancel().await;
+        }
+        assert_eq!(api.get(&path).await["draft"]["state"], "cancelled", "{stage}");
+        let seen = outline(api.fixture.provider.generations().last().unwrap());
+        assert_eq!(seen.last().unwrap(), "u: Now the exporter.", "{stage}");
+        api.fixture.push(Reply::text("And on."));
+        let next = api.fixture.then(&api.history, &answer, "More.");
+        assert_eq!(api.fixture.ask(&next, true).await.text, "And on.", "{stage}");
+        let event = &api.fixture.baton.events(2).await[1];
+        let counted: Vec<_> = event
+            .drafts
+            .iter()
+            .map(|draft| (draft.method, draft.outcome))
+            .collect();
+        assert_eq!(counted, tries, "{stage}");
+        assert!(api.fixture.baton.drafting.is_idle(), "{stage}");
+        assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202, "{stage}");
+        api.fixture.assert_clean();
+    }
+}
+
+/// A store that cannot be read is no unknown conversation.
+#[tokio::test]
+async fn a_store_that_cannot_be_read_is_told() {
+    let store = FlakyStore::new(memory());
+    let fixture = Fixture::with(ANTHROPIC, [Reply::text("Looked.")], store.clone(), |_| {}).await;
+    fixture.ask(&fixture.history(), true).await;
+    let key = fixture.baton.events(1).await[0].conversation.clone().unwrap();
+    let history = fixture.history();
+    let (address, stop) = listen(&fixture, store.clone()).await;
+    let api = Api {
+        fixture,
+        address,
+        history,
+        key,
+        store: store.clone(),
+        _stop: stop,
+    };
+    store.no_reads.store(true, Ordering::SeqCst);
+    assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 503);
+    store.no_reads.store(false, Ordering::SeqCst);
+    assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202);
 }
 
 #[tokio::test]

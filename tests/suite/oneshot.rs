@@ -367,6 +367,29 @@ async fn one_message_is_not_enough_to_hand_off_and_two_are() {
     }
 }
 
+/// The document is all that the model says, a line for each block; what it calls and thinks is left out.
+#[tokio::test]
+async fn texts_are_joined_and_calls_left_out() {
+    for side in [variants::ANTHROPIC, variants::RESPONSES, variants::GEMINI] {
+        for stream in [true, false] {
+            let stage = Stage::new(side, stream, |_| {}).await;
+            let id = stage.wants(person());
+            let document = Reply::new()
+                .thinking("What matters?")
+                .say("## Goal\nMend the importer.")
+                .thinking("And then?")
+                .say("## Next steps\n1. Open exporter.rs.")
+                .call("read_file", json!({"path": "a"}));
+            stage.script([document, fresh()]);
+            stage.ask().await;
+            let made = stage.draft(id).document.unwrap();
+            let joined = "## Goal\nMend the importer.\n## Next steps\n1. Open exporter.rs.";
+            assert!(made.starts_with(joined), "{made}");
+            stage.fixture.assert_clean();
+        }
+    }
+}
+
 /// While the model's own turn is open, a draft waits.
 #[tokio::test]
 async fn a_draft_waits_until_nothing_is_open() {
