@@ -31,7 +31,7 @@ mod tokens;
 mod turns;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
 pub use count::Count;

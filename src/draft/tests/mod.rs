@@ -3,7 +3,7 @@
 mod budgets;
 mod documents;
 mod growing;
-mod linear;
+pub(crate) mod linear;
 
 use serde_json::{Value, json};
 
