@@ -5,9 +5,12 @@ use std::collections::HashMap;
 use redis::{Pipeline, Value};
 
 use super::kinds::{self, Kind};
+use super::packets;
+use super::shared::Shared;
+use super::values::{from_json, handoff, strange, texts};
 use super::{
     ARCHIVED, CONVERSATION, CUT_POINT, Durable, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, Record,
-    ResponseId, Shared, from_json, handoff, packets, texts,
+    ResponseId,
 };
 use crate::store::StoreError;
 use crate::store::records::{self, PAGE, Page, RecordKind, StoredRecord};
@@ -42,7 +45,7 @@ impl Shared {
                     texts(pair.next().unwrap_or_default())?,
                 )
             }
-            _ => return Err(super::strange(what)),
+            _ => return Err(strange(what)),
         };
         // Each with its score behind it.
         let ids: Vec<String> = found.into_iter().step_by(2).collect();
@@ -186,6 +189,6 @@ fn as_is(record: &StoredRecord, over: u64) -> Result<Record, StoreError> {
         }
         StoredRecord::Conversation(conversation) => Record::conversation(conversation, over)?,
         // A script of their own writes them.
-        StoredRecord::Packet(_) => return Err(super::strange("write records")),
+        StoredRecord::Packet(_) => return Err(strange("write records")),
     })
 }

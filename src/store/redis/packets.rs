@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::link::{Durable, Request};
 use super::scripts::Script;
-use super::{PAGE, Shared, from_json, strange, texts};
+use super::shared::{PAGE, Shared};
+use super::values::{from_json, strange, texts};
 use crate::record::{HandoffId, PacketRecord, PacketStatus, Principal};
 use crate::store::records::StoredRecord;
 use crate::store::{PacketFilter, StoreError, foreign};

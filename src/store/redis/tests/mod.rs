@@ -11,6 +11,8 @@ mod outages;
 pub(crate) mod server;
 mod topologies;
 
+use std::time::Instant;
+
 use uuid::Uuid;
 
 use self::server::RedisServer;

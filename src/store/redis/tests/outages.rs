@@ -1,6 +1,7 @@
 //! Servers that go away, come back, or take too long.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use tokio::net::{TcpListener, TcpStream};

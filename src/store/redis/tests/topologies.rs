@@ -1,5 +1,7 @@
 //! Logins, TLS, Sentinels, clusters.
 
+use std::time::Instant;
+
 use super::*;
 
 #[tokio::test]
