@@ -1,0 +1,239 @@
+//! Changes of conversations, by many at once, and what becomes of records that nothing uses.
+
+use super::*;
+
+pub(super) async fn conversations_are_changed(store: &dyn Store) {
+    assert_eq!(store.conversation("none").await.unwrap(), None);
+    let first = conversation("a", "s", 1);
+    let change = async |known: &Conversation, changes: &[Change]| {
+        let update = Update {
+            known: known.clone(),
+            changes: changes.to_vec(),
+            now_ms: 2,
+        };
+        store.change(&update).await
+    };
+    let toggled = Change::Tooled {
+        from: Some(true),
+        to: false,
+    };
+    let written = change(&first, &[toggled]).await.unwrap();
+    let known = written.record.clone();
+    assert_eq!(
+        (known.tooled, known.updated_ms, written.overtaken),
+        (Some(false), 2, false)
+    );
+    assert!(known.version > first.version);
+    assert_eq!(store.conversation("s").await.unwrap(), Some(known.clone()));
+
+    // Two writers that both know this record.
+    let (one, two) = (pair("a", "s", Some("one")), pair("a", "s", Some("two")));
+    let paired = |pair: &HiddenPair, known: &Conversation| Update {
+        known: known.clone(),
+        changes: vec![Change::Paired(vec![pair.id])],
+        now_ms: 3,
+    };
+    let by_one = paired(&one, &known);
+    let by_one = store
+        .put_pairs(std::slice::from_ref(&one), &by_one)
+        .await
+        .unwrap();
+    assert_eq!((&*by_one.record.pairs, by_one.overtaken), (&[one.id][..], false));
+    let fired = handoff("a", "s", 4);
+    let by_two = Update {
+        changes: vec![Change::Fired {
+            handoff: fired.id,
+            placed: true,
+            pairs: Vec::new(),
+            repeat: None,
+        }],
+        ..paired(&two, &known)
+    };
+    let point = cut_point(&fired, "s1");
+    let by_two = store.put_handoff(&fired, Some(&point), &by_two).await.unwrap();
+    assert!(by_two.overtaken);
+    assert!(by_two.record.version > by_one.record.version && by_one.record.version > known.version);
+    let now = store.conversation("s").await.unwrap().unwrap();
+    assert_eq!(now, by_two.record);
+    assert_eq!((now.active, &*now.pairs), (Some(fired.id), &[one.id][..]));
+    assert_eq!(now.left_out, [fired.id]);
+    assert_eq!(store.cut_points("a", &[fired.id]).await.unwrap(), [point]);
+
+    // Of another principal's update nothing is done.
+    let theirs = pair("b", "s", Some("three"));
+    let seized = paired(&theirs, &conversation("b", "s", 5));
+    assert!(store.change(&seized).await.is_err());
+    assert!(
+        store
+            .put_pairs(std::slice::from_ref(&theirs), &seized)
+            .await
+            .is_err()
+    );
+    assert!(store.pairs("b", &[theirs.id]).await.unwrap().is_empty());
+    assert_eq!(store.conversation("s").await.unwrap(), Some(now));
+}
+
+/// What is added by many at once is all there.
+/// An undo that waits is one change like others: it is there for every process until it is over, and no handoff leaves it.
+pub(super) async fn undos_wait(store: &dyn Store) {
+    let known = conversation("a", "undo", 5);
+    let fired = handoff("a", "undo", 6);
+    store.put_handoff(&fired, None, &update(&known)).await.unwrap();
+    let make = async |change: Change| {
+        let known = store.conversation("undo").await.unwrap().unwrap();
+        let changes = vec![change];
+        let change = Update {
+            changes,
+            ..update(&known)
+        };
+        store.change(&change).await.unwrap().record
+    };
+    let pinned = Change::Followed {
+        from: None,
+        to: Some(fired.id),
+        undone: None,
+    };
+    let record = make(pinned).await;
+    let UndoAnswer::Asked(asked) = record.ask_undo(fired.id, 7) else {
+        panic!("{record:?}");
+    };
+    make(Change::UndoAsked(asked)).await;
+    let found = store.conversation("undo").await.unwrap().unwrap();
+    assert_eq!(found.asked_undo.as_deref(), Some(&asked));
+    let other = record::AskedUndo { at_ms: 1, ..asked };
+    assert_eq!(
+        make(Change::UndoOver(other)).await.asked_undo.as_deref(),
+        Some(&asked)
+    );
+    assert_eq!(make(Change::UndoOver(asked)).await.asked_undo, None);
+    let told = Change::Followed {
+        from: Some(fired.id),
+        to: None,
+        undone: Some(fired.id),
+    };
+    make(told).await;
+    let found = store.conversation("undo").await.unwrap().unwrap();
+    assert_eq!((found.active, found.undone), (None, Some(fired.id)));
+    make(Change::UndoAsked(asked)).await;
+    let again = Change::Fired {
+        handoff: fired.id,
+        placed: false,
+        pairs: Vec::new(),
+        repeat: None,
+    };
+    let found = make(again).await;
+    assert_eq!((found.asked_undo, found.undone), (None, None));
+}
+
+pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {
+    let known = conversation("many", "m", 1);
+    let pairs: Vec<HiddenPair> = (0..24)
+        .map(|n| pair("many", "m", Some(&format!("call_{n}"))))
+        .collect();
+    let write = async |pair: &HiddenPair| {
+        let update = Update {
+            known: known.clone(),
+            changes: vec![Change::Paired(vec![pair.id])],
+            now_ms: 2,
+        };
+        store
+            .put_pairs(std::slice::from_ref(pair), &update)
+            .await
+            .unwrap()
+    };
+    let written = futures_util::future::join_all(pairs.iter().map(write)).await;
+    let mut versions: Vec<u64> = written.iter().map(|w| w.record.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    assert_eq!(versions.len(), pairs.len(), "each write has a version of its own");
+    let mut listed = store.conversation("m").await.unwrap().unwrap().pairs;
+    listed.sort_unstable();
+    let mut all: Vec<Uuid> = pairs.iter().map(|pair| pair.id).collect();
+    all.sort_unstable();
+    assert_eq!(listed, all);
+}
+
+pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
+    let old = handoff("w", "old", 1);
+    store
+        .put_handoff(&old, None, &update(&conversation("w", "old", 100)))
+        .await
+        .unwrap();
+    let (gone, kept) = (pair("w", "old", Some("gone")), pair("w", "used", Some("kept")));
+    let mut forked = pair("w", "old", Some("forked"));
+    forked.created_ms = 9;
+    let put = [gone.clone(), forked.clone()];
+    store
+        .put_pairs(&put, &update(&conversation("w", "old", 100)))
+        .await
+        .unwrap();
+    store
+        .put_pairs(
+            std::slice::from_ref(&kept),
+            &update(&conversation("w", "used", 9000)),
+        )
+        .await
+        .unwrap();
+    // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted. Writing the pair
+    // again, as it was made, does not make its last use an earlier one.
+    assert_eq!(store.pairs("w", &[forked.id]).await.unwrap().len(), 1);
+    store.put_response_id("w", "r", "u").await.unwrap();
+    let again = std::slice::from_ref(&forked);
+    store
+        .put_pairs(again, &update(&conversation("w", "used", 9000)))
+        .await
+        .unwrap();
+    let points = [
+        handoff("w", "old", 7),
+        handoff("w", "old", 8),
+        handoff("w", "used", 9),
+    ];
+    for point in &points {
+        store.put_cut_point(&cut_point(point, "d")).await.unwrap();
+    }
+    assert_eq!(store.cut_points("w", &[points[1].id]).await.unwrap().len(), 1);
+    store.put_cut_point(&cut_point(&points[1], "d")).await.unwrap();
+
+    let texts = ["old", "old", "used"].map(|key| insertion("w", key, "w"));
+    for text in &texts {
+        let at = if text.conversation == "old" { 100 } else { 9000 };
+        let after = conversation("w", &text.conversation, at);
+        store.put_insertion(text, &update(&after)).await.unwrap();
+    }
+    assert_eq!(store.insertions("w", &[texts[1].id]).await.unwrap().len(), 1);
+    let after = conversation("w", "old", 100);
+    store.put_insertion(&texts[1], &update(&after)).await.unwrap();
+
+    let gone_now = store.sweep(&Retention::before(5000)).await.unwrap();
+    assert_eq!(
+        gone_now, 4,
+        "a conversation, a pair, a cut point and an insertion"
+    );
+    let left = store
+        .insertions("w", &texts.each_ref().map(|t| t.id))
+        .await
+        .unwrap();
+    assert_eq!(left, texts[1..]);
+    let left = store
+        .cut_points("w", &points.each_ref().map(|h| h.id))
+        .await
+        .unwrap();
+    let left: Vec<_> = left.iter().map(|p| p.handoff).collect();
+    assert_eq!(left, [points[1].id, points[2].id]);
+    assert_eq!(stored(store, "old").await, None);
+    assert!(store.conversation("used").await.unwrap().is_some());
+    let left = store.pairs("w", &[gone.id, kept.id, forked.id]).await.unwrap();
+    assert_eq!(left, [kept, forked]);
+    assert!(
+        store
+            .pairs_beside("w", &["gone".into()])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store.handoff("w", old.id).await.unwrap().is_some(),
+        "handoffs stay"
+    );
+    assert!(store.response_id("w", "r").await.unwrap().is_some());
+}

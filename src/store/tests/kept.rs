@@ -1,0 +1,263 @@
+//! What is written is read again, by its own principal alone.
+
+use super::*;
+
+pub(super) async fn handoffs_are_kept(store: &dyn Store) {
+    let mut one = handoff("a", "c", 10);
+    let mut after = conversation("a", "c", 10);
+    after.active = Some(one.id);
+    store.put_handoff(&one, None, &update(&after)).await.unwrap();
+    assert_eq!(store.handoff("a", one.id).await.unwrap().as_ref(), Some(&one));
+    assert_eq!(
+        store.handoff("b", one.id).await.unwrap(),
+        None,
+        "another principal"
+    );
+    assert_eq!(store.handoff("a", Uuid::now_v7()).await.unwrap(), None);
+    assert_eq!(stored(store, "c").await, Some(after.clone()));
+
+    // Neither half of a write to a foreign id is done.
+    let mut stolen = one.clone();
+    stolen.principal = "b".into();
+    stolen.prompt = "stolen".into();
+    let other = conversation("b", "c-b", 11);
+    assert!(store.put_handoff(&stolen, None, &update(&other)).await.is_err());
+    assert_eq!(stored(store, "c-b").await, None);
+    let seized = conversation("b", "c", 11);
+    let new = handoff("b", "c", 11);
+    assert!(store.put_handoff(&new, None, &update(&seized)).await.is_err());
+    assert_eq!(store.handoff("b", new.id).await.unwrap(), None);
+    assert_eq!(stored(store, "c").await, Some(after.clone()));
+
+    // One that no conversation stands at.
+    let waiting = handoff("a", "none", 12);
+    store.put_draft(&waiting).await.unwrap();
+    assert_eq!(
+        store.handoff("a", waiting.id).await.unwrap().as_ref(),
+        Some(&waiting)
+    );
+    assert_eq!(stored(store, "none").await, None);
+    let taken = Handoff {
+        principal: "b".into(),
+        ..waiting
+    };
+    assert!(store.put_draft(&taken).await.is_err(), "another's id");
+
+    // Written again, it stays put away.
+    assert!(!store.archive("b", one.id, true).await.unwrap());
+    assert!(!store.archive("a", Uuid::now_v7(), true).await.unwrap());
+    assert!(store.archive("a", one.id, true).await.unwrap());
+    store.put_handoff(&one, None, &update(&after)).await.unwrap();
+    one.archived = true;
+    assert_eq!(store.handoff("a", one.id).await.unwrap(), Some(one));
+}
+
+pub(super) async fn handoffs_are_listed(store: &dyn Store) {
+    let mut made = Vec::new();
+    for (at, key) in [(3, "x"), (1, "y"), (2, "x"), (2, "x")] {
+        let new = handoff("list", key, at);
+        store
+            .put_handoff(&new, None, &update(&conversation("list", key, at)))
+            .await
+            .unwrap();
+        made.push(new);
+    }
+    store.archive("list", made[2].id, true).await.unwrap();
+    let ids = async |filter: HandoffFilter| -> Vec<HandoffId> {
+        let found = store.handoffs(&filter).await.unwrap();
+        assert!(found.iter().all(|h| h.head.is_empty() && !h.prompt.is_empty()));
+        found.into_iter().map(|h| h.id).collect()
+    };
+    let mine = HandoffFilter {
+        principal: Some("list".into()),
+        ..HandoffFilter::default()
+    };
+    assert_eq!(ids(mine.clone()).await, [made[0].id, made[3].id, made[1].id]);
+    let all = HandoffFilter {
+        archived: true,
+        ..mine.clone()
+    };
+    assert_eq!(
+        ids(all.clone()).await,
+        [made[0].id, made[3].id, made[2].id, made[1].id]
+    );
+    let some = HandoffFilter {
+        conversation: Some("x".into()),
+        limit: 2,
+        ..all
+    };
+    assert_eq!(ids(some).await, [made[0].id, made[3].id]);
+    let nobody = HandoffFilter {
+        principal: Some("nobody".into()),
+        ..HandoffFilter::default()
+    };
+    assert!(ids(nobody).await.is_empty());
+}
+
+pub(super) async fn pairs_are_kept(store: &dyn Store) {
+    let (one, two) = (pair("a", "p", Some("call_1")), pair("a", "p", Some("call_1")));
+    let aside = pair("a", "p", None);
+    let other = pair("b", "q", Some("call_1"));
+    let mut after = conversation("a", "p", 20);
+    after.pairs = vec![one.id, two.id, aside.id];
+    let put = [one.clone(), two.clone(), aside.clone()];
+    store.put_pairs(&put, &update(&after)).await.unwrap();
+    store
+        .put_pairs(std::slice::from_ref(&other), &update(&conversation("b", "q", 20)))
+        .await
+        .unwrap();
+    assert_eq!(stored(store, "p").await, Some(after.clone()));
+
+    let ids = [aside.id, Uuid::now_v7(), one.id, other.id];
+    let found = store.pairs("a", &ids).await.unwrap();
+    assert_eq!(
+        found,
+        [aside, one.clone()],
+        "in the order asked, without the unknown"
+    );
+    assert!(store.pairs("a", &[]).await.unwrap().is_empty());
+
+    let siblings: Vec<String> = ["call_0", "call_1", "call_1"].map(String::from).into();
+    assert_eq!(
+        store.pairs_beside("a", &siblings).await.unwrap(),
+        [one.clone(), two]
+    );
+    assert_eq!(store.pairs_beside("b", &siblings).await.unwrap(), [other]);
+    assert!(store.pairs_beside("c", &siblings).await.unwrap().is_empty());
+    assert!(store.pairs_beside("a", &siblings[..1]).await.unwrap().is_empty());
+
+    // All or nothing.
+    let mut stolen = one;
+    stolen.principal = "b".into();
+    let fresh = pair("b", "q", Some("call_2"));
+    let before = stored(store, "q").await;
+    let put = [fresh.clone(), stolen];
+    assert!(
+        store
+            .put_pairs(&put, &update(&conversation("b", "q", 21)))
+            .await
+            .is_err()
+    );
+    assert!(store.pairs("b", &[fresh.id]).await.unwrap().is_empty());
+    assert_eq!(stored(store, "q").await, before);
+}
+
+pub(super) async fn cut_points_are_kept(store: &dyn Store) {
+    let (one, two, other) = (
+        handoff("a", "cut", 1),
+        handoff("a", "cut", 2),
+        handoff("b", "cut-b", 3),
+    );
+    let points = [
+        cut_point(&one, "d1"),
+        cut_point(&two, "d1"),
+        cut_point(&other, "d1"),
+    ];
+    for point in points.iter().rev() {
+        store.put_cut_point(point).await.unwrap();
+    }
+    let [one, two, other] = points;
+    let ids = [two.handoff, Uuid::now_v7(), other.handoff, one.handoff];
+    let found = store.cut_points("a", &ids).await.unwrap();
+    assert_eq!(
+        found,
+        [two.clone(), one.clone()],
+        "in the order asked, without the unknown"
+    );
+    assert!(store.cut_points("a", &[]).await.unwrap().is_empty());
+    let digests = ["d0", "d1"].map(String::from);
+    assert_eq!(
+        store.cut_points_at("a", &digests).await.unwrap(),
+        [one.clone(), two]
+    );
+    assert_eq!(store.cut_points_at("b", &digests).await.unwrap(), [other]);
+    assert!(store.cut_points_at("a", &digests[..1]).await.unwrap().is_empty());
+
+    let mut again = one.clone();
+    again.position.digest = "d2".into();
+    store.put_cut_point(&again).await.unwrap();
+    assert_eq!(store.cut_points_at("a", &digests).await.unwrap().len(), 1);
+    assert_eq!(
+        store.cut_points("a", &[one.handoff]).await.unwrap(),
+        [again.clone()]
+    );
+    let mut stolen = again.clone();
+    stolen.principal = "b".into();
+    assert!(store.put_cut_point(&stolen).await.is_err());
+    assert_eq!(store.cut_points("a", &[one.handoff]).await.unwrap(), [again]);
+
+    let mut listed = conversation("a", "cut", 9);
+    listed.left_out = vec![one.handoff];
+    store.change(&update(&listed)).await.unwrap();
+    assert_eq!(stored(store, "cut").await, Some(listed));
+}
+
+pub(super) async fn insertions_are_kept(store: &dyn Store) {
+    let all = [
+        insertion("a", "i", "i1"),
+        insertion("a", "i", "i2"),
+        insertion("a", "j", "i1"),
+        insertion("b", "k", "i1"),
+    ];
+    for insertion in all.iter().rev() {
+        let update = Update {
+            changes: vec![Change::Inserted(vec![insertion.id])],
+            ..update(&conversation(&insertion.principal, &insertion.conversation, 20))
+        };
+        let written = store.put_insertion(insertion, &update).await.unwrap().record;
+        assert_eq!(written.insertions.last(), Some(&insertion.id));
+        let key = &insertion.conversation;
+        assert_eq!(store.conversation(key).await.unwrap(), Some(written));
+    }
+    assert!(store.may_have_insertions());
+    let [one, two, copied, other] = all;
+    let ids = [two.id, Uuid::now_v7(), other.id, one.id];
+    let found = store.insertions("a", &ids).await.unwrap();
+    assert_eq!(
+        found,
+        [two, one.clone()],
+        "in the order asked, without the unknown"
+    );
+    assert!(store.insertions("a", &[]).await.unwrap().is_empty());
+    let places = ["i0", "i1", "i1"].map(String::from);
+    assert_eq!(
+        store.insertions_at("a", &places).await.unwrap(),
+        [one.clone(), copied]
+    );
+    assert_eq!(store.insertions_at("b", &places).await.unwrap(), [other]);
+    assert!(store.insertions_at("c", &places).await.unwrap().is_empty());
+    assert!(store.insertions_at("a", &places[..1]).await.unwrap().is_empty());
+
+    // Both or neither.
+    let stolen = Insertion {
+        principal: "b".into(),
+        ..one.clone()
+    };
+    let before = store.conversation("k").await.unwrap();
+    let seized = update(&conversation("b", "k", 21));
+    assert!(store.put_insertion(&stolen, &seized).await.is_err());
+    assert_eq!(store.conversation("k").await.unwrap(), before);
+    assert_eq!(store.insertions("a", &[one.id]).await.unwrap(), [one]);
+}
+
+pub(super) async fn small_records_are_kept(store: &dyn Store) {
+    store.put_response_id("a", "resp_1", "up_1").await.unwrap();
+    store.put_response_id("a", "resp_1", "up_2").await.unwrap();
+    assert_eq!(
+        store.response_id("a", "resp_1").await.unwrap().as_deref(),
+        Some("up_2")
+    );
+    assert_eq!(store.response_id("b", "resp_1").await.unwrap(), None);
+    store.ping().await.unwrap();
+}
+
+pub(super) async fn long_prompts_are_kept(store: &dyn Store) {
+    let mut long = handoff("long", "l", 1);
+    long.prompt = "\u{e9}\n\"".repeat(1 << 18);
+    long.head = "x".repeat(2 << 20);
+    store
+        .put_handoff(&long, None, &update(&conversation("long", "l", 1)))
+        .await
+        .unwrap();
+    assert_eq!(store.handoff("long", long.id).await.unwrap(), Some(long));
+}
