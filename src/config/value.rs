@@ -1,12 +1,9 @@
 //! Readers: each converts one raw value to a checked one, or reports what is wrong with it.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::Secret;
-use super::StoreAddress;
 use super::problem::{Origin, meant};
 use super::raw::{Environment, Given, Raw, read_value};
 
@@ -160,70 +157,6 @@ impl Given {
         wrong(format!("{text:?} is not known here"), help)
     }
 
-    /// HOST:PORT, the host an address or `localhost`.
-    pub(super) fn address(&self) -> Checked<SocketAddr> {
-        let text = self.text()?;
-        let numeric = match text.strip_prefix("localhost:") {
-            Some(port) => format!("127.0.0.1:{port}"),
-            None => text.clone(),
-        };
-        let Ok(address) = numeric.parse() else {
-            let help = match text.trim_start_matches(':').parse::<u16>() {
-                Ok(port) => format!("write the address too: \"127.0.0.1:{port}\""),
-                Err(_) => {
-                    "write an IP address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\"".into()
-                }
-            };
-            return wrong(format!("{text:?} is not an address to listen on"), help);
-        };
-        Ok(address)
-    }
-
-    /// An http or https URL without credentials, query and fragment; a trailing slash is removed.
-    pub(super) fn base_url(&self) -> Checked<String> {
-        let help =
-            "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
-        let text = self.text()?;
-        let text = text.trim();
-        // Before anything of it is shown: a URL with an `@` may hold a password.
-        if text.contains('@') {
-            return wrong(
-                "the URL holds credentials",
-                "take them out; use `api_key` or `headers`",
-            );
-        }
-        if text.contains(['?', '#']) {
-            return wrong("the URL has a query or a fragment", help);
-        }
-        let parsed = text.parse::<http::Uri>().ok();
-        let usable = parsed.is_some_and(|uri| {
-            matches!(uri.scheme_str(), Some("http" | "https"))
-                && uri.host().is_some_and(|host| !host.is_empty())
-        });
-        if usable {
-            Ok(text.trim_end_matches('/').to_owned())
-        } else {
-            wrong(format!("{text:?} is not an http or https URL"), help)
-        }
-    }
-
-    /// The base URL of a collector, or nothing.
-    pub(super) fn collector(&self) -> Checked<Option<String>> {
-        if let Raw::Text(text) | Raw::Word(text) = &self.raw
-            && text.trim().is_empty()
-        {
-            return Ok(None);
-        }
-        if self.text()?.contains('@') {
-            return wrong(
-                "the URL holds credentials",
-                "take them out; set the variable OTEL_EXPORTER_OTLP_HEADERS",
-            );
-        }
-        let url = self.base_url()?;
-        Ok(Some(url.strip_suffix("/v1/traces").unwrap_or(&url).to_owned()))
-    }
-
     /// A path; `~/` expands to the home directory.
     pub(super) fn path(&self, env: &Environment) -> Checked<PathBuf> {
         let text = self.text()?;
@@ -245,74 +178,6 @@ impl Given {
         )
     }
 
-    /// A secret of at least `min` characters: text, or `{ env = "NAME" }`. Complaints never show it.
-    pub(super) fn secret(&self, env: &Environment, min: usize) -> Checked<Secret> {
-        let text = match &self.raw {
-            Raw::Word(text) | Raw::Text(text) => text.clone(),
-            Raw::Table(entries) => match entries.as_slice() {
-                [entry] if entry.key == "env" => variable(&entry.value.text()?, env)?,
-                _ => {
-                    return wrong(
-                        "a secret's table has the one key `env`",
-                        "write { env = \"NAME\" }",
-                    );
-                }
-            },
-            other => {
-                return wrong(
-                    format!("expected a secret, found {}", other.kind()),
-                    "write it as text in quotes, or as { env = \"NAME\" }",
-                );
-            }
-        };
-        let text = text.trim();
-        if text.is_empty() {
-            return wrong("the secret is empty", "give a value, or leave the key out");
-        }
-        if text.chars().count() < min {
-            return wrong(
-                "the secret is too short to be safe",
-                format!("use at least {min} characters, for example from `openssl rand -hex 32`"),
-            );
-        }
-        if text.chars().any(char::is_control) {
-            return wrong(
-                "the secret holds a control character",
-                "take line breaks and the like out",
-            );
-        }
-        Ok(Secret::new(text))
-    }
-
-    /// One secret, or a list of at most `most`.
-    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Secret>> {
-        let given = match &self.raw {
-            Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
-            _ => self.clone(),
-        };
-        let Raw::List(items) = &given.raw else {
-            return Ok(vec![given.secret(env, min)?]);
-        };
-        match items.len() {
-            0 => wrong("the list is empty", "give a secret, or leave the key out"),
-            many if many > most => wrong(
-                format!("there are {many} secrets"),
-                format!("give at most {most}; leave out those that are no longer needed"),
-            ),
-            _ => collect(items.iter().map(|item| (&item.origin, item.secret(env, min)))),
-        }
-    }
-
-    /// The URL of a store's server; it may hold a password, and complaints never show it.
-    pub(super) fn store_address(&self, env: &Environment) -> Checked<StoreAddress> {
-        let url = self.secret(env, 1)?;
-        StoreAddress::parse(url.reveal()).or_else(|why| {
-            let help = "write redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; \
-                        with TLS rediss…";
-            wrong(why, help)
-        })
-    }
-
     /// What stands in front of the keys of a store.
     pub(super) fn key_prefix(&self) -> Checked<String> {
         let prefix = self.text()?;
@@ -324,11 +189,6 @@ impl Given {
                 "use letters, digits, `-`, `_` and `.`",
             ),
         }
-    }
-
-    /// A secret that is a valid header value.
-    pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
-        header_value(self.secret(env, 1)?)
     }
 
     /// A filter of the log, in `tracing`'s syntax.
@@ -401,40 +261,6 @@ impl Given {
         }))
     }
 
-    /// Header names with secret values.
-    pub(super) fn headers(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
-        let given = self.structured()?;
-        let Raw::Table(entries) = &given.raw else {
-            return wrong(
-                format!("expected a table of headers, found {}", given.raw.kind()),
-                "write { \"x-name\" = \"value\" }",
-            );
-        };
-        collect(entries.iter().map(|entry| {
-            let checked =
-                header_name(&entry.key).and_then(|name| Ok((name, entry.value.header_secret(env)?)));
-            (&entry.value.origin, checked)
-        }))
-    }
-
-    /// Names with a secret each.
-    pub(super) fn named_secrets(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
-        let given = self.structured()?;
-        let Raw::Table(entries) = &given.raw else {
-            return wrong(
-                format!("expected a table of names, found {}", given.raw.kind()),
-                "write { NAME = { env = \"VARIABLE\" } }",
-            );
-        };
-        collect(entries.iter().map(|entry| {
-            let checked = entry.value.secret(env, 1);
-            (
-                &entry.value.origin,
-                checked.map(|secret| (entry.key.clone(), secret)),
-            )
-        }))
-    }
-
     /// The value, with unquoted text parsed as TOML: for lists and tables.
     pub(super) fn structured(&self) -> Checked<Given> {
         match &self.raw {
@@ -457,52 +283,6 @@ impl Given {
 }
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-
-fn variable(name: &str, env: &Environment) -> Checked<String> {
-    match env.get(name) {
-        Some(value) => Ok(value.to_owned()),
-        None => wrong(
-            format!("it is to come from the environment variable {name}, which is not set"),
-            format!("set {name} before starting, or give the value here"),
-        ),
-    }
-}
-
-/// Headers that control routing and framing, which the config must not set.
-const OWN_HEADERS: [&str; 8] = [
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "transfer-encoding",
-    "upgrade",
-];
-
-fn header_name(name: &str) -> Checked<String> {
-    match http::HeaderName::from_str(name) {
-        Ok(name) if OWN_HEADERS.contains(&name.as_str()) => wrong(
-            format!("the header {name} is set by the proxy itself"),
-            "leave it out",
-        ),
-        Ok(name) => Ok(name.as_str().to_owned()),
-        Err(_) => wrong(
-            format!("{name:?} is not a header name"),
-            "use letters, digits and `-`",
-        ),
-    }
-}
-
-fn header_value(value: Secret) -> Checked<Secret> {
-    match http::HeaderValue::from_str(value.reveal()) {
-        Ok(_) => Ok(value),
-        Err(_) => wrong(
-            "the value cannot stand in a header",
-            "use visible ASCII characters",
-        ),
-    }
-}
 
 /// All values, or all complaints with their positions.
 pub(super) fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {

@@ -1,0 +1,83 @@
+//! Readers of addresses: where to listen, whom to call.
+
+use std::net::SocketAddr;
+
+use super::StoreAddress;
+use super::raw::{Environment, Given, Raw};
+use super::value::{Checked, wrong};
+
+impl Given {
+    /// HOST:PORT, the host an address or `localhost`.
+    pub(super) fn address(&self) -> Checked<SocketAddr> {
+        let text = self.text()?;
+        let numeric = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.clone(),
+        };
+        let Ok(address) = numeric.parse() else {
+            let help = match text.trim_start_matches(':').parse::<u16>() {
+                Ok(port) => format!("write the address too: \"127.0.0.1:{port}\""),
+                Err(_) => {
+                    "write an IP address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\"".into()
+                }
+            };
+            return wrong(format!("{text:?} is not an address to listen on"), help);
+        };
+        Ok(address)
+    }
+
+    /// An http or https URL without credentials, query and fragment; a trailing slash is removed.
+    pub(super) fn base_url(&self) -> Checked<String> {
+        let help =
+            "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
+        let text = self.text()?;
+        let text = text.trim();
+        // Before anything of it is shown: a URL with an `@` may hold a password.
+        if text.contains('@') {
+            return wrong(
+                "the URL holds credentials",
+                "take them out; use `api_key` or `headers`",
+            );
+        }
+        if text.contains(['?', '#']) {
+            return wrong("the URL has a query or a fragment", help);
+        }
+        let parsed = text.parse::<http::Uri>().ok();
+        let usable = parsed.is_some_and(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+        });
+        if usable {
+            Ok(text.trim_end_matches('/').to_owned())
+        } else {
+            wrong(format!("{text:?} is not an http or https URL"), help)
+        }
+    }
+
+    /// The base URL of a collector, or nothing.
+    pub(super) fn collector(&self) -> Checked<Option<String>> {
+        if let Raw::Text(text) | Raw::Word(text) = &self.raw
+            && text.trim().is_empty()
+        {
+            return Ok(None);
+        }
+        if self.text()?.contains('@') {
+            return wrong(
+                "the URL holds credentials",
+                "take them out; set the variable OTEL_EXPORTER_OTLP_HEADERS",
+            );
+        }
+        let url = self.base_url()?;
+        Ok(Some(url.strip_suffix("/v1/traces").unwrap_or(&url).to_owned()))
+    }
+
+    /// The URL of a store's server; it may hold a password, and complaints never show it.
+    pub(super) fn store_address(&self, env: &Environment) -> Checked<StoreAddress> {
+        let url = self.secret(env, 1)?;
+        StoreAddress::parse(url.reveal()).or_else(|why| {
+            let help = "write redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; \
+                        with TLS rediss…";
+            wrong(why, help)
+        })
+    }
+}

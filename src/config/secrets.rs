@@ -1,0 +1,152 @@
+//! Readers of secrets, also where they stand in lists, tables and headers. Complaints never show one.
+
+use std::str::FromStr;
+
+use super::Secret;
+use super::raw::{Environment, Given, Raw};
+use super::value::{Checked, collect, wrong};
+
+impl Given {
+    /// A secret of at least `min` characters: text, or `{ env = "NAME" }`. Complaints never show it.
+    pub(super) fn secret(&self, env: &Environment, min: usize) -> Checked<Secret> {
+        let text = match &self.raw {
+            Raw::Word(text) | Raw::Text(text) => text.clone(),
+            Raw::Table(entries) => match entries.as_slice() {
+                [entry] if entry.key == "env" => variable(&entry.value.text()?, env)?,
+                _ => {
+                    return wrong(
+                        "a secret's table has the one key `env`",
+                        "write { env = \"NAME\" }",
+                    );
+                }
+            },
+            other => {
+                return wrong(
+                    format!("expected a secret, found {}", other.kind()),
+                    "write it as text in quotes, or as { env = \"NAME\" }",
+                );
+            }
+        };
+        let text = text.trim();
+        if text.is_empty() {
+            return wrong("the secret is empty", "give a value, or leave the key out");
+        }
+        if text.chars().count() < min {
+            return wrong(
+                "the secret is too short to be safe",
+                format!("use at least {min} characters, for example from `openssl rand -hex 32`"),
+            );
+        }
+        if text.chars().any(char::is_control) {
+            return wrong(
+                "the secret holds a control character",
+                "take line breaks and the like out",
+            );
+        }
+        Ok(Secret::new(text))
+    }
+
+    /// One secret, or a list of at most `most`.
+    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Secret>> {
+        let given = match &self.raw {
+            Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
+            _ => self.clone(),
+        };
+        let Raw::List(items) = &given.raw else {
+            return Ok(vec![given.secret(env, min)?]);
+        };
+        match items.len() {
+            0 => wrong("the list is empty", "give a secret, or leave the key out"),
+            many if many > most => wrong(
+                format!("there are {many} secrets"),
+                format!("give at most {most}; leave out those that are no longer needed"),
+            ),
+            _ => collect(items.iter().map(|item| (&item.origin, item.secret(env, min)))),
+        }
+    }
+
+    /// A secret that is a valid header value.
+    pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
+        header_value(self.secret(env, 1)?)
+    }
+
+    /// Header names with secret values.
+    pub(super) fn headers(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+        let given = self.structured()?;
+        let Raw::Table(entries) = &given.raw else {
+            return wrong(
+                format!("expected a table of headers, found {}", given.raw.kind()),
+                "write { \"x-name\" = \"value\" }",
+            );
+        };
+        collect(entries.iter().map(|entry| {
+            let checked =
+                header_name(&entry.key).and_then(|name| Ok((name, entry.value.header_secret(env)?)));
+            (&entry.value.origin, checked)
+        }))
+    }
+
+    /// Names with a secret each.
+    pub(super) fn named_secrets(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+        let given = self.structured()?;
+        let Raw::Table(entries) = &given.raw else {
+            return wrong(
+                format!("expected a table of names, found {}", given.raw.kind()),
+                "write { NAME = { env = \"VARIABLE\" } }",
+            );
+        };
+        collect(entries.iter().map(|entry| {
+            let checked = entry.value.secret(env, 1);
+            (
+                &entry.value.origin,
+                checked.map(|secret| (entry.key.clone(), secret)),
+            )
+        }))
+    }
+}
+
+fn variable(name: &str, env: &Environment) -> Checked<String> {
+    match env.get(name) {
+        Some(value) => Ok(value.to_owned()),
+        None => wrong(
+            format!("it is to come from the environment variable {name}, which is not set"),
+            format!("set {name} before starting, or give the value here"),
+        ),
+    }
+}
+
+/// Headers that control routing and framing, which the config must not set.
+const OWN_HEADERS: [&str; 8] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn header_name(name: &str) -> Checked<String> {
+    match http::HeaderName::from_str(name) {
+        Ok(name) if OWN_HEADERS.contains(&name.as_str()) => wrong(
+            format!("the header {name} is set by the proxy itself"),
+            "leave it out",
+        ),
+        Ok(name) => Ok(name.as_str().to_owned()),
+        Err(_) => wrong(
+            format!("{name:?} is not a header name"),
+            "use letters, digits and `-`",
+        ),
+    }
+}
+
+fn header_value(value: Secret) -> Checked<Secret> {
+    match http::HeaderValue::from_str(value.reveal()) {
+        Ok(_) => Ok(value),
+        Err(_) => wrong(
+            "the value cannot stand in a header",
+            "use visible ASCII characters",
+        ),
+    }
+}

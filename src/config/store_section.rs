@@ -1,0 +1,91 @@
+//! The sections about where records are kept.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::StoreAddress;
+
+/// The store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// Its kind.
+    pub kind: StoreKind,
+    /// The server; always there with [`StoreKind::Redis`].
+    pub address: Option<StoreAddress>,
+    /// What makes a write to a server durable.
+    pub durability: Durability,
+    /// In front of every key in a server.
+    pub prefix: String,
+    /// How long a call to a server may take.
+    pub timeout: Duration,
+    /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
+    pub ca_file: Option<PathBuf>,
+    /// How long records are kept.
+    pub keep: Keep,
+}
+
+/// How long records are kept that nothing uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Conversations.
+    pub conversations: Duration,
+    /// Hidden pairs.
+    pub pairs: Duration,
+    /// Cut points, and texts behind turns.
+    pub places: Duration,
+    /// Response ids.
+    pub response_ids: Duration,
+    /// Handoffs; `None`: for ever.
+    pub handoffs: Option<Duration>,
+}
+
+/// As documented: people resume a session after weeks, rarely after months.
+impl Default for Keep {
+    fn default() -> Self {
+        let days = Duration::from_secs(90 * 24 * 60 * 60);
+        Self {
+            conversations: days,
+            pairs: days,
+            places: days,
+            response_ids: days,
+            handoffs: None,
+        }
+    }
+}
+
+/// A store of that kind; the kinds on this machine need no more.
+impl From<StoreKind> for Store {
+    fn from(kind: StoreKind) -> Self {
+        Self {
+            kind,
+            address: None,
+            durability: Durability::Fsync,
+            prefix: "baton".to_owned(),
+            timeout: Duration::from_secs(2),
+            ca_file: None,
+            keep: Keep::default(),
+        }
+    }
+}
+
+/// The store to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    /// In memory, lost at exit.
+    Memory,
+    /// One SQLite file in the state directory.
+    Sqlite,
+    /// A server that several processes share: Redis or Valkey.
+    Redis,
+}
+
+/// What makes a write to a server durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// A replica has it.
+    Replicated,
+    /// It is in the server's append-only file, flushed.
+    Fsync,
+    /// The server has it in memory.
+    Memory,
+}
