@@ -5,7 +5,10 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::answers::AnswerOutcome;
+use crate::record::WireId;
 use crate::telemetry::Tokens;
+use crate::telemetry::{ExchangeEvent, HandoffEvent};
 
 fn event(model: &str) -> ExchangeEvent {
     ExchangeEvent {

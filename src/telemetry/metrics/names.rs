@@ -1,0 +1,54 @@
+//! Under which names the metrics are shown, and what is said of each. The names are API; the encoder appends `_total` to
+//! counters.
+
+use prometheus_client::metrics::info::Info;
+
+use super::Metrics;
+
+/// Registers rows of a name, a help text and a metric.
+macro_rules! register {
+    ($registry:expr; $($name:literal $help:literal $metric:expr;)*) => {
+        $($registry.register($name, $help, $metric.clone());)*
+    };
+}
+
+impl Metrics {
+    /// Registers all metrics, in the order in which they are shown.
+    pub(super) fn register(&mut self) {
+        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        self.registry
+            .register("baton_build", "The running version", version);
+        register! { self.registry;
+            "gen_ai_client_token_usage" "Tokens of each upstream request; input includes cached tokens" self.token_usage;
+            "gen_ai_server_time_to_first_token_seconds" "Time from the last byte of the request to the first byte of upstream's answer" self.first_token;
+            "gen_ai_client_operation_duration_seconds" "Time from the first byte of the request to the last byte of the response" self.duration;
+            "baton_added_seconds" "Time in the proxy before the first upstream request" self.added;
+            "baton_open_exchanges" "Exchanges in progress" self.open;
+            "baton_exchanges" "Exchanges by how they ended" self.exchanges;
+            "baton_tokens" "Tokens by how they are billed" self.tokens;
+            "baton_journal_dropped" "Copies that the journal dropped or could not write" self.journal_dropped;
+            "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
+            "baton_packets" "Documents of handoffs, by what became of them" self.packets;
+            "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
+            "baton_recalls" "Searches of what was cut, by how they came out" self.recalls;
+            "baton_handoff_prompt_bytes" "Sizes of carry-over prompts" self.handoff_prompt;
+            "baton_handoff_before_bytes" "Sizes of upstream requests in which a handoff fired" self.handoff_before;
+            "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;
+            "baton_nudges" "What came of telling models how full their context is" self.nudges;
+            "baton_undos" "Undos of handoffs, by how they came out" self.undos;
+            "baton_drafts" "Tries to write the document of a handoff, by method and by how they ended" self.drafts;
+            "baton_draft_tokens" "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too" self.draft_tokens;
+            "baton_legs" "Upstream requests" self.legs;
+            "baton_leg_retries" "Retries of upstream requests after a handoff" self.leg_retries;
+            "baton_pinned_requests" "Requests cut at a handoff" self.pinned_requests;
+            "baton_unpinned" "Requests without the sentinel of their conversation's handoff" self.unpinned;
+            "baton_refused_calls" "Handoff calls that were refused" self.refused_calls;
+            "baton_lost_pairs" "Hidden calls that could not be put back, because their place in the transcript is gone" self.lost_pairs;
+            "baton_lost_insertions" "Texts of baton's own that could not be put back, because their place in the transcript is gone" self.lost_insertions;
+            "baton_broken_up" "Sentinel-like texts of the model that were escaped" self.broken_up;
+            "baton_received_bytes" "Request bytes from agents" self.received_bytes;
+            "baton_sent_bytes" "Request bytes to upstreams" self.sent_bytes;
+            "baton_response_bytes" "Response bytes to agents" self.response_bytes;
+        }
+    }
+}
