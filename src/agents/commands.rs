@@ -1,5 +1,9 @@
 //! Commands that test, build, lint, or leave something behind, and what the exit code of a shell line says of each.
 
+mod folders;
+
+pub use self::folders::joined;
+use self::folders::{Folders, unparenthesised};
 pub use super::command_table::Purpose;
 use super::command_table::{
     CHECKS, COMMANDS, GIT_LOOKS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, REWRITES, UNDOES,
@@ -124,89 +128,6 @@ pub fn ends_in(line: &str) -> String {
         folders.of_step(text, bare(text));
     }
     folders.here
-}
-
-/// A folder, as it is named from another one.
-pub fn joined(from: &str, to: &str) -> String {
-    let to = to.trim().trim_matches(['\'', '"']);
-    if to.starts_with(['~', '-']) || to.contains('$') {
-        return to.to_owned();
-    }
-    let mut parts: Vec<&str> = match (to.starts_with('/'), from) {
-        (true, _) => vec![""],
-        (false, "") => Vec::new(),
-        (false, from) => from.split('/').collect(),
-    };
-    for part in to.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        let up = part == ".." && parts.last().is_some_and(|last| !last.is_empty() && *last != "..");
-        match up {
-            true => drop(parts.pop()),
-            false => parts.push(part),
-        }
-    }
-    parts.join("/")
-}
-
-/// Follows the folder from command to command; parentheses bring it back.
-#[derive(Default)]
-struct Folders {
-    here: String,
-    outside: Vec<String>,
-}
-
-impl Folders {
-    /// The folder that this command runs in.
-    fn of_step(&mut self, text: &str, plain: &str) -> String {
-        let (opened, closed) = parentheses(text);
-        self.outside
-            .extend(std::iter::repeat_n(self.here.clone(), opened));
-        let runs_in = self.here.clone();
-        let changes = plain.strip_prefix("cd ").or_else(|| plain.strip_prefix("pushd "));
-        if let Some(to) = changes {
-            let to = to.trim().trim_end_matches(')');
-            // What is redirected is no folder.
-            self.here = joined(&self.here, to.split(" 2>").next().unwrap_or(to));
-        } else if matches!(plain, "cd" | "popd") {
-            "-".clone_into(&mut self.here);
-        }
-        for _ in 0..closed {
-            if let Some(outside) = self.outside.pop() {
-                self.here = outside;
-            }
-        }
-        runs_in
-    }
-}
-
-/// How many parentheses a command opens and closes that are not both its own.
-fn parentheses(text: &str) -> (usize, usize) {
-    let (mut opened, mut closed) = (0_usize, 0);
-    let mut quote = None;
-    for b in text.bytes() {
-        match (quote, b) {
-            (Some(open), b) if b == open => quote = None,
-            (Some(_), _) => {}
-            (None, b'\'' | b'"') => quote = Some(b),
-            (None, b'(') => opened += 1,
-            (None, b')') if opened > 0 => opened -= 1,
-            (None, b')') => closed += 1,
-            _ => {}
-        }
-    }
-    (opened, closed)
-}
-
-/// A command without the parentheses that it stands in.
-fn unparenthesised(text: &str) -> &str {
-    let text = text.trim();
-    match parentheses(text) {
-        (0, 0) => match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
-            Some(inside) => inside.trim(),
-            None => text,
-        },
-        (0, _) => text.trim_end_matches(')').trim_end(),
-        _ => text.trim_start_matches(['(', ' ']),
-    }
 }
 
 /// The name of the command that a line ends with: its exit code is the line's.

@@ -484,6 +484,27 @@ fn the_benchs_sessions_are_told_as_they_were() {
     );
 }
 
+#[test]
+fn a_question_is_open_until_the_person_says_something() {
+    let questions = serde_json::json!([{"question": "Short or long?"}]);
+    let asks = serde_json::json!({"type": "tool_use", "id": "toolu_1", "name": "AskUserQuestion", "input": {"questions": questions}});
+    let refused = "The user doesn't want to proceed with this tool use.";
+    let refuses = serde_json::json!({"type": "tool_result", "tool_use_id": "toolu_1", "is_error": true, "content": refused});
+    let mut messages = vec![
+        serde_json::json!({"role": "user", "content": "Print the numbers."}),
+        serde_json::json!({"role": "assistant", "content": [asks]}),
+        serde_json::json!({"role": "user", "content": [refuses]}),
+    ];
+    let open = |messages: &[serde_json::Value]| {
+        let body = serde_json::json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
+        seen(WireId::Anthropic, body.into_bytes()).questions.len()
+    };
+    assert_eq!(open(&messages), 1);
+    messages.push(serde_json::json!({"role": "assistant", "content": "I wait."}));
+    messages.push(serde_json::json!({"role": "user", "content": "Short ones."}));
+    assert_eq!(open(&messages), 0);
+}
+
 /// What seven agents ran in their recorded requests: `exit 3`, `echo`, `ls` of nothing, `grep` of nothing, `true`, `diff` of
 /// two, `echo` into a file.
 #[test]

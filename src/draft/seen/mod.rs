@@ -9,6 +9,7 @@ mod changed_files;
 mod claims;
 mod failures;
 mod repository;
+mod runs;
 mod shell_folder;
 mod value;
 mod walk;

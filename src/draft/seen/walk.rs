@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::changed_files::{ChangedFiles, Occasion};
 use super::failures::{Failures, Keyed, RunKey};
 use super::repository::Repository;
+use super::runs::{Run, Runs};
 use super::shell_folder::ShellFolder;
 use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
 use crate::agents::commands::{self, Purpose};
@@ -17,9 +18,6 @@ use crate::wire::Role;
 
 /// Bytes of what the model said before a change.
 const WHY: usize = 140;
-
-/// Runs that are compared with lines that may hide one. Beyond it all are forgotten: the cost must not grow with both.
-const MOST_COMPARED: usize = 200_000;
 
 /// Verdicts that are remembered, the newest ones.
 const MOST_VERDICTS: usize = 50;
@@ -37,9 +35,7 @@ pub(super) struct Walk<'w> {
     changed: Option<usize>,
     /// The last two calls that may have changed one, each with its group.
     maybe: [Option<(usize, usize)>; 2],
-    runs: HashMap<RunKey, Run>,
-    /// How many were compared with lines that may hide one.
-    compared: usize,
+    runs: Runs,
     shell_folder: ShellFolder,
     commands: Vec<Ran>,
     files: ChangedFiles,
@@ -54,14 +50,6 @@ pub(super) struct Walk<'w> {
     committed: Option<usize>,
 }
 
-struct Run {
-    verified: Verified,
-    group: usize,
-    call: usize,
-    /// Its own line may change files behind it.
-    changes_behind: bool,
-}
-
 impl<'w> Walk<'w> {
     pub(super) fn new(whereabouts: &'w Whereabouts, verdict_paths: &'w [String]) -> Self {
         Self {
@@ -72,8 +60,7 @@ impl<'w> Walk<'w> {
             behind_result: false,
             changed: None,
             maybe: [None, None],
-            runs: HashMap::new(),
-            compared: 0,
+            runs: Runs::default(),
             shell_folder: ShellFolder::default(),
             commands: Vec::new(),
             files: ChangedFiles::default(),
@@ -235,7 +222,10 @@ impl<'w> Walk<'w> {
         let begins = self.shell_folder.before(call, self.whereabouts);
         self.shell_folder.behind(call, outcome, exit, self.whereabouts);
         if commands::may_hide(command) {
-            self.forget_hidden(command);
+            let words: HashSet<&str> = commands::hidden_words(command).collect();
+            let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
+            self.runs.forget_hidden(may_be);
+            self.failures.forget(may_be);
         }
         let mut runs = commands::runs(command);
         // What was to prepare them failed, so they did not run, or somewhere else.
@@ -284,7 +274,7 @@ impl<'w> Walk<'w> {
             let name = commands::name_of(run.text);
             let known = begins.or(run.folder.starts_with('/').then_some(""));
             let Some(begins) = known else {
-                self.runs.retain(|key, _| key.1 != name);
+                self.runs.forget(|key| key.1 == name);
                 self.failures.forget(|key| key.1.starts_with(&name));
                 continue;
             };
@@ -295,18 +285,6 @@ impl<'w> Walk<'w> {
             });
         }
         keyed
-    }
-
-    /// Forgets the runs of commands that this line may have run again, unseen: those that begin with words of it.
-    fn forget_hidden(&mut self, line: &str) {
-        let words: HashSet<&str> = commands::hidden_words(line).collect();
-        let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
-        self.compared += self.runs.len();
-        match self.compared > MOST_COMPARED {
-            true => self.runs.clear(),
-            false => self.runs.retain(|key, _| !may_be(key)),
-        }
-        self.failures.forget(may_be);
     }
 
     /// Keeps the run as the last one of its command.
@@ -331,7 +309,7 @@ impl<'w> Walk<'w> {
             call: self.call,
             changes_behind: run.changes_behind || !call.whole,
         };
-        self.runs.insert(key.clone(), kept);
+        self.runs.put(key.clone(), kept);
     }
 
     /// Keeps the command, and that it failed.
@@ -385,28 +363,9 @@ impl<'w> Walk<'w> {
     }
 
     pub(super) fn seen(self) -> Seen {
-        let stale = |run: &Run| {
-            let others = self.maybe.iter().flatten();
-            let mut unsure =
-                others.filter(|(group, call)| *group > run.group || *group == run.group && *call != run.call);
-            match self.changed {
-                Some(group) if group > run.group => Some(true),
-                Some(group) if group == run.group => None,
-                _ if run.changes_behind || unsure.next().is_some() => None,
-                _ => Some(false),
-            }
-        };
-        let mut runs: Vec<(usize, Verified)> = Vec::new();
-        for run in self.runs.values() {
-            let verified = Verified {
-                stale: stale(run),
-                ..run.verified.clone()
-            };
-            runs.push((run.call, verified));
-        }
-        runs.sort_by(|a, b| (a.0, &a.1.command).cmp(&(b.0, &b.1.command)));
+        let verification = self.runs.all(self.changed, self.maybe);
         Seen {
-            verification: runs.into_iter().map(|(_, run)| run).collect(),
+            verification,
             uncommitted: self.files.since(self.committed),
             files: self.files.all(),
             commands: once(self.commands),

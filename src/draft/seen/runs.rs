@@ -1,0 +1,81 @@
+//! The last run of each command that tests, builds or lints.
+
+use std::collections::HashMap;
+
+use super::Verified;
+use super::failures::RunKey;
+
+/// Runs that are compared with lines that may hide one. Beyond it all are forgotten: the cost must not grow with both.
+const MOST_COMPARED: usize = 200_000;
+
+/// A group of calls, and a call.
+type At = (usize, usize);
+
+/// A run, and when it was.
+pub(super) struct Run {
+    pub(super) verified: Verified,
+    pub(super) group: usize,
+    pub(super) call: usize,
+    /// Its own line may change files behind it.
+    pub(super) changes_behind: bool,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Runs {
+    last: HashMap<RunKey, Run>,
+    /// How many were compared with lines that may hide one.
+    compared: usize,
+}
+
+impl Runs {
+    /// Keeps the run as the last one of its command.
+    pub(super) fn put(&mut self, key: RunKey, run: Run) {
+        self.last.insert(key, run);
+    }
+
+    /// Forgets those of which another run may not have been seen.
+    pub(super) fn forget(&mut self, may_be: impl Fn(&RunKey) -> bool) {
+        self.last.retain(|key, _| !may_be(key));
+    }
+
+    /// Forgets those that a line may hide.
+    pub(super) fn forget_hidden(&mut self, may_be: impl Fn(&RunKey) -> bool) {
+        self.compared += self.last.len();
+        match self.compared > MOST_COMPARED {
+            true => self.clear(),
+            false => self.forget(may_be),
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.last.clear();
+    }
+
+    /// What is known of them, oldest first. `changed` is the last group in which a file was surely changed, `maybe` the
+    /// last calls that may have changed one.
+    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<At>; 2]) -> Vec<Verified> {
+        let stale = |run: &Run| {
+            let others = maybe.iter().flatten();
+            let mut unsure =
+                others.filter(|(group, call)| *group > run.group || *group == run.group && *call != run.call);
+            match changed {
+                Some(group) if group > run.group => Some(true),
+                Some(group) if group == run.group => None,
+                _ if run.changes_behind || unsure.next().is_some() => None,
+                _ => Some(false),
+            }
+        };
+        let mut runs: Vec<(usize, Verified)> = Vec::new();
+        for run in self.last.values() {
+            let verified = Verified {
+                stale: stale(run),
+                ..run.verified.clone()
+            };
+            runs.push((run.call, verified));
+        }
+        runs.sort_by(|a, b| (a.0, &a.1.command).cmp(&(b.0, &b.1.command)));
+        runs.into_iter().map(|(_, run)| run).collect()
+    }
+}
