@@ -212,7 +212,8 @@ def cleaned(body, place):
         value = value.replace(os.path.join(place, "project"), FOLDER).replace(os.path.join(place, "home"), "/home/dev")
         value = value.replace(place, "/home/dev/work")
         value = re.sub(r"\b(toolu|call|fc|ctc|msg|rs|fco|ctco)_[0-9a-zA-Z-]{12,}", numbered, value)
-        value = re.sub(r"[^\s\"'`:()]*/(?:site-packages|node_modules|rustlib|recvenv)/", "/usr/lib/", value)
+        value = re.sub(r"tmp-recording-[\w-]+?-project", "home-dev-project", value)
+        value = re.sub(r"[^\s\"'`:()]*/(?:site-packages|node_modules|rustlib)/", "/usr/lib/", value)
         return re.sub(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", named, value)
 
     def short(value):
