@@ -398,7 +398,8 @@ impl Exchange {
         let tags = &self.app.config.handoff.preamble_tags;
         let view = self.prepared.request.view();
         let turns = Transcript::of(view).turns().rev();
-        let open = turns.take_while(|turn| turn.role != Role::Assistant);
+        // What is sent by its id alone is the model's, mostly.
+        let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));
         let mut texts = Vec::new();
         for turn in open.filter(|turn| turn.role == Role::User) {
             for part in turn.parts().iter().rev() {

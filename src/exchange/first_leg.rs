@@ -124,7 +124,7 @@ impl Exchange {
         if self.stops() {
             return match self.begun_draft() {
                 Some(shown) => self.end_shown(shown),
-                None => self.say_alone(&self.opening(handoff)),
+                None => self.say_alone(&self.opening(handoff), Some(handoff.id)),
             };
         }
         let fresh = self.fresh(&handoff.head).cut_at(Some(handoff.id));

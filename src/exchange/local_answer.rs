@@ -7,6 +7,7 @@ use super::Exchange;
 use super::active_handoff::Unresolved;
 use super::slow_answer::content_type;
 use crate::proxy::response_body::ResponseBody;
+use crate::record::HandoffId;
 use crate::telemetry::Outcome;
 use crate::wire::{AnswerShape, LocalAnswer};
 
@@ -31,22 +32,28 @@ impl Exchange {
             ),
         };
         tracing::info!(exchange = self.ctx.id, "{told}");
-        self.say_alone(said)
+        self.say_alone(said, None)
     }
 
     /// A complete answer of this text.
-    pub(super) fn say_alone(&self, text: &str) -> Response<ResponseBody> {
-        self.say_alone_as(Uuid::now_v7(), text)
+    pub(super) fn say_alone(&self, text: &str, handoff: Option<HandoffId>) -> Response<ResponseBody> {
+        self.say_alone_as(Uuid::now_v7(), text, handoff)
     }
 
     /// The same, with an id of its own: a UUIDv7.
-    pub(super) fn say_alone_as(&self, id: Uuid, text: &str) -> Response<ResponseBody> {
+    pub(super) fn say_alone_as(
+        &self,
+        id: Uuid,
+        text: &str,
+        handoff: Option<HandoffId>,
+    ) -> Response<ResponseBody> {
         let prepared = &self.prepared;
         let facts = &prepared.request.view().facts;
         let said = LocalAnswer {
             id,
             model: facts.model.as_deref().unwrap_or_default(),
             text,
+            handoff,
             request_bytes: prepared.request.len(),
         };
         let shape = match facts.stream {

@@ -11,6 +11,7 @@ use super::prepared::Prepared;
 use super::read_ahead::{Ahead, unknown_calls};
 use crate::proxy::{App, RequestContext};
 use crate::record::{HiddenPair, Place};
+use crate::rewrite::undone_pairs;
 use crate::session::LiveConversation;
 use crate::store::StoreError;
 
@@ -63,17 +64,28 @@ pub(super) async fn find_pairs(
     }
     all.sort_by_key(|p| p.id);
     prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
-    void_calls(prepared);
+    settle_undone(prepared);
     Ok(())
 }
 
-/// A handoff that was undone, and every call that waited in front of it, must not fire again.
-fn void_calls(prepared: &mut Prepared) {
+/// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that
+/// it has no more.
+fn settle_undone(prepared: &mut Prepared) {
     let undone = prepared.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
         return;
     };
-    for pair in prepared.pairs.iter_mut().filter(|pair| pair.created_ms <= last) {
+    let (wire, weight) = (prepared.wire, prepared.weight);
+    let (undone, pairs) = (&prepared.undone, &mut prepared.pairs);
+    let settled = match &prepared.received {
+        Some(received) => heavy::work(weight, || {
+            undone_pairs::settle(wire, &received.text, undone, pairs)
+        }),
+        None => vec![false; pairs.len()],
+    };
+    // Of what does not stand in the transcript the time is all that tells, and clocks of several machines differ.
+    let unsettled = pairs.iter_mut().zip(settled).filter(|(_, settled)| !settled);
+    for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
         pair.pending = None;
     }
 }

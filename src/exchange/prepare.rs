@@ -126,6 +126,7 @@ pub(super) async fn prepare(
         active,
         pairs: Vec::new(),
         beside_calls: Vec::new(),
+        without_searches: Vec::new(),
         insertions: Vec::new(),
         tooled: false,
         recall: false,
@@ -149,12 +150,15 @@ pub(super) async fn prepare(
     find_pairs(app, ctx, &mut prepared, &mut ahead)
         .await
         .map_err(store_down)?;
+    prepared.recall = recalls && prepared.active.as_ref().is_some_and(|active| active.recall);
+    if !prepared.recall && !prepared.pairs.is_empty() {
+        heavy::work(weight, || without_searches(&mut prepared));
+    }
     insertions::find(app, ctx, &mut prepared)
         .await
         .map_err(store_down)?;
     prepared.untooled = why_untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
-    prepared.recall = recalls && prepared.active.as_ref().is_some_and(|active| active.recall);
     if let Some(active) = prepared.active.as_ref().filter(|_| of_the_loop)
         && known != Some(active.id)
         && active
@@ -356,6 +360,30 @@ fn may_recall(app: &App, reading: &mut Reading, active: Option<&Active>) -> bool
         reading.view.facts.ours = app.recall_tools.names();
     }
     may
+}
+
+/// Behind a handoff that was undone the model sees what it searched, and has no tool to search: its searches go.
+fn without_searches(prepared: &mut Prepared) {
+    let searches = prepared.pairs.extract_if(.., |pair| pair.tool == RECALL_NAME);
+    let searches: Vec<_> = searches.map(|pair| pair.id).collect();
+    if searches.is_empty() {
+        return;
+    }
+    let reading = prepared.request.reading();
+    // In front of the cut nothing is sent, and the cut is known by its offset.
+    let turn = prepared.active.as_ref().and_then(Active::turn);
+    let from = turn.and_then(|turn| reading.view.turns.get(turn));
+    let from = from.map_or(0, |turn| turn.span.end);
+    if let Some(without) = notes::without_asides(prepared.wire, reading, &searches, from) {
+        let removed = prepared.request.len().saturating_sub(without.view.body.len());
+        if prepared.received.is_none() {
+            prepared.received = Some(Received::of(reading.clone()));
+        }
+        let body = RequestBody::Plain(without.view.body.clone());
+        prepared.request = Request::new(body, without);
+        prepared.noted = Some(prepared.noted.unwrap_or_default() + removed);
+    }
+    prepared.without_searches = searches;
 }
 
 /// The results that calls of ours wait for in the response which the request goes on from.

@@ -61,6 +61,8 @@ pub(super) struct Prepared {
     pub(super) pairs: Vec<HiddenPair>,
     /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
     pub(super) beside_calls: Vec<Uuid>,
+    /// Searches that were made behind a handoff which was undone: left out on purpose.
+    pub(super) without_searches: Vec<Uuid>,
     /// Texts of ours that have their place in it.
     pub(super) insertions: Vec<PlacedInsertion>,
     /// Whether it gets the tool.
@@ -155,7 +157,9 @@ impl Prepared {
                 here,
                 &first.placed,
             )
-            .len()
+            .iter()
+            .filter(|id| !self.without_searches.contains(id))
+            .count()
         };
         heavy::work(self.weight, lost)
     }

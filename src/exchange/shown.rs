@@ -186,6 +186,7 @@ impl Exchange {
             id,
             model: facts.model.as_deref().unwrap_or_default(),
             text: "",
+            handoff: None,
             request_bytes: prepared.request.len(),
         };
         let framing = self.framing().unwrap_or(prepared.wire.framing());

@@ -1,11 +1,14 @@
 //! Whether a request gets the tool.
 
+use super::active_handoff::find_active;
 use super::prepared::Prepared;
 use super::{heavy, is_model_call};
 use crate::config::Inject;
 use crate::proxy::route::Endpoint;
 use crate::proxy::{App, RequestContext, headers};
+use crate::rewrite::Reading;
 use crate::rewrite::untooled::{self, Untooled};
+use crate::wire::Operation;
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
 pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
@@ -31,6 +34,7 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
             // What of ours stands in the transcript was put there beside the tool.
             let ours = !prepared.pairs.is_empty() || !prepared.insertions.is_empty();
             let bound = view.under_way() && !ours && bound();
+            let bound = bound && !had_handoff(app, ctx, prepared).await;
             bound.then_some(Untooled::BoundHistory)
         }
     };
@@ -50,6 +54,29 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
             prepared.active.is_none().then_some(Untooled::StoreDown)
         }
     }
+}
+
+/// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
+async fn had_handoff(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
+    let Some(received) = prepared
+        .received
+        .as_ref()
+        .filter(|_| !prepared.undone.ever().is_empty())
+    else {
+        return false;
+    };
+    let (wire, weight) = (prepared.wire, prepared.weight);
+    let read = || {
+        let reading = Reading::new(wire, &received.text, Operation::Generate).ok()?;
+        let mut candidates = reading.candidates(wire);
+        candidates.retain(|candidate| prepared.undone.ever().contains(&candidate.sentinel.id));
+        Some((reading, candidates))
+    };
+    let Some((reading, candidates)) = heavy::work(weight, read) else {
+        return false;
+    };
+    let found = find_active(app, ctx, wire, &reading, candidates, weight).await;
+    found.is_ok_and(|found| found.is_some())
 }
 
 /// Why nobody may be offered the tool, or not in this request.

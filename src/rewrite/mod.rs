@@ -25,6 +25,7 @@ mod reading;
 mod removed_texts;
 mod texts;
 mod undone;
+pub mod undone_pairs;
 mod unescape;
 pub mod untooled;
 mod users_words;

@@ -5,9 +5,12 @@
 //! handoff's id: the handoff does not count behind an odd number of them. So forks and rewinds follow by themselves, and
 //! nothing of it has to be stored.
 
+use uuid::Uuid;
+
 use super::Reading;
 use super::chat_marks::{Found, begins};
 use super::removed_texts::Gone;
+use super::texts::Texts;
 use super::undone::History;
 pub use super::undone::Undone;
 pub use super::users_words::{Look, last_said, may_say};
@@ -17,7 +20,7 @@ use crate::mark::MarkKind;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{Role, View};
+use crate::wire::view::{OwnKind, Role, View};
 
 /// What a transcript is without them.
 #[derive(Debug, Clone)]
@@ -68,7 +71,13 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
     for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
-            None => gone.whole(open.turn),
+            None => {
+                gone.whole(open.turn);
+                // It may stand in an answer to a command.
+                if let Some(user) = asked[open.turn] {
+                    gone.command(wire, view, user, look);
+                }
+            }
         }
     }
     let edits = gone.edits(wire, view, &history);
@@ -97,7 +106,36 @@ pub fn without_last(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Optio
     gone.command(wire, view, last, look);
     let history = History {
         undone: Undone::default(),
-        states: Vec::new(),
+    };
+    let edits = gone.edits(wire, view, &history);
+    if edits.is_empty() {
+        return None;
+    }
+    reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
+}
+
+/// The transcript without the lines that hold the places of these asides, as far as they stand behind offset `from`. `None`
+/// where it has none of them, or nothing else.
+pub fn without_asides(wire: &dyn Wire, reading: &Reading, asides: &[Uuid], from: usize) -> Option<Reading> {
+    let view = &reading.view;
+    let mut texts = Texts::new(wire, view);
+    let mut gone = Gone::default();
+    let is_meant = |id: &Uuid, at: usize| at >= from && asides.contains(id);
+    for mark in &reading.marks {
+        let MarkKind::Aside(id) = mark.kind else { continue };
+        if is_meant(&id, mark.span.start)
+            && let Some((turn, part)) = texts.at(mark.span.start, &[Role::Assistant])
+        {
+            gone.text(turn, part, mark.span);
+        }
+    }
+    for item in reading.items.iter().filter(|item| item.kind == OwnKind::Aside) {
+        if is_meant(&item.id, view.turns[item.turn].span.start) {
+            gone.whole(item.turn);
+        }
+    }
+    let history = History {
+        undone: Undone::default(),
     };
     let edits = gone.edits(wire, view, &history);
     if edits.is_empty() {

@@ -75,7 +75,7 @@ impl Gone {
 
     pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &History) -> Vec<Edit> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
-        if !history.states.is_empty() {
+        if history.undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
             turns.extend((0..view.turns.len()).filter(models));
         }
@@ -117,7 +117,7 @@ impl Gone {
         let mut lost = vec![false; content.parts.len()];
         let is_models = view.turns[turn].role == Role::Assistant;
         for (n, part) in content.parts.iter().enumerate() {
-            if is_models && history.is_stale(part.span.start) {
+            if is_models && history.undone.is_stale(part.span.start) {
                 lost[n] |= part.kind == PartKind::Thinking;
                 edits.extend(wire.unbind(view, turn, part));
             }

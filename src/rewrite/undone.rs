@@ -18,9 +18,28 @@ pub struct Undone {
     pub(super) ever: HashSet<Uuid>,
     /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
+    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever undone.
+    states: Vec<(usize, Option<Uuid>)>,
+    /// Where the handoff stands that counts now: what is in front of it is not sent, and stays as it is, since texts of ours
+    /// behind it are found by all that is in front of them.
+    from: usize,
 }
 
 impl Undone {
+    /// Whether what the model said at this offset of the transcript was said behind another one than it has now.
+    pub(super) fn is_stale(&self, offset: usize) -> bool {
+        let Some((_, now)) = self.states.last() else {
+            return false;
+        };
+        let until = self.states.partition_point(|(at, _)| *at <= offset);
+        offset >= self.from && until > 0 && self.states[until - 1].1 != *now
+    }
+
+    /// Whether a handoff was ever undone.
+    pub(super) fn is_any(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// Whether this handoff does not count.
     pub fn is_undone(&self, handoff: Uuid) -> bool {
         self.now.contains(&handoff)
@@ -37,11 +56,9 @@ impl Undone {
     }
 }
 
-/// What the notes say of the handoffs, and which handoff counted where.
+/// What the notes say of the handoffs.
 pub(super) struct History {
     pub(super) undone: Undone,
-    /// From each of these offsets on, the handoff that counted there; empty where nothing was ever undone.
-    pub(super) states: Vec<(usize, Option<Uuid>)>,
 }
 
 impl History {
@@ -97,19 +114,11 @@ impl History {
             }
             states.push((at, counting.last().map(|(_, id)| *id)));
         }
-        if !toggled {
-            states.clear();
+        if toggled {
+            undone.from = counting.last().map_or(0, |(at, _)| *at);
+            undone.states = states;
         }
-        Self { undone, states }
-    }
-
-    /// Whether what the model thought at this offset was thought behind another transcript than the one it has now.
-    pub(super) fn is_stale(&self, offset: usize) -> bool {
-        let Some((_, now)) = self.states.last() else {
-            return false;
-        };
-        let until = self.states.partition_point(|(at, _)| *at <= offset);
-        until > 0 && self.states[until - 1].1 != *now
+        Self { undone }
     }
 }
 

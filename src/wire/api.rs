@@ -132,6 +132,11 @@ pub trait Turns {
         Vec::new()
     }
 
+    /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
+    fn unbound_call(&self, _call: &str) -> Option<String> {
+        None
+    }
+
     /// In place of a reference to an item of ours that stands where the model had said nothing: the item, whole.
     fn filler(&self, _view: &View, _item: &OwnItem) -> Option<String> {
         None

@@ -332,6 +332,17 @@ pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
     }
 }
 
+/// An object without these members; `None` where it has none of them.
+pub fn without_members(object: &str, keys: &[&str]) -> Option<String> {
+    let text = object.as_bytes();
+    let whole = Span::new(0, text.len());
+    let edits: Vec<Edit> = keys
+        .iter()
+        .filter_map(|key| without_member(text, whole, key))
+        .collect();
+    (!edits.is_empty()).then(|| edited_part(text, whole, &edits))
+}
+
 /// The text of `span` with those edits made that lie in it.
 pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
     let within = edits

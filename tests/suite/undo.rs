@@ -22,7 +22,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 on_every_wire!(done_once_and_told_in_the_answer taken_back_and_done_again withdrawn inside_a_loop in_one_piece
     told_again_where_the_answer_broke_off after_a_restart_and_by_another_process back_with_a_rewind before_a_repeated_request
-    overtaken_by_a_handoff;);
+    overtaken_by_a_handoff keeps_the_tool_where_the_store_is_lost;);
 
 /// A proxy over a store, with a handoff in its conversation.
 struct Stage {
@@ -355,6 +355,31 @@ async fn overtaken_by_a_handoff(variant: Variant) {
     assert_eq!(answer.text, "Going.");
     assert_eq!(stage.sent().len(), 1, "cut at the new one");
     stage.fixture.assert_clean();
+}
+
+/// The seal of the undone handoff proves that the conversation has the tool: what the model thought stands behind it.
+async fn keeps_the_tool_where_the_store_is_lost(variant: Variant) {
+    let store = memory();
+    let script = [thought("Looked."), handoff(), fresh()];
+    let fixture = Fixture::with(variant, script, Arc::clone(&store), |_| {}).await;
+    let mut history = fixture.history();
+    for next in ["Go on.", "::handoff undo"] {
+        let answer = fixture.ask(&history, true).await;
+        history = fixture.then(&history, &answer, next);
+    }
+    let undone = fixture.ask(&history, true).await;
+    assert!(undone.text.contains("was undone"), "{}", undone.text);
+    history = fixture.then(&history, &undone, "And?");
+    let mut fixture = fixture;
+    fixture.restart(memory());
+    for n in 0..2 {
+        fixture.push(thought(&format!("Whole {n}.")));
+        let answer = fixture.ask(&history, true).await;
+        let offered = fixture.provider.generations().last().unwrap().tool_names();
+        assert_eq!(offered, ["read_file", "session_handoff"]);
+        history = fixture.then(&history, &answer, "Next.");
+    }
+    fixture.assert_clean();
 }
 
 /// A history that no longer fits is not brought back: where that is sure, nothing is asked for, else the answer says it.

@@ -109,7 +109,7 @@ impl Exchange {
     fn told_with_sentinel(&self, before: &Self, handoff: &Handoff) -> Said {
         let told = before.told(handoff);
         Said {
-            sentinel: Some(self.sentinel(handoff)),
+            sentinel: Some((handoff.id, self.sentinel(handoff))),
             ..Said::new(told.strip_prefix(note::BEGINS).unwrap_or(&told))
         }
     }

@@ -31,7 +31,7 @@ impl Exchange {
         };
         Ok(match handoff {
             Some(handoff) => Said {
-                sentinel: Some(self.sentinel(&handoff)),
+                sentinel: Some((handoff.id, self.sentinel(&handoff))),
                 ..Said::new(format!(
                     "from here on the model knows the handoff {}{}.{}",
                     handoff.id,

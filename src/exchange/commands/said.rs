@@ -8,6 +8,7 @@ use crate::exchange::Exchange;
 use crate::mark::note;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::response_body::ResponseBody;
+use crate::record::HandoffId;
 use crate::store::StoreError;
 
 /// What an answer says and does.
@@ -15,8 +16,8 @@ pub(in crate::exchange) struct Said {
     pub(in crate::exchange) text: String,
     /// The note's id; an undo's is the handoff's.
     pub(in crate::exchange) note: Uuid,
-    /// A sentinel behind it: from here on the model knows that handoff.
-    pub(super) sentinel: Option<String>,
+    /// A handoff with its sentinel behind it: from here on the model knows that.
+    pub(super) sentinel: Option<(HandoffId, String)>,
     /// A text that it pins.
     pub(super) pinned: Option<String>,
     /// A text that is pinned no longer.
@@ -41,12 +42,13 @@ impl Said {
 impl Exchange {
     pub(super) async fn say_noted(&self, said: &Said) -> Response<ResponseBody> {
         if let Some(shown) = self.begun_draft() {
-            shown.end(&said.text, said.sentinel.as_deref().unwrap_or_default().trim());
+            let sentinel = said.sentinel.as_ref().map_or("", |(_, sentinel)| sentinel);
+            shown.end(&said.text, sentinel.trim());
             return self.end_shown(shown);
         }
         let line = note::line(said.note);
         let mut text = format!("{}{}\n\n{line}", note::BEGINS, said.text);
-        if let Some(sentinel) = &said.sentinel {
+        if let Some((_, sentinel)) = &said.sentinel {
             text.push_str("\n\n");
             text.push_str(sentinel.trim());
         }
@@ -55,7 +57,7 @@ impl Exchange {
             tracing::error!(exchange = self.ctx.id, %error, "a command's answer cannot be written");
             return self.ctx.refuse(Fault::from(Code::STORE));
         }
-        self.say_alone_as(id, &text)
+        self.say_alone_as(id, &text, said.sentinel.as_ref().map(|(handoff, _)| *handoff))
     }
 
     /// A later request may go on from the answer by its id alone: it goes on from the response before.

@@ -47,6 +47,10 @@ impl Turns for Gemini {
         signed.collect()
     }
 
+    fn unbound_call(&self, call: &str) -> Option<String> {
+        view::without_members(call, &["thoughtSignature", "thought_signature"])
+    }
+
     /// Signatures are checked in the current turn alone: behind the last content in which the user says something.
     fn bound(&self, view: &View) -> bool {
         let history = view.text(view.list);

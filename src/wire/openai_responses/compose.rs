@@ -3,13 +3,19 @@
 use super::OpenaiResponses;
 use bytes::Bytes;
 
+use super::item::SENTINEL_ITEM;
 use super::own_message::OwnMessage;
 use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
 
 impl Compose for OpenaiResponses {
     fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let message = OwnMessage::named(said.id("msg_"), said.text);
+        // An agent may send it by its id alone.
+        let id = match said.handoff {
+            Some(handoff) => format!("{SENTINEL_ITEM}{}", handoff.simple()),
+            None => said.id("msg_"),
+        };
+        let message = OwnMessage::named(id, said.text);
         let done = self.made(view, said, "completed", (&message.done(), &usage(said)));
         match shape {
             AnswerShape::Whole => done.into(),

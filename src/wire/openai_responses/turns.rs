@@ -64,6 +64,10 @@ impl Turns for OpenaiResponses {
         edit.into_iter().collect()
     }
 
+    fn unbound_call(&self, call: &str) -> Option<String> {
+        view::without_members(call, &["id"])
+    }
+
     fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
         let id = Item::read(&view.body, view.turns[item.turn].span).id?;
         Some(OwnMessage::named(view.str(id).into_owned(), NOTHING_SAID).done())

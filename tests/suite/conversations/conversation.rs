@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::agent_quirks::AgentQuirks;
 use super::items::Item;
-use super::oracle::{Agent, Opening, View};
+use super::oracle::Agent;
+use super::view::{Opening, View};
 use super::wires::WireProfile;
 use crate::matrix::variants::Call;
 
@@ -41,6 +42,8 @@ pub struct AgentConversation {
     asked: bool,
     /// The last response, where the agent goes on by its id.
     previous: Option<Held>,
+    /// Whether an undo was asked for that the next request does.
+    pub undoes: bool,
 }
 
 fn text(text: impl Into<String>) -> Value {
@@ -130,6 +133,7 @@ impl AgentConversation {
             opening,
             asked: false,
             previous: None,
+            undoes: false,
         }
     }
 
@@ -213,6 +217,23 @@ impl AgentConversation {
         self.history.push((self.profile.user)(&[answer.to_owned()]));
         self.view.user(&[text(answer)]);
         self.asked = true;
+    }
+
+    /// Whether a person may say something to baton now: the model has said all, and no call waits.
+    pub fn may_command(&self) -> bool {
+        let lost = self.view.cut.is_some() && self.view.may_undo().is_none();
+        let held = self.quirks.stored();
+        self.begun() && !self.asked && self.calls.is_empty() && !lost && !held
+    }
+
+    /// A person says this to baton: it is in no view of the model's.
+    pub fn command(&mut self, command: &str) {
+        self.snapshots.push(Snapshot {
+            history: self.history.clone(),
+            view: self.view.clone(),
+            previous: self.previous.clone(),
+        });
+        self.history.push((self.profile.user)(&[command.to_owned()]));
     }
 
     /// The results of calls, and what a person says with them.
@@ -329,19 +350,19 @@ impl AgentConversation {
 
     /// Whether the conversation can do without the store: everything it needs stands in the transcript.
     pub fn stands_alone(&self) -> bool {
-        !self.begun() || !self.quirks.stored() && stands_alone(&self.view)
+        !self.begun() || !self.quirks.stored() && self.view.stands_alone()
     }
 
     pub fn forget_dependent(&mut self) {
         let stored = self.quirks.stored();
-        self.snapshots.retain(|s| !stored && stands_alone(&s.view));
+        self.snapshots.retain(|s| !stored && s.view.stands_alone());
+        self.view.forget_dependent();
+        for snapshot in &mut self.snapshots {
+            snapshot.view.forget_dependent();
+        }
     }
 
     pub fn may_ask(&self) -> bool {
         !self.asked
     }
-}
-
-fn stands_alone(view: &View) -> bool {
-    view.cut.is_some() && !view.paired
 }

@@ -56,6 +56,23 @@ pub fn plain(items: Vec<Item>, traits: &Traits, thoughts: bool) -> Vec<Item> {
     out
 }
 
+/// The model's texts without white space: what stood around something of ours that was taken out of them.
+pub fn unspaced(items: Vec<Item>) -> Vec<Item> {
+    let mut out = Vec::new();
+    for item in items {
+        match item {
+            Item::Model(text) => {
+                let text: String = text.split_whitespace().collect();
+                if !text.is_empty() {
+                    out.push(Item::Model(text));
+                }
+            }
+            item => out.push(item),
+        }
+    }
+    out
+}
+
 /// Moves the calls of each message to its end, sorted.
 pub fn calls_last(mut items: Vec<Item>) -> Vec<Item> {
     let others = |i: &Item| matches!(i, Item::User(_) | Item::System(_) | Item::Result { .. });

@@ -6,27 +6,34 @@
 mod agent_quirks;
 mod blocks;
 mod conversation;
+mod drafts;
 mod items;
 mod oracle;
 mod plan;
 mod regressions;
 mod replicas;
 mod shown;
+mod undo;
+mod view;
 mod wires;
 
-use std::collections::VecDeque;
+use std::cell::Cell;
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use baton_proxy::config::{Config, Mode};
-use baton_proxy::nudge::Thresholds;
+use baton_proxy::nudge::{Thresholds, Windows};
+use baton_proxy::record::{HandoffId, Origin};
+use baton_proxy::store::{HandoffFilter, SharedStore};
 use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 
 use self::conversation::AgentConversation;
+use self::drafts::{DraftPlan, Drafted};
 use self::items::Item;
-use self::oracle::{Ended, Outcome};
+use self::oracle::{Begins, Bounds, Ended, Outcome};
 use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
 use self::replicas::Replicas;
 pub use self::replicas::{shared, shared_within};
@@ -51,6 +58,9 @@ const RETRIES: u32 = 2;
 /// Searches of what was cut in one request: fewer than the default, so that they reach their limit.
 const RECALLS: usize = 2;
 
+/// The window of every model, so large that nothing is ever too much for it.
+const WINDOW: u64 = 1 << 40;
+
 /// The model: replies with the next leg of the current turn's plan, and records request and reply.
 #[derive(Clone)]
 struct ScriptedModel {
@@ -64,6 +74,10 @@ struct ScriptedModel {
 struct Script {
     legs: VecDeque<LegPlan>,
     log: Vec<(Vec<Item>, Reply)>,
+    /// What comes of the documents that it is asked for.
+    drafts: VecDeque<DraftPlan>,
+    /// How often it was asked for one in front of the legs.
+    asked: usize,
     ids: usize,
     /// The request is only sent to learn its token count.
     measuring: bool,
@@ -74,6 +88,13 @@ impl Model for ScriptedModel {
         let mut script = self.script.lock().unwrap();
         if script.measuring {
             return Reply::text("x");
+        }
+        if drafts::is_asked(seen) {
+            (script.ids, script.asked) = (script.ids + 1, script.asked + 1);
+            let plan = script.drafts.pop_front().unwrap_or(DraftPlan::Written);
+            let reply = plan.reply(script.ids);
+            script.log.push((self.read(seen), reply.clone()));
+            return reply;
         }
         let mut ids = script.ids;
         let reply = match script.legs.pop_front() {
@@ -118,9 +139,14 @@ struct Run {
     counter: usize,
     /// Tokens from which the model is told of its context; zero is never.
     nudge_from: u64,
+    /// Tokens from which its session is handed over; zero is never.
+    auto_from: u64,
     recall: bool,
     /// Whether answers end at a handoff.
     stops: bool,
+    /// The handoffs that a threshold began.
+    automatic: HashSet<HandoffId>,
+    happened: Happened,
 }
 
 /// Where the conversations go.
@@ -134,11 +160,37 @@ enum Setting<'a> {
 /// The running proxies.
 #[allow(clippy::large_enum_variant, reason = "each run has one")]
 enum Proxies {
-    One(Option<Baton>),
+    One(Option<(Baton, SharedStore)>),
     Many(Box<Replicas>),
 }
 
 type Checked = Result<(), String>;
+
+/// What happened in all conversations of one test: without it the test would say nothing.
+#[derive(Debug, Default, Clone, Copy)]
+struct Happened {
+    /// Handoffs that a threshold began.
+    automatic: usize,
+    /// Undos, by whether they undid or took an undo back: in the chat, and from outside.
+    in_the_chat: [usize; 2],
+    outside: [usize; 2],
+}
+
+impl Happened {
+    fn add(&mut self, other: Self) {
+        self.automatic += other.automatic;
+        for at in 0..2 {
+            self.in_the_chat[at] += other.in_the_chat[at];
+            self.outside[at] += other.outside[at];
+        }
+    }
+
+    /// Whether all of it did.
+    fn is_all(&self) -> bool {
+        let undos = self.in_the_chat.iter().chain(&self.outside);
+        self.automatic > 0 && undos.copied().all(|count| count > 0)
+    }
+}
 
 impl Run {
     async fn new(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Self {
@@ -168,8 +220,11 @@ impl Run {
             conversations,
             counter: 0,
             nudge_from: plan.nudge_from,
+            auto_from: plan.auto_from,
             recall: plan.recall,
             stops: plan.stops,
+            automatic: HashSet::new(),
+            happened: Happened::default(),
         };
         match setting {
             Setting::OneProcess => run.restart(),
@@ -185,7 +240,9 @@ impl Run {
             return replicas.restart_one();
         }
         self.proxies = Proxies::One(None);
-        self.proxies = Proxies::One(Some(Baton::start(self.config(), harness::sqlite(&self.dir))));
+        let store = harness::sqlite(&self.dir);
+        let baton = Baton::start(self.config(), store.clone());
+        self.proxies = Proxies::One(Some((baton, store)));
     }
 
     fn config(&self) -> Config {
@@ -194,8 +251,12 @@ impl Run {
         config.handoff.retries = RETRIES;
         config.handoff.thresholds = Thresholds {
             nudge_tokens: self.nudge_from,
+            auto_at: self.auto_from as f64 / WINDOW as f64,
             ..Thresholds::default()
         };
+        if self.auto_from > 0 {
+            config.handoff.windows = Windows::with(vec![(String::new(), WINDOW)]);
+        }
         config.recall.enabled = self.recall;
         if self.stops {
             config.handoff.mode = Mode::Stop;
@@ -224,10 +285,25 @@ impl Run {
                 says,
                 broken,
                 restart_when_broken,
+                drafts,
             } => {
                 self.model.script().legs = legs.iter().cloned().collect();
+                self.model.script().drafts = drafts.iter().copied().collect();
                 self.turn(*who, *stream, *says, *broken, *restart_when_broken)
                     .await
+            }
+            Step::Undo { who, stream } => self.undo_in_the_chat(*who, *stream).await,
+            Step::UndoOutside {
+                who,
+                legs,
+                stream,
+                twice,
+            } => {
+                self.undo_outside(*who, legs, *stream).await?;
+                match twice {
+                    true => self.undo_outside(*who, legs, *stream).await,
+                    false => Ok(()),
+                }
             }
             Step::Count { who } => self.count(*who).await,
             Step::Fork { who, back } => {
@@ -305,6 +381,10 @@ impl Run {
             false => Vec::new(),
         };
         messages.extend(exchange.answer.keep);
+        self.conversations[who].undoes = false;
+        if let Some(shown) = undo::last_shown(&exchange.answer.text) {
+            self.conversations[who].view.id = Some(shown);
+        }
         self.conversations[who].keep(messages, exchange.answer.calls);
         self.conversations[who].held_as(exchange.id);
     }
@@ -372,37 +452,66 @@ impl Run {
         repeat: Option<&str>,
     ) -> Result<Exchange, String> {
         self.model.script().log.clear();
+        self.model.script().asked = 0;
         let before = self.provider.requests().len();
-        let pinned = self.conversations[who].is_pinned();
+        let undoes = self.conversations[who].undoes;
+        let mut as_it_goes = self.conversations[who].clone();
+        if undoes {
+            as_it_goes.view.undo();
+        }
+        let pinned = as_it_goes.is_pinned();
         let recalls_there = pinned && self.recall && !self.conversations[who].quirks.stored();
         let response = self.send(who, (self.profile.variant.path)(stream), body).await;
         self.no_complaints()?;
         let seen = self.provider.requests()[before..].to_vec();
         let log = std::mem::take(&mut self.model.script().log);
-        let limits = (MAX_CHAIN, RETRIES as usize, self.nudge_from, RECALLS, self.stops);
+        let asked = self.model.script().asked;
+        let drafted = match asked {
+            0 => None,
+            _ => Some(self.drafted(log[..asked].to_vec()).await?),
+        };
+        let bounds = Bounds {
+            max_chain: MAX_CHAIN,
+            retries: RETRIES as usize,
+            nudge_from: self.nudge_from,
+            recalls: RECALLS,
+            stops: self.stops,
+        };
+        let begins = Begins {
+            repeat,
+            undoes,
+            drafted: drafted.as_ref(),
+        };
         let agent = self.conversations[who].agent();
         let outcome = oracle::replay(
             agent,
             &mut self.conversations[who].view,
-            repeat,
+            begins,
             &log,
             (stream, response.broken),
-            limits,
+            bounds,
         )
         .map_err(|e| format!("{e}\nheard {} {}", response.status, response.text()))?;
-        for (n, request) in seen.iter().enumerate() {
+        if let (Ended::Broken | Ended::Status(_), Some(text)) = (&outcome.ended, &outcome.told) {
+            self.conversations[who].view.tell(text);
+        }
+        for (n, request) in seen.iter().enumerate().skip(asked) {
             let recalls = is_the_agents_own(self.profile.transcript, body, &request.body)?;
             if n == 0 && repeat.is_none() && recalls != recalls_there {
                 return Err(format!("pinned: {pinned}, recall offered: {recalls}"));
             }
         }
-        if pinned != response.headers.contains_key("x-baton-handoff") {
+        if drafted.is_none() && pinned != response.headers.contains_key("x-baton-handoff") {
             return Err(format!("pinned: {pinned}, headers {:?}", response.headers));
         }
         // The answer to a repeated request begins with the sentinel, and that waits for the leg behind it.
-        let opening = usize::from(repeat.is_some());
+        let opening = match drafted {
+            Some(_) => 2,
+            None => usize::from(repeat.is_some() || undoes),
+        };
         let (answer, came) = self.check_shown(&response, stream, &outcome, opening)?;
-        if matches!(outcome.ended, Ended::Stop(_)) {
+        let own = self.stops && drafted.is_some();
+        if matches!(outcome.ended, Ended::Stop(_)) && !own {
             self.check_usage(&answer, &outcome, seen.last().unwrap()).await?;
         }
         Ok(Exchange {
@@ -419,8 +528,35 @@ impl Run {
         headers.extend(self.conversations[who].session());
         let body = body.to_string().into();
         match &mut self.proxies {
-            Proxies::One(baton) => baton.as_ref().unwrap().post(path, &headers, body).await,
+            Proxies::One(one) => one.as_ref().unwrap().0.post(path, &headers, body).await,
             Proxies::Many(replicas) => replicas.next().post(path, &headers, body).await,
+        }
+    }
+
+    /// The store that all proxies have.
+    fn store(&self) -> SharedStore {
+        match &self.proxies {
+            Proxies::One(one) => one.as_ref().unwrap().1.clone(),
+            Proxies::Many(replicas) => replicas.store(),
+        }
+    }
+
+    /// The handoff that a threshold has just begun.
+    async fn drafted(&mut self, asked: Vec<(Vec<Item>, Reply)>) -> Result<Drafted, String> {
+        let all = self.store().handoffs(&HandoffFilter::default()).await;
+        let all = all.map_err(|error| error.to_string())?.into_iter();
+        let mut new = all
+            .filter(|h| h.origin == Origin::Auto)
+            .filter(|h| self.automatic.insert(h.id));
+        self.happened.automatic += 1;
+        match (new.next(), new.next()) {
+            (Some(handoff), None) => Ok(Drafted {
+                prompt: handoff.prompt,
+                reason: handoff.reason.unwrap_or_default(),
+                asked,
+                from: self.auto_from,
+            }),
+            other => Err(format!("the model was asked for a document: {other:?}")),
         }
     }
 
@@ -532,7 +668,8 @@ impl Run {
             .as_array()
             .cloned()
             .unwrap_or_default();
-        let sent = conversation.agent().plain((self.profile.read)(&messages));
+        let agent = conversation.agent();
+        let sent = agent.seen(&conversation.view, (self.profile.read)(&messages));
         if response.status != 200 || seen.endpoint != Endpoint::CountTokens || sent != wanted {
             return Err(format!(
                 "counted\n{}\nwanted\n{}",
@@ -602,7 +739,7 @@ fn is_the_agents_own(transcript: &str, agent: &Value, sent: &Value) -> Result<bo
     Ok(recalls)
 }
 
-fn run(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Checked {
+fn run(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Result<Happened, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -612,7 +749,7 @@ fn run(profile: WireProfile, plan: &Plan, setting: &Setting<'_>) -> Checked {
         for (at, step) in plan.steps.iter().enumerate() {
             run.step(step).await.map_err(|e| format!("step {at}: {e}"))?;
         }
-        Ok(())
+        Ok(run.happened)
     })
 }
 
@@ -625,6 +762,7 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
         Err(_) => RngSeed::Fixed(1),
     };
     config.max_shrink_iters = 400;
+    let happened = Cell::new(Happened::default());
     let checked = TestRunner::new(config).run(&plan::plan(), |mut plan| {
         plan.quirks.no_ids &= profile.traits.drops_ids;
         if plan.quirks.no_ids && profile.traits.drops_call_ids {
@@ -632,16 +770,18 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
         }
         if profile.traits.apart && plan.quirks.chained {
             // Nobody but the provider has the transcript by which it is known who was told.
-            plan.nudge_from = 0;
+            (plan.nudge_from, plan.auto_from) = (0, 0);
         }
         if matches!(setting, Setting::Replicas(_)) && replicas::older().is_some() {
-            plan.recall = false;
+            (plan.recall, plan.auto_from) = (false, 0);
             // Of what is open behind a response an older version knows nothing.
             (plan.quirks.references, plan.quirks.chained) = (false, false);
         }
-        // Not yet drawn together: a transcript that upstream holds, and answers that end at a handoff.
-        plan.stops &= !plan.quirks.chained;
-        run(profile, &plan, setting).map_err(TestCaseError::fail)
+        let in_this = run(profile, &plan, setting).map_err(TestCaseError::fail)?;
+        let mut so_far = happened.get();
+        so_far.add(in_this);
+        happened.set(so_far);
+        Ok(())
     });
     if let Err(error) = checked {
         match error {
@@ -649,6 +789,10 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             TestError::Abort(why) => panic!("{why}"),
         }
     }
+    let is_older = matches!(setting, Setting::Replicas(_)) && replicas::older().is_some();
+    let is_usual = std::env::var("BATON_SEED").is_err() && cases >= CASES;
+    let happened = happened.get();
+    assert!(happened.is_all() || is_older || !is_usual, "{happened:?}");
 }
 
 macro_rules! conversations {

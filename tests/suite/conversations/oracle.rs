@@ -6,46 +6,13 @@ use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
 use super::blocks::{block, is_hidden, is_recall, is_thinking, result, scrub, scrubbed, tokens};
+use super::drafts::Drafted;
 use super::items::{self, FOUND, Item};
+use super::view::{View, begins_nudge};
 use super::wires::WireProfile;
 
 /// Shown where the API would otherwise refuse the turn.
 const FILLER: &str = "(The session goes on.)";
-
-/// How a conversation opens, and what of that survives a cut.
-#[derive(Debug, Clone, Default)]
-pub struct Opening {
-    /// All of it, as the agent sends it.
-    pub messages: Vec<Value>,
-    /// Messages that are only preamble.
-    pub before: Vec<Value>,
-    /// Preamble blocks before the carry-over prompt.
-    pub blocks: Vec<Value>,
-    /// System messages from before the model first spoke.
-    pub behind: Vec<Value>,
-    /// How many of `messages` count as content.
-    pub counted: usize,
-}
-
-/// The model's view of a conversation.
-#[derive(Debug, Clone, Default)]
-pub struct View {
-    pub opening: Opening,
-    /// The carry-over prompt it is cut at.
-    pub cut: Option<String>,
-    /// Everything after the opening or the cut.
-    pub later: Vec<Value>,
-    /// The prompt of a handoff that fires at the end of the turn.
-    pub pending: Option<String>,
-    /// Results of hidden calls, due in the next user message.
-    owed: Vec<Value>,
-    /// Whether it contains hidden pairs, or what the model was told of its context.
-    pub paired: bool,
-    /// Whether the model was told of its context behind the cut.
-    pub told: bool,
-    /// How much there was when the model first had thoughts alone, which the agent has and the model's view has not.
-    thought: Option<usize>,
-}
 
 /// The agent and its wire, as far as the oracle must know them.
 #[derive(Clone, Copy)]
@@ -75,7 +42,16 @@ impl Agent {
 
     /// The items that upstream must receive.
     pub fn wanted(&self, view: &View) -> Vec<Item> {
-        self.plain(items::of_messages(&view.messages(), &self.profile.traits))
+        self.seen(view, items::of_messages(&view.messages(), &self.profile.traits))
+    }
+
+    /// What upstream received of such a view, in a form that can be compared.
+    pub fn seen(&self, view: &View, items: Vec<Item>) -> Vec<Item> {
+        let plain = self.plain(items);
+        match view.mended {
+            true => items::unspaced(plain),
+            false => plain,
+        }
     }
 }
 
@@ -85,6 +61,10 @@ pub enum Shown {
     Block(Value),
     Sentinel(String),
     Aside,
+    /// What a person is told of a handoff that a threshold began.
+    Told,
+    /// What a person is told of an undo that was asked for from outside of the chat.
+    Undone,
 }
 
 /// How an exchange must end.
@@ -109,95 +89,9 @@ pub struct Outcome {
     pub broken_leg: Option<(View, usize)>,
     /// What the model said in that leg.
     pub answer: Vec<Value>,
+    /// What the model was told of its context. That is written down, whatever becomes of the answer.
+    pub told: Option<String>,
 }
-
-impl View {
-    pub fn new(opening: Opening) -> Self {
-        Self {
-            opening,
-            ..Self::default()
-        }
-    }
-
-    /// The messages that upstream must receive.
-    pub fn messages(&self) -> Vec<Value> {
-        let mut out = match &self.cut {
-            None => self.opening.messages.clone(),
-            Some(prompt) => {
-                let mut out = self.opening.before.clone();
-                let mut blocks = self.opening.blocks.clone();
-                blocks.push(json!({"type": "text", "text": prompt}));
-                out.push(json!({"role": "user", "content": blocks}));
-                out.extend(self.opening.behind.clone());
-                out
-            }
-        };
-        out.extend(self.later.clone());
-        out
-    }
-
-    /// A user message, with the results of hidden calls before it.
-    pub fn user(&mut self, blocks: &[Value]) {
-        let mut content = std::mem::take(&mut self.owed);
-        content.extend(blocks.iter().cloned());
-        self.later.push(json!({"role": "user", "content": content}));
-    }
-
-    pub fn say(&mut self, blocks: Vec<Value>) {
-        if !blocks.is_empty() {
-            self.later.push(json!({"role": "assistant", "content": blocks}));
-        }
-    }
-
-    /// The model is told this behind all that is there; what the system said behind the user stays last.
-    fn tell(&mut self, text: &str) {
-        let users = self.later.iter_mut().rev().find(|m| m["role"] == "user");
-        let blocks = users.and_then(|m| m["content"].as_array_mut()).unwrap();
-        blocks.push(json!({"type": "text", "text": text}));
-        (self.told, self.paired) = (true, true);
-    }
-
-    fn cut_at(&mut self, prompt: &str) {
-        *self = View {
-            opening: self.opening.clone(),
-            cut: Some(prompt.to_owned()),
-            ..View::default()
-        };
-    }
-
-    /// How much content there is, for the "nothing to hand off" rule. A model that has only thought has said nothing to an
-    /// agent that drops thinking.
-    fn content(&self, agent: &Agent) -> usize {
-        let traits = &agent.profile.traits;
-        let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && traits.thoughts);
-        let is_there = |m: &&Value| {
-            let blocks = m["content"].as_array();
-            m["role"] != "assistant" || blocks.is_none_or(|blocks| !blocks.iter().all(drops))
-        };
-        let opening = if self.cut.is_none() {
-            self.opening.counted
-        } else {
-            0
-        };
-        let answer = self
-            .later
-            .iter()
-            .filter(|m| m["role"] != "system")
-            .filter(is_there);
-        let said = |m: &Value| {
-            let blocks = m["content"].as_array()?;
-            Some(blocks.iter().filter(|block| !is_nudge(block)).count())
-        };
-        let size = |m: &Value| match traits.counts_parts {
-            true => said(m).unwrap_or(1),
-            false => 1,
-        };
-        opening + answer.map(size).sum::<usize>()
-    }
-}
-
-/// How what the model is told of its context begins. Only this function of these tests knows it.
-const NUDGE: &str = "<context-notice>\n";
 
 /// What the model is told of a call that comes to nothing.
 fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
@@ -207,12 +101,6 @@ fn untaken(call: &Part, stop: &Stop) -> HiddenResult {
         (true, true) => HiddenResult::TOO_OFTEN,
         (true, false) => HiddenResult::NOT_WHOLE,
     }
-}
-
-fn is_nudge(block: &Value) -> bool {
-    block["text"]
-        .as_str()
-        .is_some_and(|text| text.trim_start().starts_with(NUDGE))
 }
 
 /// What the model is told of its context at the end of what it was sent, where that is not at the end of what it should have
@@ -232,7 +120,7 @@ fn told(seen: &[Item], wanted: &[Item]) -> Option<String> {
         Item::Result { .. } => seen,
         _ => return None,
     };
-    rest.trim_start().starts_with(NUDGE).then_some(rest)
+    begins_nudge(&rest).then_some(rest)
 }
 
 /// Whether it may be told: once behind a cut, from so many tokens on.
@@ -241,13 +129,15 @@ fn may_be_told(text: &str, view: &View, from: u64) -> Result<(), String> {
     let tokens = text
         .split_once("now at about ")
         .and_then(|(_, rest)| rest.split_once(" tokens"));
-    let tokens: u64 = digits(tokens.ok_or("no tokens are told")?.0)
+    let told = tokens.ok_or("no tokens are told")?.0;
+    // "… of 200,000", where the window is known.
+    let tokens: u64 = digits(told.split(" of ").next().unwrap_or_default())
         .parse()
         .unwrap_or_default();
-    if view.told || view.later.is_empty() || from == 0 || tokens < from {
+    if view.was_told() || view.later.is_empty() || from == 0 || tokens < from {
         return Err(format!(
             "told at {tokens} tokens, from {from} on, before: {}",
-            view.told
+            view.was_told()
         ));
     }
     Ok(())
@@ -272,20 +162,53 @@ pub struct Exchange {
     sentinel: Option<String>,
     output: usize,
     answered: usize,
+    told: Option<String>,
     /// The view as upstream holds it where no more legs come: with all calls of the one that ended last, and their results.
     held: Option<View>,
 }
 
-/// Replays an exchange. `repeat`: it repeats a request whose answer broke off after the sentinel of this prompt.
-/// `broke`: the connection broke in the middle of the answer, streamed or not.
+/// What bounds an exchange.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Legs of one request.
+    pub max_chain: u32,
+    /// Retries of a later leg.
+    pub retries: usize,
+    /// Tokens from which the model is told of its context; zero is never.
+    pub nudge_from: u64,
+    /// Searches that are answered.
+    pub recalls: usize,
+    /// Whether the answer ends at a handoff.
+    pub stops: bool,
+}
+
+/// What is known of a request beforehand.
+#[derive(Debug, Clone, Copy)]
+pub struct Begins<'a> {
+    /// It repeats a request whose answer broke off after the sentinel of this prompt.
+    pub repeat: Option<&'a str>,
+    /// An undo was asked for, which it does first.
+    pub undoes: bool,
+    /// A threshold began a handoff in front of the answer.
+    pub drafted: Option<&'a Drafted>,
+}
+
+/// Replays an exchange. `broke`: the connection broke in the middle of the answer, streamed or not.
 pub fn replay(
     agent: Agent,
     view: &mut View,
-    repeat: Option<&str>,
+    begins: Begins<'_>,
     log: &[(Vec<Item>, Reply)],
     (streamed, broke): (bool, bool),
-    (max_chain, retries, nudge_from, recalls, stops): (u32, usize, u64, usize, bool),
+    bounds: Bounds,
 ) -> Result<Outcome, String> {
+    let Bounds {
+        max_chain,
+        retries,
+        nudge_from,
+        recalls,
+        stops,
+    } = bounds;
     let mut x = Exchange {
         agent,
         content: view.content(&agent),
@@ -301,21 +224,40 @@ pub fn replay(
         sentinel: None,
         output: 0,
         answered: 0,
+        told: None,
         held: None,
     };
-    if let Some(prompt) = repeat {
-        x.forget_opening();
-        x.view.cut_at(prompt);
-        x.legs = 2;
-        x.sentinel = Some(prompt.to_owned());
-        x.shown.push(Shown::Sentinel(prompt.to_owned()));
+    if begins.undoes {
+        x.view.undo();
+        x.content = x.view.content(&agent);
+        x.shown.push(Shown::Undone);
     }
+    let log = match begins.drafted {
+        Some(drafted) => {
+            drafted.check(&agent, &x.view)?;
+            x.shown.push(Shown::Told);
+            x.begin_behind(&drafted.prompt);
+            &log[drafted.asked.len()..]
+        }
+        None => log,
+    };
+    if let Some(prompt) = begins.repeat {
+        x.begin_behind(prompt);
+    }
+    if stops && begins.drafted.is_some() {
+        return match log {
+            [] => Ok(x.stopped()).inspect(|_| *view = x.view.clone()),
+            _ => Err("a leg behind a handoff at which the answer ends".to_owned()),
+        };
+    }
+    let is_first = begins.repeat.is_none() && begins.drafted.is_none() && !begins.undoes;
     let mut tries = 0;
     for (i, (seen, reply)) in log.iter().enumerate() {
-        let (mut wanted, seen) = (agent.wanted(&x.view), agent.plain(seen.clone()));
-        if let Some(text) = told(&seen, &wanted).filter(|_| i == 0 && repeat.is_none()) {
+        let (mut wanted, seen) = (agent.wanted(&x.view), agent.seen(&x.view, seen.clone()));
+        if let Some(text) = told(&seen, &wanted).filter(|_| i == 0 && is_first) {
             may_be_told(&text, &x.view, nudge_from)?;
             x.view.tell(&text);
+            x.told = Some(text);
             wanted = agent.wanted(&x.view);
         }
         if seen != wanted {
@@ -388,6 +330,7 @@ impl Exchange {
             lost,
             broken_leg: None,
             answer: Vec::new(),
+            told: self.told.take(),
         }
     }
 
@@ -438,6 +381,7 @@ impl Exchange {
                 && !calls
                 && self.legs < self.max_chain
             {
+                self.view.say(visible);
                 return self.fire(&prompt);
             }
             self.view.say(visible);
@@ -454,48 +398,37 @@ impl Exchange {
 
     fn fire(&mut self, prompt: &str) -> Option<Outcome> {
         self.shown.push(Shown::Sentinel(prompt.to_owned()));
-        self.keep_first_notes();
-        self.forget_opening();
-        self.view.cut_at(prompt);
-        self.sentinel = Some(prompt.to_owned());
+        self.cut_at(prompt);
         self.legs += 1;
         self.asked = 0;
         self.held = None;
-        if !self.stops {
-            return None;
-        }
-        let stop = self.word(&Stop::Natural, false);
-        Some(self.outcome(Ended::Stop(stop), true))
+        self.stops.then(|| self.stopped())
     }
 
-    /// Nothing of an opening that is not in the request survives a cut.
-    fn forget_opening(&mut self) {
+    /// The answer begins with a handoff.
+    fn begin_behind(&mut self, prompt: &str) {
+        self.shown.push(Shown::Sentinel(prompt.to_owned()));
+        self.cut_at(prompt);
+        self.legs = 2;
+    }
+
+    /// The answer ends at a handoff.
+    fn stopped(&mut self) -> Outcome {
+        let stop = self.word(&Stop::Natural, false);
+        self.outcome(Ended::Stop(stop), true)
+    }
+
+    /// What the system said before the model first spoke survives a cut; nothing of an opening that is not in the request does.
+    fn cut_at(&mut self, prompt: &str) {
+        let mut opening = self.view.opening.clone();
+        opening.behind.extend(self.view.first_notes(&self.agent));
         if self.agent.held {
-            let opening = &mut self.view.opening;
             for part in [&mut opening.before, &mut opening.blocks, &mut opening.behind] {
                 part.clear();
             }
         }
-    }
-
-    /// What the system said before the model first spoke survives a cut: of a model that has only thought, an agent that drops
-    /// thinking has no word.
-    fn keep_first_notes(&mut self) {
-        let agent = self.agent;
-        let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && agent.profile.traits.thoughts);
-        let said = |m: &Value| {
-            m["content"]
-                .as_array()
-                .is_some_and(|blocks| !blocks.iter().all(drops))
-        };
-        let spoken = |m: &Value| m["role"] == "assistant" && said(m);
-        let view = &mut self.view;
-        if view.cut.is_none() {
-            let before = view.thought.unwrap_or(view.later.len());
-            let first = view.later[..before].iter().take_while(|m| !spoken(m));
-            let notes = first.filter(|m| m["role"] == "system");
-            view.opening.behind.extend(notes.cloned());
-        }
+        self.view.cut_at(prompt, opening);
+        self.sentinel = Some(prompt.to_owned());
     }
 
     /// The call is dropped. The rest must be a message that can be sent back.
@@ -630,6 +563,7 @@ impl Exchange {
                 return self.without_call(reply, visible, ended);
             }
             self.show(&visible);
+            self.view.say(visible);
             return self.fire(&prompt);
         }
         let call = calls[0];

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::agent_quirks::{AgentQuirks, quirks};
+use super::drafts::DraftPlan;
 use super::wires::WireProfile;
 
 /// The conversations of one run: two with the same opening, a parent and its subagent.
@@ -98,6 +99,20 @@ pub enum Step {
         /// What the agent does with a broken answer.
         broken: Broken,
         restart_when_broken: bool,
+        /// What comes of the documents that the model is asked for.
+        drafts: Vec<DraftPlan>,
+    },
+    /// A person says that the last handoff is to be undone, or its undo.
+    Undo {
+        who: usize,
+        stream: bool,
+    },
+    /// The same is asked for from outside, and done by this turn; maybe taken back by the next one.
+    UndoOutside {
+        who: usize,
+        legs: Vec<LegPlan>,
+        stream: bool,
+        twice: bool,
     },
     Count {
         who: usize,
@@ -124,6 +139,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Tokens from which the model is told of its context; zero is never.
     pub nudge_from: u64,
+    /// Tokens from which its session is handed over; zero is never.
+    pub auto_from: u64,
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
@@ -177,27 +194,52 @@ fn broken() -> impl Strategy<Value = Broken> {
     ]
 }
 
+fn drafts() -> impl Strategy<Value = Vec<DraftPlan>> {
+    let draft = prop_oneof![
+        6 => Just(DraftPlan::Written),
+        2 => prop_oneof![Just(400u16), Just(403), Just(500), Just(529)].prop_map(DraftPlan::Status),
+        1 => Just(DraftPlan::Cut),
+        1 => Just(DraftPlan::Nothing),
+        1 => Just(DraftPlan::OutOfRoom),
+    ];
+    prop::collection::vec(draft, 0..3)
+}
+
 fn step() -> impl Strategy<Value = Step> {
+    let legs = || prop::collection::vec(leg(), 1..5);
     let turn = (
         who(),
-        prop::collection::vec(leg(), 1..5),
+        legs(),
         prop::bool::weighted(0.8),
         0u8..5,
         broken(),
         prop::bool::weighted(0.2),
+        drafts(),
     )
         .prop_map(
-            |(who, legs, stream, says, broken, restart_when_broken)| Step::Turn {
+            |(who, legs, stream, says, broken, restart_when_broken, drafts)| Step::Turn {
                 who,
                 legs,
                 stream,
                 says,
                 broken,
                 restart_when_broken,
+                drafts,
             },
         );
+    let undo = (who(), prop::bool::weighted(0.8)).prop_map(|(who, stream)| Step::Undo { who, stream });
+    // Those that name their session: of two that open alike another one's request might come first.
+    let outside = (2usize..4, legs(), prop::bool::weighted(0.8), any::<bool>());
+    let outside = outside.prop_map(|(who, legs, stream, twice)| Step::UndoOutside {
+        who,
+        legs,
+        stream,
+        twice,
+    });
     prop_oneof![
         16 => turn,
+        5 => undo,
+        2 => outside,
         1 => who().prop_map(|who| Step::Count { who }),
         2 => (who(), 0usize..8).prop_map(|(who, back)| Step::Fork { who, back }),
         1 => who().prop_map(|who| Step::Compact { who }),
@@ -209,7 +251,9 @@ fn step() -> impl Strategy<Value = Step> {
 pub fn plan() -> impl Strategy<Value = Plan> {
     let steps = prop::collection::vec(step(), 4..24);
     let nudge_from = prop_oneof![2 => Just(0u64), 2 => Just(1), 3 => 400u64..2_500];
-    (0u8..5, quirks(), steps, nudge_from).prop_map(|(opening, quirks, steps, nudge_from)| {
+    let auto_from = prop_oneof![3 => Just(0u64), 3 => 300u64..2_500];
+    let all = (0u8..5, quirks(), steps, nudge_from, auto_from);
+    all.prop_map(|(opening, quirks, steps, nudge_from, auto_from)| {
         let recall = steps.len() % 2 == 0;
         let mut plan = Plan {
             opening,
@@ -218,6 +262,7 @@ pub fn plan() -> impl Strategy<Value = Plan> {
             stops: steps.len() % 5 < 2,
             steps,
             nudge_from,
+            auto_from,
         };
         if recall {
             plan.search();
@@ -230,7 +275,9 @@ impl Plan {
     /// The same with searches in place of calls that ask for nothing.
     fn search(&mut self) {
         for step in &mut self.steps {
-            let Step::Turn { legs, .. } = step else { continue };
+            let (Step::Turn { legs, .. } | Step::UndoOutside { legs, .. }) = step else {
+                continue;
+            };
             let pieces = legs.iter_mut().flat_map(|leg| &mut leg.pieces);
             for piece in pieces.filter(|p| matches!(p, Piece::NoPrompt | Piece::Empty)) {
                 *piece = Piece::Recall;
@@ -241,7 +288,9 @@ impl Plan {
     /// The same with calls that are all different.
     pub fn all_different(&mut self) {
         for step in &mut self.steps {
-            let Step::Turn { legs, .. } = step else { continue };
+            let (Step::Turn { legs, .. } | Step::UndoOutside { legs, .. }) = step else {
+                continue;
+            };
             let pieces = legs.iter_mut().flat_map(|leg| &mut leg.pieces);
             for piece in pieces.filter(|p| matches!(p, Piece::Same)) {
                 *piece = Piece::Call;

@@ -23,6 +23,7 @@ fn turn(who: usize, stream: bool, legs: Vec<LegPlan>) -> Step {
         says: 0,
         broken: Broken::Again,
         restart_when_broken: false,
+        drafts: Vec::new(),
     }
 }
 
@@ -46,9 +47,14 @@ fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
         stops: false,
         steps,
         nudge_from: 0,
+        auto_from: 0,
     };
+    goes_well(&plan);
+}
+
+fn goes_well(plan: &Plan) {
     for profile in PROFILES {
-        run(profile, &plan, &super::Setting::OneProcess)
+        run(profile, plan, &super::Setting::OneProcess)
             .unwrap_or_else(|e| panic!("{} {e}", profile.transcript));
     }
 }
@@ -255,4 +261,88 @@ fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {
         let legs = vec![leg(&[Piece::Good(0)], End::Natural), mixed];
         holds_with(quirks, vec![plain(0), turn(0, stream, legs), plain(0), plain(0)]);
     }
+}
+
+/// A refused call behind a handoff that is undone stands behind another prefix then: Gemini's signature of it goes, and so does
+/// the id of an item of Responses.
+#[test]
+fn a_hidden_call_behind_an_undone_handoff_is_not_bound_to_its_prefix() {
+    let fires = turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
+    let refused = [Piece::Think, Piece::Broken];
+    let again = leg(&[Piece::Think, Piece::Text(0)], End::Natural);
+    let refused = turn(0, true, vec![leg(&refused, End::Natural), again]);
+    let beside = [Piece::Think, Piece::Broken, Piece::Call];
+    let beside = turn(0, true, vec![leg(&beside, End::Natural)]);
+    let undo = |stream| Step::Undo { who: 0, stream };
+    let begins = vec![plain(0), plain(0), fires, refused, beside, plain(0)];
+    let then = [undo(true), plain(0), undo(false), plain(0), undo(true), plain(0)];
+    holds([begins, then.to_vec()].concat());
+}
+
+/// A call that was queued in front of an undone handoff does not fire again.
+#[test]
+fn a_queued_call_in_front_of_an_undone_handoff_is_void() {
+    let queued = turn(0, true, vec![leg(&[Piece::Call, Piece::Good(0)], End::Natural)]);
+    let undo = Step::Undo { who: 0, stream: true };
+    holds(vec![
+        plain(0),
+        queued,
+        plain(0),
+        plain(0),
+        undo,
+        plain(0),
+        plain(0),
+    ]);
+}
+
+/// An answer of our own that shows a sentinel is sent by its id alone: the handoff is known by that. What the person said
+/// before the model's newest answer is no open message, though that is sent by its id, too.
+#[test]
+fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
+    let steps = (0..16).map(|_| plain(0)).collect();
+    let quirks = AgentQuirks {
+        references: true,
+        ..AgentQuirks::default()
+    };
+    goes_well(&Plan {
+        opening: 1,
+        quirks,
+        recall: true,
+        stops: true,
+        steps,
+        nudge_from: 0,
+        auto_from: 400,
+    });
+}
+
+/// Behind an undone handoff the model sees all that it searched, and has no tool to search: its searches go.
+#[test]
+fn a_search_behind_an_undone_handoff_goes_with_its_tool() {
+    let fires = turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
+    let search = [Piece::Think, Piece::Recall];
+    let alone = turn(0, true, vec![leg(&search, End::Natural)]);
+    let beside = [Piece::Think, Piece::Recall, Piece::Call];
+    let beside = turn(0, true, vec![leg(&beside, End::Natural)]);
+    let undo = || Step::Undo { who: 0, stream: true };
+    let begins = vec![plain(0), plain(0), fires, plain(0), alone, beside, plain(0)];
+    holds([begins, vec![undo(), plain(0), plain(0), undo(), plain(0)]].concat());
+}
+
+/// What the model was told of its context stands where it stood, though a later handoff is undone: what is in front of the
+/// handoff that counts is left as it is.
+#[test]
+fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
+    let fires = || turn(0, true, vec![leg(&[Piece::Think, Piece::Good(0)], End::Natural)]);
+    let undo = || Step::Undo { who: 0, stream: true };
+    let begins = vec![plain(0), plain(0), fires(), plain(0), plain(0), plain(0)];
+    let then = vec![fires(), plain(0), undo(), plain(0), undo(), plain(0)];
+    goes_well(&Plan {
+        opening: 1,
+        quirks: AgentQuirks::default(),
+        recall: true,
+        stops: false,
+        steps: [begins, then].concat(),
+        nudge_from: 1,
+        auto_from: 0,
+    });
 }

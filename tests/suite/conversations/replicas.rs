@@ -86,6 +86,11 @@ impl Replicas {
         this
     }
 
+    /// The store that all have.
+    pub fn store(&self) -> SharedStore {
+        shared(&self.url, &self.prefix)
+    }
+
     fn start_all(&mut self) {
         self.all = (0..CLOCKS.len()).map(|which| self.started(which)).collect();
     }

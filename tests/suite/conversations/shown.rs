@@ -25,8 +25,11 @@ enum Want<'a> {
 fn behind_sentinel<'a>(text: &'a str, prompt: &str, gap: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(gap)?.strip_prefix("[[handoff-resume:")?;
     let (id, rest) = rest.split_at_checked(36)?;
-    let rest = rest.strip_prefix("]]\n*Handed over: done. ")?;
+    let rest = rest.strip_prefix("]]\n*Handed over: ")?;
     let (line, rest) = rest.split_once("*\n\n")?;
+    if !line.starts_with("done. ") && !line.starts_with("the context had ") {
+        return None;
+    }
     let rest = rest.strip_prefix(prompt)?.strip_prefix("\n[[/handoff-resume:")?;
     let (seal, rest) = rest.split_once("]]")?;
     let holds = uuid::Uuid::try_parse(id).is_ok() && seal.len() == 22 && !line.contains('\n');
@@ -39,12 +42,28 @@ fn behind_aside<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
     rest.strip_prefix("]]")?.strip_prefix(gap)
 }
 
+/// What stands in front of the sentinel of a handoff that a threshold began.
+fn behind_told(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("baton: handed over (by a threshold), ")?;
+    let (line, rest) = rest.split_once("To undo it: `::handoff undo`.")?;
+    (!line.contains('\n')).then_some(rest)
+}
+
+fn behind_undone<'a>(text: &'a str, gap: &str) -> Option<&'a str> {
+    let (line, rest) = text.strip_prefix("baton: ")?.split_once("\n\n[[handoff-note:")?;
+    let (_, rest) = rest.split_at_checked(36)?;
+    let is_told = line.contains("was undone.") || line.contains("the undo was taken back.");
+    rest.strip_prefix("]]")?.strip_prefix(gap).filter(|_| is_told)
+}
+
 /// The rest after one thing that should be shown; `None` where it is not there.
 fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
     match shown {
         Shown::Block(block) => text.strip_prefix(block["text"].as_str()?),
         Shown::Sentinel(prompt) => behind_sentinel(text, prompt, gap),
         Shown::Aside => behind_aside(text, gap),
+        Shown::Told => behind_told(text),
+        Shown::Undone => behind_undone(text, gap),
     }
 }
 

@@ -1,0 +1,136 @@
+//! What an undo makes of hidden pairs, which stand in the model's view again, or in another one than they were made in.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::Reading;
+use super::chat_marks::Found;
+use super::undone::Undone;
+use crate::mark::MarkKind;
+use crate::record::{HiddenPair, Place};
+use crate::wire::view::OwnKind;
+use crate::wire::{Operation, Wire};
+
+/// Changes the pairs of a transcript in which handoffs were undone. A call that waited in front of one of these is void: it must
+/// not fire again. And a call that was made behind another prefix than it has now loses what binds it to that, as the model's
+/// own calls do. `received`: the transcript as the agent sent it. Returns of each whether it
+/// stands there.
+pub fn settle(wire: &dyn Wire, received: &Bytes, undone: &Undone, pairs: &mut [HiddenPair]) -> Vec<bool> {
+    let Ok(reading) = Reading::new(wire, received, Operation::Generate) else {
+        return vec![false; pairs.len()];
+    };
+    let opens = Found::in_reading(wire, &reading).opens;
+    let opens = opens.iter().filter(|open| undone.ever.contains(&open.id));
+    let start = |turn: usize| reading.view.turns[turn].span.start;
+    let last = opens.map(|open| open.span.map_or(start(open.turn), |span| span.start));
+    let last = last.max();
+    let places = offsets(wire, &reading, pairs);
+    for (pair, at) in pairs.iter_mut().zip(&places) {
+        let Some(at) = *at else { continue };
+        if last.is_some_and(|last| at < last) {
+            pair.pending = None;
+        }
+        if undone.is_stale(at)
+            && let Some(call) = wire.unbound_call(&pair.call)
+        {
+            pair.call = call;
+        }
+    }
+    places.iter().map(Option::is_some).collect()
+}
+
+/// Where each pair stands.
+fn offsets(wire: &dyn Wire, reading: &Reading, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
+    let view = &reading.view;
+    let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
+        MarkKind::Aside(id) => Some((id, mark.span.start)),
+        _ => None,
+    });
+    let items = reading.items.iter().filter(|item| item.kind == OwnKind::Aside);
+    let items = items.map(|item| (item.id, view.turns[item.turn].span.start));
+    let asides: HashMap<_, _> = marks.chain(items).collect();
+    let siblings = pairs.iter().map(|pair| match &pair.place {
+        Place::Beside { sibling, .. } => sibling.as_str(),
+        Place::Aside | Place::Behind(_) => "",
+    });
+    let siblings: Vec<&str> = siblings.collect();
+    let calls = wire.find_calls(view, &siblings, 0);
+    let calls = calls.into_iter().map(|at| {
+        let at = at?;
+        let parts = wire.content(view, at.turn).parts;
+        Some(parts.get(at.part)?.span.start)
+    });
+    let mut places: Vec<Option<usize>> = calls.collect();
+    for (place, pair) in places.iter_mut().zip(pairs) {
+        if matches!(pair.place, Place::Aside) {
+            *place = asides.get(&pair.id).copied();
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::super::notes::{self, Look};
+    use super::*;
+    use crate::record::{HiddenResult, WireId};
+    use crate::wire::wire;
+
+    fn beside(call: &str, created_ms: u64) -> HiddenPair {
+        HiddenPair {
+            id: Uuid::now_v7(),
+            principal: "local".to_owned(),
+            conversation: "c".to_owned(),
+            wire: WireId::Anthropic,
+            tool: "session_handoff".to_owned(),
+            call_id: format!("hid_{call}"),
+            call: "{}".to_owned(),
+            answer: HiddenResult::QUEUED,
+            place: Place::Beside {
+                sibling: call.to_owned(),
+                offset: 0,
+            },
+            pending: Some(("Goal: on.".to_owned(), None)),
+            created_ms,
+        }
+    }
+
+    /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or behind it, by where
+    /// it stands.
+    #[test]
+    fn a_call_is_void_by_its_place_and_not_by_its_time() {
+        let id = Uuid::now_v7();
+        let call = |id: &str| json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "x", "input": {}}]});
+        let result = |id: &str| json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": ""}]});
+        let said = |who: &str, text: String| json!({"role": who, "content": text});
+        let body = json!({"model": "m", "max_tokens": 9, "messages": [
+            said("user", "Go.".to_owned()), call("toolu_1"), result("toolu_1"),
+            said("assistant", format!("[[handoff-resume:{id}]]\n*Handed over. From here on.*\n\nGoal.\n[[/handoff-resume:AAAAAAAAAAAAAAAAAAAAAA]]")),
+            said("user", "::handoff undo".to_owned()),
+            said("assistant", format!("baton: the handoff was undone.\n\n[[handoff-note:{id}]]")),
+            said("user", "On.".to_owned()), call("toolu_2"), result("toolu_2"),
+        ]});
+        let (body, side) = (Bytes::from(body.to_string()), wire(WireId::Anthropic));
+        let reading = Reading::new(side, &body, Operation::Generate).unwrap();
+        let look = Look {
+            prefix: "::",
+            tags: &[],
+            coming: None,
+        };
+        let undone = notes::take_out(side, &reading, look).unwrap().undone;
+        assert!(undone.is_undone(id));
+        let mut pairs = [
+            beside("toolu_1", u64::MAX),
+            beside("toolu_2", 0),
+            beside("gone", 0),
+        ];
+        let found = settle(side, &body, &undone, &mut pairs);
+        assert_eq!(found, [true, true, false]);
+        let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
+        assert_eq!(waits, [false, true, true]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Handoffs that a threshold begins: when one begins is for the machine's own tests to say; what is asked for it, and what it
+//! leaves behind, for these.
+
+use baton_proxy::strict::{Fault, Received, Reply, Stop};
+
+use super::items::{self, Item};
+use super::oracle::Agent;
+use super::view::View;
+
+/// What a model is told that is asked for a document behind its history. Only this file of these tests knows it.
+const BEHIND: &str = "Stop here: do not go on with the work";
+
+/// The same where it sees a selection.
+const SELECTED: &str = "You were not in the session.";
+
+/// What stands in front of the person's message that nobody has answered.
+const OPEN: &str = "The person's last message, still to be answered:";
+
+/// What the model does that is asked for a document.
+#[derive(Debug, Clone, Copy)]
+pub enum DraftPlan {
+    /// It writes one.
+    Written,
+    /// Its server refuses.
+    Status(u16),
+    /// Its answer breaks off.
+    Cut,
+    /// It says nothing.
+    Nothing,
+    /// It has not enough room.
+    OutOfRoom,
+}
+
+impl DraftPlan {
+    pub fn reply(self, id: usize) -> Reply {
+        let document = format!("## Goal\nDocument {id}: mend it.\n\n## Next steps\n1. Go on with {id}.");
+        match self {
+            Self::Written => Reply::text(document),
+            Self::Status(status) => Reply::status(status, "no"),
+            Self::Cut => Reply::text(document).fault(Fault::CutAfterBytes(20)),
+            Self::Nothing => Reply::text(" "),
+            Self::OutOfRoom => Reply::text(document).stop(Stop::MaxTokens),
+        }
+    }
+}
+
+/// Whether the model is asked for a document.
+pub fn is_asked(seen: &Received) -> bool {
+    let text = String::from_utf8_lossy(&seen.raw);
+    text.contains(BEHIND) || text.contains(SELECTED)
+}
+
+/// A handoff that a threshold began.
+#[derive(Debug, Clone)]
+pub struct Drafted {
+    /// As it is stored.
+    pub prompt: String,
+    pub reason: String,
+    /// What the model was asked, and what it said.
+    pub asked: Vec<(Vec<Item>, Reply)>,
+    /// The threshold.
+    pub from: u64,
+}
+
+impl Drafted {
+    /// Checks that it may stand in front of the answer to a request of this view.
+    pub fn check(&self, agent: &Agent, view: &View) -> Result<(), String> {
+        let digits: String = self.reason.chars().filter(char::is_ascii_digit).collect();
+        let tokens: u64 = digits.parse().unwrap_or_default();
+        if self.from == 0 || tokens < self.from || view.later.is_empty() || view.pending.is_some() {
+            return Err(format!(
+                "handed over at {tokens} tokens, from {} on, a call waits: {:?}",
+                self.from, view.pending
+            ));
+        }
+        let wanted = agent.wanted(view);
+        self.tells_nothing_answered_as_open(&wanted)?;
+        for (seen, _) in &self.asked {
+            let Some(history) = behind_history(seen.clone()) else {
+                continue;
+            };
+            let history = agent.seen(view, history);
+            if history != wanted {
+                return Err(format!(
+                    "a document was asked for behind\n{}\nand should have been behind\n{}",
+                    items::lines(&history),
+                    items::lines(&wanted)
+                ));
+            }
+        }
+        let (_, last) = self.asked.last().ok_or("the model was not asked")?;
+        let written = last.fault.is_none() && last.stop == Stop::Natural;
+        let texts = last.parts.iter().filter_map(|part| match part {
+            baton_proxy::strict::Part::Text(text) => Some(text.trim()),
+            _ => None,
+        });
+        let lost = texts
+            .filter(|text| written && !self.prompt.contains(text))
+            .count();
+        if lost > 0 || !self.prompt.starts_with("<handoff-context>\n") {
+            return Err(format!("another document than was written: {}", self.prompt));
+        }
+        Ok(())
+    }
+}
+
+impl Drafted {
+    /// What a person said in front of the model's newest words is answered: told as open, it would be done a second time.
+    fn tells_nothing_answered_as_open(&self, seen: &[Item]) -> Result<(), String> {
+        let models = |item: &Item| matches!(item, Item::Model(_) | Item::Thought(_) | Item::Call { .. });
+        let answered = &seen[..seen.iter().rposition(models).unwrap_or_default()];
+        let Some((_, open)) = self.prompt.split_once(OPEN) else {
+            return Ok(());
+        };
+        let told = answered.iter().find(|item| match item {
+            Item::User(text) => text.starts_with("Go on, ") && open.contains(text.trim()),
+            _ => false,
+        });
+        told.map_or(Ok(()), |told| Err(format!("told as open: {told:?}: {open}")))
+    }
+}
+
+/// What the model saw in front of what it was asked; `None`: it saw a selection.
+fn behind_history(mut seen: Vec<Item>) -> Option<Vec<Item>> {
+    let asked = seen
+        .iter()
+        .rposition(|item| matches!(item, Item::User(text) if text.contains(BEHIND)))?;
+    let Item::User(text) = &mut seen[asked] else {
+        return None;
+    };
+    text.truncate(text.find(BEHIND)?);
+    Some(seen)
+}

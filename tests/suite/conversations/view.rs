@@ -1,0 +1,294 @@
+//! The model's view of a conversation, and what becomes of it where a handoff takes effect or is undone.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::blocks::is_thinking;
+use super::oracle::Agent;
+
+/// How a conversation opens, and what of that survives a cut.
+#[derive(Debug, Clone, Default)]
+pub struct Opening {
+    /// All of it, as the agent sends it.
+    pub messages: Vec<Value>,
+    /// Messages that are only preamble.
+    pub before: Vec<Value>,
+    /// Preamble blocks before the carry-over prompt.
+    pub blocks: Vec<Value>,
+    /// System messages from before the model first spoke.
+    pub behind: Vec<Value>,
+    /// How many of `messages` count as content.
+    pub counted: usize,
+}
+
+/// The model's view of a conversation.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    pub opening: Opening,
+    /// The carry-over prompt it is cut at.
+    pub cut: Option<String>,
+    /// Everything after the opening or the cut.
+    pub later: Vec<Value>,
+    /// The prompt of a handoff that fires at the end of the turn.
+    pub pending: Option<String>,
+    /// Results of hidden calls, due in the next user message.
+    pub owed: Vec<Value>,
+    /// Whether it contains hidden pairs, or what the model was told of its context.
+    pub paired: bool,
+    /// How much there was when the model first had thoughts alone, which the agent has and the model's view has not.
+    pub thought: Option<usize>,
+    /// The handoff that it is cut at, where that is known.
+    pub id: Option<Uuid>,
+    /// Whether a handoff in it was ever undone: what stood around its sentinel is then told apart by line breaks of ours.
+    pub mended: bool,
+    /// The view as it would be were it not cut, for an undo.
+    under: Option<Box<View>>,
+    /// The handoff whose undo is the last change.
+    undone: Option<Box<UndoneCut>>,
+    /// Which cut it is; zero is none. What the model thought under another one is not in it.
+    at_cut: u32,
+    cuts: u32,
+}
+
+/// A handoff that was undone.
+#[derive(Debug, Clone)]
+struct UndoneCut {
+    /// The view behind it, without anything later.
+    cut: View,
+    /// How much stands in front of it.
+    before: usize,
+}
+
+/// How what the model is told of its context begins. Only this function of these tests knows it.
+const NUDGE: &str = "<context-notice>\n";
+
+pub fn is_nudge(block: &Value) -> bool {
+    block["text"].as_str().is_some_and(begins_nudge)
+}
+
+pub fn begins_nudge(text: &str) -> bool {
+    text.trim_start().starts_with(NUDGE)
+}
+
+impl View {
+    pub fn new(opening: Opening) -> Self {
+        Self {
+            opening,
+            ..Self::default()
+        }
+    }
+
+    /// The messages that upstream must receive.
+    pub fn messages(&self) -> Vec<Value> {
+        let mut out = match &self.cut {
+            None => self.opening.messages.clone(),
+            Some(prompt) => {
+                let mut out = self.opening.before.clone();
+                let mut blocks = self.opening.blocks.clone();
+                blocks.push(json!({"type": "text", "text": prompt}));
+                out.push(json!({"role": "user", "content": blocks}));
+                out.extend(self.opening.behind.clone());
+                out
+            }
+        };
+        out.extend(self.here());
+        out
+    }
+
+    /// What stands behind the opening or the cut: of another cut's stretch not all.
+    fn here(&self) -> Vec<Value> {
+        let blocks = self
+            .later
+            .iter()
+            .filter_map(|message| message["content"].as_array());
+        let searches = blocks
+            .flatten()
+            .filter(|block| self.cut.is_none() && block["name"] == "session_recall");
+        // Without a cut the model has no such tool.
+        let searches: Vec<&Value> = searches.map(|block| &block["id"]).collect();
+        let is_search = |block: &Value| {
+            ["id", "tool_use_id"]
+                .iter()
+                .any(|key| searches.contains(&&block[*key]))
+        };
+        let mut here = Vec::new();
+        for message in &self.later {
+            let mut message = message.clone();
+            if let Some(blocks) = message["content"].as_array_mut() {
+                blocks.retain(|block| self.is_here(block) && !is_search(block));
+            }
+            if message["content"] != json!([]) {
+                here.push(message);
+            }
+        }
+        here
+    }
+
+    /// A user message, with the results of hidden calls before it.
+    pub fn user(&mut self, blocks: &[Value]) {
+        let mut content = std::mem::take(&mut self.owed);
+        content.extend(blocks.iter().cloned());
+        self.later.push(json!({"role": "user", "content": content}));
+    }
+
+    pub fn say(&mut self, mut blocks: Vec<Value>) {
+        for block in blocks.iter_mut().filter(|block| is_thinking(block)) {
+            block["cut"] = self.at_cut.into();
+        }
+        if !blocks.is_empty() {
+            self.later.push(json!({"role": "assistant", "content": blocks}));
+        }
+    }
+
+    /// The model is told this behind all that is there; what the system said behind the user stays last.
+    pub fn tell(&mut self, text: &str) {
+        let users = self.later.iter_mut().rev().find(|m| m["role"] == "user");
+        let blocks = users.and_then(|m| m["content"].as_array_mut()).unwrap();
+        blocks.push(json!({"type": "text", "text": text, "cut": self.at_cut}));
+        self.paired = true;
+    }
+
+    /// Whether the model was told of its context behind the cut.
+    pub fn was_told(&self) -> bool {
+        let blocks = self
+            .later
+            .iter()
+            .filter_map(|message| message["content"].as_array());
+        blocks
+            .flatten()
+            .any(|block| is_nudge(block) && self.is_here(block))
+    }
+
+    /// Of what was thought under another cut nothing is in the view, since a provider binds it to what it was thought behind;
+    /// nor of what the model was told of its context there.
+    fn is_here(&self, block: &Value) -> bool {
+        block["cut"] == self.at_cut || !is_thinking(block) && !is_nudge(block)
+    }
+
+    /// The view behind a handoff. `opening`: what of the opening survives it.
+    pub fn cut_at(&mut self, prompt: &str, opening: Opening) {
+        let cuts = self.cuts + 1;
+        let mut under = std::mem::take(self);
+        (under.undone, under.pending) = (None, None);
+        *self = View {
+            opening,
+            cut: Some(prompt.to_owned()),
+            under: Some(Box::new(under)),
+            at_cut: cuts,
+            cuts,
+            ..View::default()
+        };
+    }
+
+    /// Whether an undo that names no handoff changes anything: it undoes the one that counts, or takes the last undo back.
+    pub fn may_undo(&self) -> Option<bool> {
+        match (&self.undone, &self.under) {
+            (Some(_), _) => Some(false),
+            (None, Some(_)) => Some(true),
+            (None, None) => None,
+        }
+    }
+
+    /// The handoff that such an undo is of, where that is known.
+    pub fn undo_of(&self) -> Option<Uuid> {
+        match &self.undone {
+            Some(undone) => undone.cut.id,
+            None => self.id.filter(|_| self.under.is_some()),
+        }
+    }
+
+    /// Undoes the handoff that counts, or takes the last undo back.
+    pub fn undo(&mut self) {
+        let cuts = self.cuts;
+        if let Some(undone) = self.undone.take() {
+            let UndoneCut { mut cut, before } = *undone;
+            cut.later = self.later.split_off(before);
+            cut.owed = std::mem::take(&mut self.owed);
+            cut.paired = self.paired;
+            cut.under = Some(Box::new(std::mem::take(self)));
+            *self = cut;
+        } else if let Some(under) = self.under.take() {
+            let mut cut = std::mem::replace(self, *under);
+            self.close(cut.later.first());
+            let before = self.later.len();
+            self.later.append(&mut cut.later);
+            self.owed = std::mem::take(&mut cut.owed);
+            self.paired |= cut.paired;
+            self.undone = Some(Box::new(UndoneCut { cut, before }));
+        }
+        (self.mended, self.cuts, self.pending) = (true, cuts, None);
+    }
+
+    /// Of the answer that showed an undone handoff nothing may be left but what the model thought, which no message is.
+    fn close(&mut self, next: Option<&Value>) {
+        let thought = |message: &Value| {
+            let blocks = message["content"].as_array();
+            message["role"] == "assistant" && blocks.is_some_and(|blocks| blocks.iter().all(is_thinking))
+        };
+        let goes_on = next.is_some_and(|next| next["role"] == "assistant" && !thought(next));
+        if !goes_on && self.later.last().is_some_and(thought) {
+            self.later.pop();
+        }
+    }
+
+    /// Whether all that it needs stands in the transcript.
+    pub fn stands_alone(&self) -> bool {
+        (self.cut.is_some() || self.undone.is_some()) && !self.paired
+    }
+
+    /// The store is gone: what stood in front of the cut comes back only where it stands alone, too.
+    pub fn forget_dependent(&mut self) {
+        if self.under.as_ref().is_some_and(|under| under.paired) {
+            self.under = None;
+        }
+        if let Some(under) = &mut self.under {
+            under.forget_dependent();
+        }
+    }
+
+    /// How much content there is, for the "nothing to hand off" rule. A model that has only thought has said nothing to an
+    /// agent that drops thinking.
+    pub fn content(&self, agent: &Agent) -> usize {
+        let traits = &agent.profile.traits;
+        let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && traits.thoughts);
+        let is_there = |m: &&Value| {
+            let blocks = m["content"].as_array();
+            m["role"] != "assistant" || blocks.is_none_or(|blocks| !blocks.iter().all(drops))
+        };
+        let opening = if self.cut.is_none() {
+            self.opening.counted
+        } else {
+            0
+        };
+        let here = self.here();
+        let answer = here.iter().filter(|m| m["role"] != "system").filter(is_there);
+        let said = |m: &Value| {
+            let blocks = m["content"].as_array()?;
+            let counts = |block: &&Value| !is_nudge(block);
+            Some(blocks.iter().filter(counts).count())
+        };
+        let size = |m: &Value| match traits.counts_parts {
+            true => said(m).unwrap_or(1),
+            false => 1,
+        };
+        opening + answer.map(size).sum::<usize>()
+    }
+
+    /// Where what the system said ends that survives a first cut: before the model first spoke. Of a model that has only
+    /// thought, an agent that drops thinking has no word.
+    pub fn first_notes(&self, agent: &Agent) -> Vec<Value> {
+        let drops = |block: &Value| is_thinking(block) && !(agent.thoughts && agent.profile.traits.thoughts);
+        let said = |m: &Value| {
+            m["content"]
+                .as_array()
+                .is_some_and(|blocks| !blocks.iter().all(drops))
+        };
+        let spoken = |m: &Value| m["role"] == "assistant" && said(m);
+        if self.cut.is_some() {
+            return Vec::new();
+        }
+        let before = self.thought.unwrap_or(self.later.len());
+        let first = self.later[..before].iter().take_while(|m| !spoken(m));
+        first.filter(|m| m["role"] == "system").cloned().collect()
+    }
+}
