@@ -7,6 +7,7 @@ use super::sections::{self, Source};
 use super::vocabulary::Vocabulary;
 use super::{CutPart, Settings};
 use crate::agents::tools::ToolKind;
+use crate::agents::wordings::before_reminders;
 use crate::text::json;
 use crate::text::words::{self, WordKind};
 use crate::transcript::{Agent, Kind, Part, ToolResult, ToolUse, Transcript, Turn};
@@ -337,12 +338,15 @@ fn text_of(part: &Part<'_>, bytes: Option<usize>) -> String {
     }
 }
 
+/// What a tool returned, without what the harness has put behind it.
 fn result_text(part: &Part<'_>) -> String {
     let texts = part.texts();
-    match &texts[..] {
+    let mut text = match &texts[..] {
         [only] => only.get().into_owned(),
         all => all.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n"),
-    }
+    };
+    text.truncate(before_reminders(&text).len());
+    text
 }
 
 /// Tells one message from another: four lanes of multiplications, eight bytes each, since all of a transcript is looked at

@@ -32,6 +32,35 @@ fn an_excerpt_says_where_it_stands_and_what_came_of_its_call() {
 }
 
 #[test]
+fn what_the_harness_puts_behind_a_result_is_neither_found_nor_told() {
+    let reminder = "<system-reminder>\nThe zibble list is empty.\n</system-reminder>";
+    let mut blocks = ran("b", "cat flurbo.md", "", false);
+    blocks[1]["content"][0]["content"] = json!([
+        {"type": "text", "text": "Flurbo needs 512 slots."},
+        {"type": "text", "text": reminder},
+    ]);
+    let mut messages = vec![user("Read it.")];
+    messages.extend(ran(
+        "a",
+        "cat notes.md",
+        &format!("Flurbo needs 256 slots.\n\n{reminder}\n\n{reminder}"),
+        false,
+    ));
+    messages.extend(blocks);
+    // A file that only quotes one is the tool's own text.
+    let quoted = format!("{reminder}\nis what a murgle looks like.");
+    messages.extend(ran("c", "cat hooks.md", &quoted, false));
+    let told = asked(&messages, "flurbo slots");
+    assert!(told.contains("256 slots") && told.contains("512 slots"), "{told}");
+    assert!(!told.contains("reminder"), "{told}");
+    let told = asked(&messages, "murgle");
+    assert!(told.contains("The zibble list is empty."), "{told}");
+    messages.truncate(5);
+    let told = asked(&messages, "zibble");
+    assert!(told.starts_with("Nothing found for \"zibble\"."), "{told}");
+}
+
+#[test]
 fn a_file_that_changed_later_says_so() {
     let edit = |id: &str, new: &str| {
         called(
