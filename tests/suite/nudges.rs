@@ -1,6 +1,9 @@
 //! The model is told how full its context is: when, where, and how often, on every wire. The provider checks that whatever the
 //! model once saw stands there again.
 
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
 use baton_proxy::config::{Config, Mode};
 use baton_proxy::nudge::{NudgeOutcome, Treadmill, Windows, is_nudge};
 use baton_proxy::store::SharedStore;
@@ -245,6 +248,61 @@ async fn a_share_of_the_window_is_a_threshold_too() {
             "{told}"
         );
         fixture.assert_clean();
+    }
+}
+
+/// What the program logs, in memory.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Of a model whose window is not known the thresholds in tokens hold alone, and the log says so once.
+#[tokio::test]
+async fn a_model_without_a_known_window_is_told_of_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logged = tracing::subscriber::set_default(subscriber);
+    for (n, variant) in WIRES.into_iter().enumerate() {
+        // With the share at 0 nothing is missed where the window is not known, and nothing is said.
+        for (share, model) in [(0.5, "unheard-of"), (0.0, "unsaid")] {
+            let model = format!("{model}-{n}");
+            let fixture = fixture(variant, memory(), |config| {
+                config.handoff.thresholds.nudge_at = share;
+            })
+            .await;
+            let mut history = Vec::new();
+            for next in ["Mend the importer.", &long(5_500), "Go on.", "And?"] {
+                fixture.push(Reply::text("So."));
+                history.push(fixture.user(next));
+                let body = (variant.body)(&history, true)
+                    .to_string()
+                    .replace(variant.model, &model);
+                let path = (variant.path)(true).replace(variant.model, &model);
+                let response = fixture.baton.post(&path, variant.headers, body.into()).await;
+                history.extend(fixture.answer(&response, true).keep);
+            }
+            let told = text(&fixture);
+            assert!(told.contains(" tokens") && !told.contains('%'), "{told}");
+            assert_eq!(outcomes(&fixture, 4).await, [NudgeOutcome::Told]);
+            fixture.assert_clean();
+            let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+            let unknown =
+                |line: &&str| line.contains("the window of this model is not known") && line.contains(&model);
+            let said = logged.lines().filter(unknown).count();
+            assert_eq!(said, usize::from(share > 0.0), "{model}: {logged}");
+        }
     }
 }
 
