@@ -71,6 +71,19 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   await shot(page, "conversation");
 });
 
+test("a step of the chain says how often the model looked behind it", async () => {
+  mock.stories = examples();
+  const [story] = mock.stories.filter((it) => it.conversation.key === "claude-code:6f1c2a");
+  const [row, next] = story.rows.filter((it) => it.pinned === handoffId(2));
+  row.recalls = ["found", "nothing"];
+  next.recalls = ["found"];
+  await go(talk());
+  const step = (n) => page.locator(".chain .step").filter({ has: page.locator(`a[href="#/h/${handoffId(n)}"]`) }).innerText();
+  assert.match(await step(2), /exchanges · 3 recalls/);
+  assert.doesNotMatch(await step(1), /recall/);
+  assert.match((await page.locator(".exchange .tags").allInnerTexts()).join("; "), /2 recalls/);
+});
+
 test("the handoff that counts can be undone, an undo be taken back, and what waits be withdrawn", async () => {
   mock.stories = examples();
   await go(talk());
