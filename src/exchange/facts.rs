@@ -13,6 +13,7 @@ use crate::packet::fields::Size;
 use crate::packet_files::{Reading, Stored};
 use crate::proxy::App;
 use crate::record::{Handoff, Origin};
+use crate::telemetry::FactsOutcome;
 use crate::text::splice;
 use crate::transcript::Transcript;
 use crate::wire::Operation;
@@ -25,17 +26,24 @@ const READING: usize = 8;
 
 impl Exchange {
     /// The prompt with what was seen behind it, where the config wants that for handoffs which this one began. It
-    /// becomes part of the prompt, so that the store, the seal and every later request have the same.
-    pub(super) fn with_facts(&self, prompt: String, origin: Origin) -> String {
-        if !wants_facts(self.app.config.handoff.facts, origin) || !self.fired.is_empty() {
-            return prompt;
+    /// becomes part of the prompt, so that the store, the seal and every later request have the same. Also what came of it,
+    /// where it was wanted.
+    pub(super) fn with_facts(&self, prompt: String, origin: Origin) -> (String, Option<FactsOutcome>) {
+        if !wants_facts(self.app.config.handoff.facts, origin) {
+            return (prompt, None);
         }
         let weight = self.prepared.weight.saturating_mul(READING);
-        match heavy::work(weight, || self.facts()) {
-            // Commands may hold what looks like a mark of ours.
-            Some(block) => sentinel::normalised(&format!("{}\n\n{block}", prompt.trim_end())),
-            None => prompt,
-        }
+        // A later leg that hands over at once has done nothing but that.
+        let block = match self.fired.is_empty() {
+            true => heavy::work(weight, || self.facts()),
+            false => None,
+        };
+        let Some(block) = block else {
+            return (prompt, Some(FactsOutcome::Nothing));
+        };
+        // Commands may hold what looks like a mark of ours.
+        let whole = sentinel::normalised(&format!("{}\n\n{block}", prompt.trim_end()));
+        (whole, Some(FactsOutcome::Written))
     }
 
     fn facts(&self) -> Option<String> {

@@ -44,7 +44,7 @@ impl Exchange {
     ) -> Result<Handoff, StoreError> {
         let live = self.live()?;
         let now = self.app.clock.now_ms();
-        let prompt = self.with_facts(prompt, origin);
+        let (prompt, facts) = self.with_facts(prompt, origin);
         let handoff = self.made(self.app.clock.new_id(), (prompt, reason, parent, origin))?;
         let point = self.cut_point(&handoff);
         let hash = self.hash();
@@ -61,6 +61,7 @@ impl Exchange {
             .await?;
         live.remember_repeat(hash, handoff.id, &self.answer, now);
         self.note_handed_over(handoff.id);
+        self.ctx.recorder.note(|e| e.facts.extend(facts));
         self.app.drafting.handed_over(live.key());
         self.tell(&handoff, before);
         Ok(handoff)

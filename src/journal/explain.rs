@@ -115,11 +115,21 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
         "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
             .to_owned()
     });
+    let facts = event.facts.iter().filter_map(|outcome| stated(outcome));
     let undo = event.undo.as_deref().and_then(undone).map(str::to_owned);
     let others = [recalled, undo, refused, broken_up, retries, partial]
         .into_iter()
         .flatten();
-    others.chain(nudges.map(str::to_owned))
+    others.chain(facts.chain(nudges).map(str::to_owned))
+}
+
+/// What an outcome of stating behind a prompt what was seen comes to.
+fn stated(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "written" => "What baton saw of the work stands behind the carry-over prompt.",
+        "nothing" => "Nothing was seen of the work that is worth stating behind the carry-over prompt.",
+        _ => return None,
+    })
 }
 
 /// What an outcome of telling the model how full its context is comes to.

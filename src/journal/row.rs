@@ -69,6 +69,9 @@ pub struct Event {
     pub unpinned: bool,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
+    /// What came of stating behind their prompts what was seen, where that is wanted: `written`, `nothing`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
     /// Upstream requests, retries among them.
     pub legs: usize,
     /// Retries of later legs.
@@ -154,6 +157,7 @@ impl Event {
             pinned: event.pinned.clone(),
             unpinned: event.unpinned,
             fired: event.fired.clone(),
+            facts: event.facts.iter().map(|facts| facts.name().to_owned()).collect(),
             legs: event.sent_bytes.len(),
             retries: event.retries,
             recalls: event

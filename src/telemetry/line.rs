@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{DraftEvent, ExchangeEvent, HandoffEvent, NudgeOutcome, Outcome};
+use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome};
 use crate::commands::UndoOutcome;
 use crate::rewrite::untooled::Untooled;
 
@@ -71,6 +71,9 @@ impl ExchangeEvent {
         }
         if let Some(id) = self.fired.last() {
             said.push(format!("handed off {}", brief(id)));
+        }
+        if self.facts.contains(&FactsOutcome::Written) {
+            said.push("facts stated".to_owned());
         }
         if !self.draft_legs.is_empty() {
             let drafted = self.drafted();
@@ -248,6 +251,14 @@ mod tests {
                 .line()
                 .ends_with(", nudged to hand off, nudging stopped: close handoffs")
         );
+        for (facts, said) in [
+            (FactsOutcome::Written, "0199a3c2-7d1e, facts stated, 2 legs"),
+            (FactsOutcome::Nothing, "0199a3c2-7d1e, 2 legs"),
+        ] {
+            let facts = vec![facts];
+            let stated = ExchangeEvent { facts, ..event() };
+            assert!(stated.line().ends_with(said), "{}", stated.line());
+        }
         let undone = ExchangeEvent {
             undo: Some(UndoOutcome::Undone),
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")

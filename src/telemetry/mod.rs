@@ -4,6 +4,7 @@
 //! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
 
 mod draft;
+mod facts;
 mod handoff;
 mod line;
 mod metrics;
@@ -15,6 +16,7 @@ mod setup;
 mod text_fields;
 
 pub use draft::DraftEvent;
+pub use facts::FactsOutcome;
 pub use handoff::HandoffEvent;
 pub use metrics::Metrics;
 pub use otlp::Traces;
@@ -104,6 +106,8 @@ pub struct ExchangeEvent {
     pub fired: Vec<String>,
     /// The handoff events of `fired`.
     pub handoffs: Vec<HandoffEvent>,
+    /// What came of stating behind a carry-over prompt what was seen, for each handoff of which the config wants that.
+    pub facts: Vec<FactsOutcome>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
     /// Calls of the tool that searches what was cut, each by how it came out.
@@ -171,6 +175,7 @@ impl ExchangeEvent {
             pinned: None,
             fired: Vec::new(),
             handoffs: Vec::new(),
+            facts: Vec::new(),
             unpinned: false,
             recalls: Vec::new(),
             refused_calls: 0,
@@ -265,6 +270,12 @@ impl ExchangeEvent {
         outcomes.join(",")
     }
 
+    /// What came of stating what was seen, separated by commas.
+    fn fact_names(&self) -> String {
+        let names: Vec<_> = self.facts.iter().map(|facts| facts.name()).collect();
+        names.join(",")
+    }
+
     /// Logs the exchange with all its fields.
     pub fn log(&self) {
         // Unknown usage is not logged: zero tokens would look like a free request.
@@ -292,6 +303,7 @@ impl ExchangeEvent {
             baton.pinned = self.pinned,
             baton.unpinned = self.unpinned.then_some(true),
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
+            baton.facts = (!self.facts.is_empty()).then(|| self.fact_names()),
             baton.legs = self.sent_bytes.len(),
             baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
             baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
@@ -397,6 +409,7 @@ mod tests {
             conversation: Some("c".into()),
             pinned: Some("p".into()),
             fired: vec!["f".into(), "g".into()],
+            facts: vec![FactsOutcome::Written, FactsOutcome::Nothing],
             unpinned: true,
             lost_pairs: 1,
             lost_insertions: 1,
@@ -412,7 +425,7 @@ mod tests {
         let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
-            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.legs baton.retries baton.recalls baton.refused_calls \
+            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.facts baton.legs baton.retries baton.recalls baton.refused_calls \
             baton.lost_pairs baton.lost_insertions baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
@@ -423,6 +436,7 @@ mod tests {
         assert_eq!(line["baton.undo"], "taken_back");
         assert_eq!(line["baton.first_byte_ms"], 1.5);
         assert_eq!(line["baton.recalls"], "found,nothing");
+        assert_eq!(line["baton.facts"], "written,nothing");
         assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
     }
 

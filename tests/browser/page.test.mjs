@@ -71,6 +71,18 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   await shot(page, "conversation");
 });
 
+test("an exchange that hands off says whether what baton saw stands behind the prompt", async () => {
+  mock.stories = examples();
+  const [story] = mock.stories.filter((it) => it.conversation.key === "claude-code:6f1c2a");
+  const [first, second] = story.rows.filter((it) => it.fired.length);
+  first.facts = ["written"];
+  second.facts = ["nothing"];
+  await go(talk());
+  const tags = (row) => page.locator(`[data-row="${row.id}"] .tags`).innerText();
+  assert.match(await tags(first), /hands off\s*facts stated/);
+  assert.match(await tags(second), /hands off\s*no facts/);
+});
+
 test("a step of the chain says how often the model looked behind it", async () => {
   mock.stories = examples();
   const [story] = mock.stories.filter((it) => it.conversation.key === "claude-code:6f1c2a");

@@ -12,10 +12,11 @@ use baton_proxy::packet_files::{self, Counts, JSON, MARKDOWN, PacketSettings, Pa
 use baton_proxy::record::{PacketRecord, PacketStatus};
 use baton_proxy::store::{HandoffFilter, PacketFilter, SharedStore};
 use baton_proxy::strict::Reply;
+use baton_proxy::telemetry::{FactsOutcome, Metrics};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness;
+use crate::harness::{self, memory};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{self, Variant};
 
@@ -135,7 +136,7 @@ macro_rules! on_every_wire {
     };
 }
 
-on_every_wire!(a_chain a_mixed_batch facts_behind_every_prompt resumed_and_compared);
+on_every_wire!(a_chain a_mixed_batch facts_behind_every_prompt facts_are_told resumed_and_compared);
 
 /// Work with a tool, a handoff, more work, another one.
 async fn a_chain(side: Variant) {
@@ -268,6 +269,69 @@ async fn facts_behind_every_prompt(side: Variant) {
     let stage = Fixture::new(side, [handoff(), fresh()]).await;
     stage.ask(&stage.history(), true).await;
     assert_eq!(stage.sent(), [carry()]);
+}
+
+/// Whose prompts have facts behind them, by the setting; the event and the metrics say what came of it.
+async fn facts_are_told(side: Variant) {
+    use FactsOutcome::{Nothing, Written};
+    // A handoff that the model begins, and one that a person has drafted.
+    for (policy, by_model, by_person) in [
+        (FactsPolicy::All, &[Written][..], &[Written][..]),
+        (FactsPolicy::Drafts, &[], &[Written]),
+        (FactsPolicy::Off, &[], &[]),
+    ] {
+        let set = |config: &mut Config| config.handoff.facts = policy;
+        for person in [false, true] {
+            let ran = Reply::new()
+                .thinking("Do they pass?")
+                .call("bash", json!({"command": "cargo test -p importer"}));
+            let stage = Fixture::with(side, [ran], memory(), set).await;
+            let ask = async |history: &[Value]| {
+                let body = (side.body)(history, true)
+                    .to_string()
+                    .replace("read_file", "bash");
+                let path = (side.path)(true);
+                stage.answer(&stage.baton.post(path, side.headers, body.into()).await, true)
+            };
+            let said = ask(&stage.history()).await;
+            let mut history = stage.ran(&stage.history(), &said);
+            if person {
+                stage.push(Reply::text("They pass."));
+                let said = ask(&history).await;
+                history = stage.then(&history, &said, "::handoff");
+                stage.push(Reply::text("## Goal\nRelease it.\n\n## Next steps\n1. Tag it."));
+            } else {
+                stage.push(handoff());
+                stage.push(fresh());
+            }
+            let shown = ask(&history).await;
+            let expected = if person { by_person } else { by_model };
+            assert!(shown.text.contains("[[handoff-resume:"), "{}", shown.text);
+            assert_eq!(shown.text.contains("<seen-by-proxy>"), !expected.is_empty());
+            let events = stage.baton.events(2 + usize::from(person)).await;
+            assert_eq!(events.last().unwrap().facts, expected, "{policy:?} {person}");
+            assert!(events[0].facts.is_empty());
+            let metrics = Metrics::new();
+            events.iter().for_each(|event| metrics.record(event));
+            let counted = format!(
+                "baton_handoff_facts_total{{wire=\"{}\",outcome=\"written\"}} {}\n",
+                events[0].wire.unwrap().name(),
+                expected.len()
+            );
+            assert!(metrics.text().unwrap().contains(&counted), "{counted}");
+            stage.assert_clean();
+        }
+        // Nothing was done that could be stated.
+        let stage = Fixture::with(side, [handoff(), fresh()], memory(), set).await;
+        stage.ask(&stage.history(), true).await;
+        let expected = if policy == FactsPolicy::All {
+            &[Nothing][..]
+        } else {
+            &[]
+        };
+        assert_eq!(stage.baton.events(1).await[0].facts, expected, "{policy:?}");
+        stage.assert_clean();
+    }
 }
 
 /// A folder that cannot be made: the agent sees nothing of it, it is counted, and the next start writes the files.

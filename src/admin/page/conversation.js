@@ -213,6 +213,12 @@ const NUDGES = {
   close_handoffs: ["nudging stopped", "warn", "Two handoffs came in close succession"],
 };
 
+/** What came of stating what baton saw. */
+const FACTS = {
+  written: ["facts stated", "", "What baton saw of the work stands behind the carry-over prompt"],
+  nothing: ["no facts", "quiet", "Nothing was seen of the work that is worth stating behind the carry-over prompt"],
+};
+
 /** What came of undoing a handoff. */
 const UNDOS = {
   undone: ["handoff undone", "new", "The model sees what it saw before the handoff, and all that came after"],
@@ -227,6 +233,7 @@ export function tags(row, number = new Map()) {
   if (row.open) tag("under way", "new");
   if (failed(row)) tag([row.status || null, outcome(row)].filter(Boolean).join(" "), "bad");
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
+  for (const facts of row.facts ?? []) tag(...(FACTS[facts] ?? [line(facts)]));
   if (row.pinned) tag(number.get(row.pinned) ? `cut at ${number.get(row.pinned)}` : "cut", "", "Sent on from its active handoff");
   if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));

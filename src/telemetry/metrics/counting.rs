@@ -11,7 +11,7 @@ use crate::answers::AnswerOutcome;
 use crate::commands::UndoOutcome;
 use crate::record::{Origin, WireId};
 use crate::telemetry::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, TokenSeries, WireSeries};
-use crate::telemetry::{ExchangeEvent, HandoffEvent};
+use crate::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent};
 
 impl Metrics {
     /// Counts one exchange.
@@ -48,6 +48,11 @@ impl Metrics {
         }
         for handoff in &event.handoffs {
             self.record_handoff(handoff);
+        }
+        for facts in &event.facts {
+            let (wire, outcome) = (label(event.wire), facts.name());
+            let labels = ByOutcome { wire, outcome };
+            self.handoff_facts.get_or_create(&labels).inc();
         }
         if !event.drafts.is_empty() {
             self.record_drafts(event);
@@ -115,6 +120,10 @@ impl Metrics {
         for outcome in AnswerOutcome::ALL.map(AnswerOutcome::name) {
             let wire = label(wire);
             drop(self.recalls.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        for outcome in FactsOutcome::ALL.map(FactsOutcome::name) {
+            let wire = label(wire);
+            drop(self.handoff_facts.get_or_create(&ByOutcome { wire, outcome }));
         }
         for outcome in UndoOutcome::ALL.map(UndoOutcome::name) {
             let wire = label(wire);

@@ -31,6 +31,7 @@ impl Metrics {
             "baton_packets" "Documents of handoffs, by what became of them" self.packets;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
             "baton_recalls" "Searches of what was cut, by how they came out" self.recalls;
+            "baton_handoff_facts" "Handoffs behind whose prompt the facts that were seen were to stand, by what came of it" self.handoff_facts;
             "baton_handoff_prompt_bytes" "Sizes of carry-over prompts" self.handoff_prompt;
             "baton_handoff_before_bytes" "Sizes of upstream requests in which a handoff fired" self.handoff_before;
             "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;

@@ -8,7 +8,7 @@ use super::*;
 use crate::answers::AnswerOutcome;
 use crate::record::WireId;
 use crate::telemetry::Tokens;
-use crate::telemetry::{ExchangeEvent, HandoffEvent};
+use crate::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent};
 
 fn event(model: &str) -> ExchangeEvent {
     ExchangeEvent {
@@ -30,6 +30,7 @@ fn event(model: &str) -> ExchangeEvent {
         nudges: vec![crate::nudge::NudgeOutcome::Told],
         undo: Some(crate::commands::UndoOutcome::Undone),
         recalls: vec![AnswerOutcome::Found],
+        facts: vec![FactsOutcome::Written],
         sent_bytes: vec![7, 3],
         status: 200,
         first_byte: Some(Duration::from_millis(300)),
@@ -68,6 +69,7 @@ fn the_names_are_api() {
         "baton_traces_dropped counter",
         "baton_handoffs counter",
         "baton_recalls counter",
+        "baton_handoff_facts counter",
         "baton_handoff_prompt_bytes histogram",
         "baton_handoff_before_bytes histogram",
         "baton_handoff_after_bytes histogram",
@@ -93,6 +95,8 @@ fn the_names_are_api() {
         "baton_nudges_total{wire=\"anthropic\",outcome=\"told\"} 1",
         "baton_nudges_total{wire=\"anthropic\",outcome=\"followed\"} 0",
         "baton_recalls_total{wire=\"anthropic\",outcome=\"found\"} 1",
+        "baton_handoff_facts_total{wire=\"anthropic\",outcome=\"written\"} 1",
+        "baton_handoff_facts_total{wire=\"anthropic\",outcome=\"nothing\"} 0",
         "baton_undos_total{wire=\"anthropic\",outcome=\"undone\"} 1",
         "baton_undos_total{wire=\"anthropic\",outcome=\"taken_back\"} 0",
         "baton_recalls_total{wire=\"anthropic\",outcome=\"too_often\"} 0",

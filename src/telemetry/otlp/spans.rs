@@ -171,6 +171,9 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     if !event.fired.is_empty() {
         a.put("baton.fired", event.fired.join(","));
     }
+    if !event.facts.is_empty() {
+        a.put("baton.facts", event.fact_names());
+    }
     a.count("baton.legs", event.sent_bytes.len() as u64);
     a.count("baton.retries", event.retries.into());
     a.count("baton.refused_calls", event.refused_calls.into());
