@@ -76,10 +76,10 @@ fn settle_undone(prepared: &mut Prepared) {
         return;
     };
     let (wire, weight) = (prepared.wire, prepared.weight);
-    let (undone, pairs) = (&prepared.undone, &mut prepared.pairs);
+    let (undone, pairs, now) = (&prepared.undone, &mut prepared.pairs, prepared.request.view());
     let settled = match &prepared.received {
         Some(received) => heavy::work(weight, || {
-            undone_pairs::settle(wire, &received.text, undone, pairs)
+            undone_pairs::settle(wire, &received.text, now, undone, pairs)
         }),
         None => vec![false; pairs.len()],
     };

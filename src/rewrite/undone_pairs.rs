@@ -9,14 +9,20 @@ use super::chat_marks::Found;
 use super::undone::Undone;
 use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
-use crate::wire::view::OwnKind;
+use crate::wire::view::{OwnKind, View};
 use crate::wire::{Operation, Wire};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that waited in front of one of these is void: it must
 /// not fire again. And a call that was made behind another prefix than it has now loses what binds it to that, as the model's
-/// own calls do. `received`: the transcript as the agent sent it. Returns of each whether it
-/// stands there.
-pub fn settle(wire: &dyn Wire, received: &Bytes, undone: &Undone, pairs: &mut [HiddenPair]) -> Vec<bool> {
+/// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in which
+/// calls without ids are known. Returns of each whether it stands there.
+pub fn settle(
+    wire: &dyn Wire,
+    received: &Bytes,
+    now: &View,
+    undone: &Undone,
+    pairs: &mut [HiddenPair],
+) -> Vec<bool> {
     let Ok(reading) = Reading::new(wire, received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
@@ -25,7 +31,7 @@ pub fn settle(wire: &dyn Wire, received: &Bytes, undone: &Undone, pairs: &mut [H
     let start = |turn: usize| reading.view.turns[turn].span.start;
     let last = opens.map(|open| open.span.map_or(start(open.turn), |span| span.start));
     let last = last.max();
-    let places = offsets(wire, &reading, pairs);
+    let places = offsets(wire, &reading, now, pairs);
     for (pair, at) in pairs.iter_mut().zip(&places) {
         let Some(at) = *at else { continue };
         if last.is_some_and(|last| at < last) {
@@ -41,7 +47,7 @@ pub fn settle(wire: &dyn Wire, received: &Bytes, undone: &Undone, pairs: &mut [H
 }
 
 /// Where each pair stands.
-fn offsets(wire: &dyn Wire, reading: &Reading, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
+fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
     let view = &reading.view;
     let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
         MarkKind::Aside(id) => Some((id, mark.span.start)),
@@ -55,7 +61,16 @@ fn offsets(wire: &dyn Wire, reading: &Reading, pairs: &[HiddenPair]) -> Vec<Opti
         Place::Aside | Place::Behind(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
-    let calls = wire.find_calls(view, &siblings, 0);
+    let mut calls = wire.find_calls(view, &siblings, 0);
+    // A call without an id is known by the number of its message, and notes are messages, too. What is taken out has no
+    // calls, so in both transcripts a call is equally far from the end.
+    if let Some(distances) = wire.settled(now, &siblings, 0) {
+        let distances: Vec<&str> = distances.iter().map(String::as_str).collect();
+        let surely = wire.find_calls(view, &distances, 0);
+        for (at, surely) in calls.iter_mut().zip(surely) {
+            *at = surely.or(*at);
+        }
+    }
     let calls = calls.into_iter().map(|at| {
         let at = at?;
         let parts = wire.content(view, at.turn).parts;
@@ -121,16 +136,73 @@ mod tests {
             tags: &[],
             coming: None,
         };
-        let undone = notes::take_out(side, &reading, look).unwrap().undone;
+        let cleaned = notes::take_out(side, &reading, look).unwrap();
+        let (now, undone) = (&cleaned.reading.view, &cleaned.undone);
         assert!(undone.is_undone(id));
         let mut pairs = [
             beside("toolu_1", u64::MAX),
             beside("toolu_2", 0),
             beside("gone", 0),
         ];
-        let found = settle(side, &body, &undone, &mut pairs);
+        let found = settle(side, &body, now, undone, &mut pairs);
         assert_eq!(found, [true, true, false]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, true, true]);
+    }
+
+    /// Calls that have no ids are known by the numbers of their messages, and what baton said is none of these; equal ones are
+    /// told apart, too.
+    #[test]
+    fn a_call_without_an_id_is_void_by_its_place_too() {
+        let id = Uuid::now_v7();
+        let said = |who: &str, text: String| json!({"role": who, "parts": [{"text": text}]});
+        let user = |text: &str| said("user", text.to_owned());
+        let call = || json!({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]});
+        let result =
+            || json!({"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]});
+        let sentinel = format!(
+            "[[handoff-resume:{id}]]\n*Handed over. From here on.*\n\nGoal.\n[[/handoff-resume:AAAAAAAAAAAAAAAAAAAAAA]]"
+        );
+        let note = format!("baton: the handoff was undone.\n\n[[handoff-note:{id}]]");
+        let contents = json!([
+            user("Go."),
+            call(),
+            result(),
+            call(),
+            result(),
+            said("model", sentinel),
+            user("::handoff undo"),
+            said("model", note),
+            user("On."),
+            call(),
+            result(),
+            call(),
+            result(),
+            call(),
+            result(),
+        ]);
+        let (body, side) = (
+            Bytes::from(json!({"contents": contents}).to_string()),
+            wire(WireId::Gemini),
+        );
+        let reading = Reading::new(side, &body, Operation::Generate).unwrap();
+        let look = Look {
+            prefix: "::",
+            tags: &[],
+            coming: None,
+        };
+        let cleaned = notes::take_out(side, &reading, look).unwrap();
+        let names = cleaned.reading.call_names(side);
+        assert_eq!(names.len(), 5);
+        // Those in front were made before all others by a clock that is ahead.
+        let of = |(n, name): (usize, &String)| HiddenPair {
+            wire: WireId::Gemini,
+            ..beside(name, if n < 2 { u64::MAX } else { 0 })
+        };
+        let mut pairs: Vec<HiddenPair> = names.iter().enumerate().map(of).collect();
+        let found = settle(side, &body, &cleaned.reading.view, &cleaned.undone, &mut pairs);
+        assert_eq!(found, [true; 5]);
+        let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
+        assert_eq!(waits, [false, false, true, true, true]);
     }
 }

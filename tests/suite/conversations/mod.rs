@@ -777,12 +777,6 @@ fn whatever_happens_the_model_sees_what_it_should(profile: WireProfile, setting:
             // Of what is open behind a response an older version knows nothing.
             (plan.quirks.references, plan.quirks.chained) = (false, false);
         }
-        if matches!(setting, Setting::Replicas(_)) && plan.quirks.no_ids && profile.traits.drops_call_ids {
-            // Not drawn together: a call without an id is known by what stands in front of it, notes left out; so whether it
-            // waited in front of an undone handoff is told by the time alone, and these clocks do not agree on that.
-            let undoes = |step: &Step| matches!(step, Step::Undo { .. } | Step::UndoOutside { .. });
-            plan.steps.retain(|step| !undoes(step));
-        }
         let in_this = run(profile, &plan, setting).map_err(TestCaseError::fail)?;
         let mut so_far = happened.get();
         so_far.add(in_this);
