@@ -84,7 +84,8 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let mut taken_out = 0;
     if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
-        taken_out = repairs.len();
+        // Gemini mends a call where it stands, and no message goes.
+        taken_out = repairs.iter().filter(|e| e.with.is_empty()).count();
         beside.extend(repairs);
     }
     add(Why::Pair, beside);

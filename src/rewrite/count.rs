@@ -74,3 +74,58 @@ fn heads(head: &str) -> usize {
     let wrapped = format!("[{head}]");
     json::elements(wrapped.as_bytes(), Span::new(0, wrapped.len())).len()
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use crate::record::WireId;
+    use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+    use crate::text::splice;
+    use crate::tools::ToolTable;
+    use crate::wire::{Operation, wire};
+
+    fn with_the_tool(side: WireId, body: &serde_json::Value) -> Rewritten {
+        let side = wire(side);
+        let reading = Reading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
+        let what = Rewrite {
+            cut: Cut::None,
+            tools: Some(ToolTable::handoff()),
+            pairs: &[],
+            insertions: &[],
+            more: &[],
+            previous: None,
+            tags: &[],
+            text_only: None,
+        };
+        rewrite(side, &reading, &what)
+    }
+
+    /// A call that lost its signature is told so where it stands: no message goes. Behind an undone handoff each call of the
+    /// current turn is one.
+    #[test]
+    fn a_call_that_is_mended_counts_as_a_message() {
+        let call = |name: &str, more: serde_json::Value| {
+            let mut part = json!({"functionCall": {"name": name, "args": {}}});
+            part.as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            json!({"role": "model", "parts": [part]})
+        };
+        let result = |name: &str| json!({"role": "user", "parts": [{"functionResponse": {"name": name, "response": {}}}]});
+        let of = |first: serde_json::Value| {
+            let signed = json!({"thoughtSignature": "c2ln"});
+            let contents = json!([
+                {"role": "user", "parts": [{"text": "Go."}]},
+                call("f", first), result("f"), call("g", signed), result("g"),
+            ]);
+            json!({"contents": contents, "tools": [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]})
+        };
+        let whole = with_the_tool(WireId::Gemini, &of(json!({"thoughtSignature": "c2ln"})));
+        let mended = with_the_tool(WireId::Gemini, &of(json!({})));
+        let sent = splice::flat(mended.rope);
+        assert!(String::from_utf8_lossy(&sent).contains("skip_thought_signature_validator"));
+        assert_eq!((whole.messages, mended.messages), (5, 5));
+    }
+}

@@ -346,3 +346,21 @@ fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
         auto_from: 0,
     });
 }
+
+/// A call behind an undone handoff has lost its signature, and is mended where it stands (Gemini): it is content like any
+/// other.
+#[test]
+fn a_mended_call_behind_an_undone_handoff_is_content() {
+    let good = || leg(&[Piece::Good(0)], End::Natural);
+    let calls = leg(&[Piece::Call], End::Natural);
+    for stream in [true, false] {
+        let undo = Step::UndoOutside {
+            who: 2,
+            legs: vec![good()],
+            stream,
+            twice: false,
+        };
+        let fires = turn(2, stream, vec![good(), good(), calls.clone()]);
+        holds(vec![plain(2), plain(2), fires, undo, plain(2)]);
+    }
+}
