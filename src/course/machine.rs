@@ -212,10 +212,9 @@ enum State {
 pub struct Course {
     state: State,
     actions: VecDeque<Action>,
-    /// As in [`Terms`].
+    /// This and the next two as in [`Terms`].
     stops: bool,
     goes_on_by_id: bool,
-    retries: u32,
     active: Option<HandoffId>,
     now: Circumstances,
     /// The leg that ended last.
@@ -251,7 +250,6 @@ impl Course {
             actions: VecDeque::new(),
             stops: terms.stops,
             goes_on_by_id: terms.goes_on_by_id,
-            retries: terms.retries,
             active: terms.active,
             now: terms.first,
             report: LegReport::default(),
@@ -411,7 +409,7 @@ impl Course {
     }
 
     fn send_next(&mut self) {
-        self.tries = Tries::new(self.retries);
+        self.tries = self.tries.of_next_leg();
         self.send(Duration::ZERO);
     }
 

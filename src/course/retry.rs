@@ -23,6 +23,11 @@ impl Tries {
         Self { failed: 0, retries }
     }
 
+    /// Of the leg behind, which may be sent again as often.
+    pub(super) fn of_next_leg(self) -> Self {
+        Self::new(self.retries)
+    }
+
     /// Tries that failed.
     pub(super) fn failed(self) -> u32 {
         self.failed
@@ -55,6 +60,7 @@ mod tests {
         assert_eq!(tries.fail(asked), asked);
         assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
         assert_eq!(tries.fail(None), None);
+        assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
         assert_eq!(Tries::new(0).fail(None), None);
         assert_eq!(Tries::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
     }

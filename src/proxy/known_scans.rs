@@ -16,20 +16,21 @@ use crate::text::prescan::{Prescan, Prescanner, Stretch};
 /// Bytes of what scans found that are kept: a conversation of 1 MB takes some tens of kilobytes.
 const KEPT_BYTES: u64 = 16 << 20;
 
-/// Blocks that the cache is made for.
+/// Number of blocks that the cache's tables are made for.
 const BLOCKS: usize = 4 * 1024;
 
 /// What scans found, by the hash of all up to the block's end.
 pub(crate) struct KnownScans {
-    blocks: Cache<KeyedHash, Arc<Stretch>, Bytes>,
-    /// Made use of where the journal is off.
+    blocks: Cache<KeyedHash, Arc<Stretch>, BySize>,
+    /// Hashes no body yet; a copy hashes each body where the journal is off.
     unrecorded: Beginnings,
 }
 
+/// Weighs what is kept of a block by the bytes that it takes.
 #[derive(Clone)]
-struct Bytes;
+struct BySize;
 
-impl Weighter<KeyedHash, Arc<Stretch>> for Bytes {
+impl Weighter<KeyedHash, Arc<Stretch>> for BySize {
     fn weight(&self, _: &KeyedHash, stretch: &Arc<Stretch>) -> u64 {
         stretch.size() as u64
     }
@@ -38,7 +39,7 @@ impl Weighter<KeyedHash, Arc<Stretch>> for Bytes {
 impl KnownScans {
     pub(super) fn new() -> Self {
         Self {
-            blocks: Cache::with_weighter(BLOCKS, KEPT_BYTES, Bytes),
+            blocks: Cache::with_weighter(BLOCKS, KEPT_BYTES, BySize),
             unrecorded: Beginnings::with_own_key(),
         }
     }
@@ -60,6 +61,7 @@ impl KnownScans {
 pub(super) struct BodyReader<'a> {
     scans: &'a KnownScans,
     prescanner: Prescanner,
+    /// Whether the journal asked for the hashes.
     is_recorded: bool,
     beginnings: Beginnings,
     /// Blocks that are scanned or passed by.
