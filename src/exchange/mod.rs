@@ -154,24 +154,24 @@ pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering 
 async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Response<ResponseBody> {
     let Collected {
         body,
-        prescan,
+        scan,
         beginnings,
     } = collected;
-    let mut prepared = match prepare::prepare(&app, &ctx, &body, &prescan, None).await {
+    let mut prepared = match prepare::prepare(&app, &ctx, &body, &scan, None).await {
         Ok(Some(prepared)) => prepared,
         Ok(None) => return untouched(&ctx, body).await,
         Err(fault) => return ctx.refuse(fault),
     };
     let mut first_words = None;
     if let Some(asked) = prepared.live.as_ref().and_then(|live| live.asked_undo()) {
-        let read = (&body, &prescan);
+        let read = (&body, &scan);
         match Box::pin(undo::with_request(&app, &ctx, read, &mut prepared, asked)).await {
             Ok(words) => first_words = words,
             Err(fault) => return ctx.refuse(fault),
         }
     }
     // The exchange holds it from here on, and lets go of it while the response streams.
-    drop((body, prescan));
+    drop((body, scan));
     let received = prepared.received.take();
     let mut exchange = Exchange::new(app, ctx, prepared);
     exchange.first_words = first_words;

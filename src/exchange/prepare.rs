@@ -18,7 +18,7 @@ use crate::commands;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::route::{self, Endpoint};
-use crate::proxy::{App, RequestContext, headers};
+use crate::proxy::{App, BodyScan, RequestContext, headers};
 use crate::record::{Behind, HandoffId};
 use crate::rewrite::notes::{self, Cleaned, Look, Undone};
 use crate::rewrite::untooled::{self, Untooled};
@@ -26,7 +26,6 @@ use crate::rewrite::{Candidate, Reading};
 use crate::session::{LiveConversation, conversation_key};
 use crate::store::StoreError;
 use crate::text::json;
-use crate::text::prescan::Prescan;
 use crate::tools::{RECALL_NAME, TOOL_NAME};
 use crate::wire::{Operation, PartKind, Role, Unread, Wire, wire};
 
@@ -36,11 +35,11 @@ pub(super) async fn prepare(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
-    prescan: &Prescan,
+    scan: &BodyScan,
     coming: Option<HandoffId>,
 ) -> Result<Option<Prepared>, Fault> {
-    let weight = heavy::weight(body.text().map_or(&[], |text| text), prescan);
-    let Some((wire, mut reading)) = heavy::work(weight, || read(app, ctx, body, prescan)) else {
+    let weight = heavy::weight(body.text().map_or(&[], |text| text), &scan.scanned.prescan);
+    let Some((wire, mut reading)) = heavy::work(weight, || read(app, ctx, body, scan)) else {
         return Ok(None);
     };
     let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
@@ -295,7 +294,7 @@ fn read(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
-    prescan: &Prescan,
+    scan: &BodyScan,
 ) -> Option<(&'static dyn Wire, Reading)> {
     let wire = wire(ctx.wire?);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
@@ -303,13 +302,14 @@ fn read(
         unread(Untooled::UnreadCoding);
         return None;
     };
-    match Reading::prescanned(wire, text, operation_of(ctx.endpoint), prescan) {
+    match Reading::scanned(wire, text, operation_of(ctx.endpoint), &scan.scanned) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if is_taken(app, &reading) => {
             unread(Untooled::NameTaken);
             None
         }
         Ok(mut reading) => {
+            reading.view.shared = app.shared_turns(scan, &reading.view);
             // Some wires say in the path what others say in the body.
             let facts = &mut reading.view.facts;
             facts.stream |= route::streams(&ctx.target);

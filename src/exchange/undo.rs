@@ -10,10 +10,9 @@ use super::prepared::Prepared;
 use crate::mark::note;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::{App, RequestContext};
+use crate::proxy::{App, BodyScan, RequestContext};
 use crate::record::{AskedUndo, HandoffId};
 use crate::store::StoreError;
-use crate::text::prescan::Prescan;
 
 /// What the answer to the next request begins with, in front of the model's own words.
 #[derive(Clone)]
@@ -29,7 +28,7 @@ pub(super) struct FirstWords {
 pub(super) async fn with_request(
     app: &Arc<App>,
     ctx: &RequestContext,
-    (body, prescan): (&RequestBody, &Prescan),
+    (body, scan): (&RequestBody, &BodyScan),
     prepared: &mut Prepared,
     asked: AskedUndo,
 ) -> Result<Option<FirstWords>, Fault> {
@@ -58,7 +57,7 @@ pub(super) async fn with_request(
     drop(exchange);
     if done {
         // Another transcript, and maybe another cut: all that follows from it is found anew.
-        match prepare(app, ctx, body, prescan, Some(asked.handoff)).await? {
+        match prepare(app, ctx, body, scan, Some(asked.handoff)).await? {
             Some(again) => *prepared = again,
             None => return Ok(None),
         }

@@ -11,11 +11,10 @@ use super::buffers;
 use super::coding::Coding;
 use super::decode::decode;
 use super::fault::{Code, Fault, too_large};
-use super::known_scans::BodyReader;
+use super::known_scans::{BodyReader, BodyScan};
 use super::min_rate::{MinRateBody, Stopped};
 use super::spill::{Spill, Spilled};
 use crate::journal::Beginnings;
-use crate::text::prescan::Prescan;
 
 /// Maximum bytes that are drained of a refused body: an agent that is still writing would see a reset connection instead
 /// of the response.
@@ -98,8 +97,8 @@ impl RequestBody {
 pub struct Collected {
     /// The body.
     pub body: RequestBody,
-    /// What was seen of the text on the way.
-    pub prescan: Prescan,
+    /// What is known of the text by then.
+    pub scan: BodyScan,
     /// Hashes of its beginnings, for the journal.
     pub beginnings: Option<Beginnings>,
 }
@@ -136,9 +135,9 @@ pub(super) async fn collect(
             return Err(fault);
         }
     };
-    let (prescan, beginnings) = match reader {
+    let (scan, beginnings) = match reader {
         Some(reader) => reader.done(&raw),
-        None => (Prescan::default(), None),
+        None => (BodyScan::default(), None),
     };
     let coding = coding.looked_at(&raw);
     let for_text = hold.another();
@@ -161,7 +160,7 @@ pub(super) async fn collect(
     };
     Ok(Collected {
         body,
-        prescan,
+        scan,
         beginnings,
     })
 }

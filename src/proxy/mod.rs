@@ -64,6 +64,7 @@ use self::coding::Coding;
 use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
+pub use self::known_scans::BodyScan;
 use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
@@ -86,7 +87,7 @@ use crate::store::SharedStore;
 use crate::store::seals::Seals;
 use crate::telemetry::Outcome;
 use crate::tools::{RECALL_NAME, Tool, ToolTable};
-use crate::wire::View;
+use crate::wire::{SharedTurns, View};
 
 /// `retry-after` in seconds where too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
@@ -238,6 +239,11 @@ impl App {
             true => &self.recall_tools,
             false => &self.tools,
         }
+    }
+
+    /// Which turns of a request that was just read an earlier one had, and which are kept for later ones.
+    pub(crate) fn shared_turns(&self, scan: &BodyScan, view: &View) -> SharedTurns {
+        self.scans.share(scan, view)
     }
 
     /// Exchanges that could still be begun.
@@ -416,7 +422,7 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: MinRateBody) -> Respon
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
         return Box::pin(stored_responses::run(&app, ctx, body)).await;
     }
-    let reader = app.scans.reader(app.journal.beginnings());
+    let reader = app.scans.reader(ctx.wire, app.journal.beginnings());
     let limit = app.config.limits.body_bytes;
     match body::collect(&ctx.headers, body, limit, &app.bodies, reader).await {
         Ok(collected) => {

@@ -21,7 +21,7 @@ const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 const MORE: f64 = 1.6;
 
 /// One message of nothing but text.
-fn message(wire: WireId, role: &str, texts: &[String]) -> Value {
+pub(super) fn message(wire: WireId, role: &str, texts: &[String]) -> Value {
     let model = role == "assistant";
     match wire {
         WireId::Gemini => json!({"role": if model { "model" } else { "user" },
@@ -35,7 +35,7 @@ fn message(wire: WireId, role: &str, texts: &[String]) -> Value {
 }
 
 /// A call of the agent's own tool, and its result.
-fn call(wire: WireId, id: &str, arguments: &Value) -> Value {
+pub(super) fn call(wire: WireId, id: &str, arguments: &Value) -> Value {
     match wire {
         WireId::Gemini => {
             json!({"role": "model", "parts": [{"functionCall": {"id": id, "name": "f", "args": arguments}}]})
@@ -51,7 +51,7 @@ fn call(wire: WireId, id: &str, arguments: &Value) -> Value {
     }
 }
 
-fn result(wire: WireId, id: &str) -> Value {
+pub(super) fn result(wire: WireId, id: &str) -> Value {
     match wire {
         WireId::Gemini => {
             json!({"role": "user", "parts": [{"functionResponse": {"id": id, "name": "f", "response": {}}}]})
@@ -64,7 +64,7 @@ fn result(wire: WireId, id: &str) -> Value {
     }
 }
 
-fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
+pub(super) fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
     let (list, tools) = match wire {
         WireId::OpenaiResponses => ("input", json!([{"type": "function", "name": "f"}])),
         WireId::Gemini => ("contents", json!([{"functionDeclarations": [{"name": "f"}]}])),

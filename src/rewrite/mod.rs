@@ -23,6 +23,8 @@ pub mod positions;
 pub mod preamble;
 mod reading;
 mod removed_texts;
+#[cfg(test)]
+mod shared_turns_tests;
 mod texts;
 mod undone;
 pub mod undone_pairs;

@@ -5,15 +5,26 @@ use std::collections::HashSet;
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
-use crate::wire::{Wire, view};
+use crate::wire::{OpenCalls, Wire, view};
 
 /// Edits that take them out, wherever behind turn `cut` they stand. `left` is what is left of that turn.
 pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -> Vec<Edit> {
-    let mut calls = Calls::new(&view.body);
-    calls.made(left);
+    let spans: Vec<Span> = left.iter().map(|part| part.span).collect();
+    let (mut calls, known) = match view.shared.open_calls(cut, &spans) {
+        Some((open, known)) => (Calls::going_on(&view.body, open), known),
+        None => (Calls::new(&view.body, left), 0),
+    };
+    let from = known.max(cut + 1);
+    let kept = view.shared.kept();
     let mut edits = Vec::new();
-    for turn in cut + 1..view.turns.len() {
-        let role = view.turns[turn].role;
+    for turn in from..=view.turns.len() {
+        // Behind the turns that later requests begin with as well. Where results were lost, those look again.
+        if turn == kept && turn > from && edits.is_empty() {
+            view.shared.keep_open_calls(calls.open((cut, spans.clone())));
+        }
+        let Some(role) = view.turns.get(turn).map(|turn| turn.role) else {
+            break;
+        };
         if !matches!(role, Role::Assistant | Role::User | Role::Tool) {
             continue;
         }
@@ -50,10 +61,12 @@ const FEW: usize = 16;
 struct Calls<'a> {
     text: &'a [u8],
     /// Ids of the last message's calls: nearly all results answer those.
-    last: Vec<&'a [u8]>,
-    /// Ids of the calls before it, which go into the set when somebody asks for one of them.
-    before: Vec<&'a [u8]>,
-    known: HashSet<&'a [u8]>,
+    last: Vec<Span>,
+    /// Ids of the calls before it.
+    before: Vec<Span>,
+    /// So many of them are in the set, into which they go when somebody asks for one of them.
+    in_set: usize,
+    set: HashSet<&'a [u8]>,
     /// Calls of the last message that were not answered yet, and those among them that have no id: their
     /// results are known by their number alone.
     open: usize,
@@ -61,14 +74,33 @@ struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    fn new(text: &'a [u8]) -> Self {
+    /// Those that are left of the turn that is cut.
+    fn new(text: &'a [u8], left: &[Part]) -> Self {
+        let none = OpenCalls::default();
+        let mut calls = Self::going_on(text, none);
+        calls.made(left);
+        calls
+    }
+
+    fn going_on(text: &'a [u8], from: OpenCalls) -> Self {
+        let ([last, before], [open, nameless]) = (from.ids, from.open);
         Self {
             text,
-            last: Vec::new(),
-            before: Vec::new(),
-            known: HashSet::new(),
-            open: 0,
-            nameless: 0,
+            last,
+            before,
+            in_set: 0,
+            set: HashSet::new(),
+            open,
+            nameless,
+        }
+    }
+
+    /// All that a request needs that goes on behind the same turns.
+    fn open(&self, cut: (usize, Vec<Span>)) -> OpenCalls {
+        OpenCalls {
+            cut,
+            ids: [self.last.clone(), self.before.clone()],
+            open: [self.open, self.nameless],
         }
     }
 
@@ -81,22 +113,23 @@ impl<'a> Calls<'a> {
         for call in parts.iter().filter(|p| p.kind == PartKind::Call) {
             self.open += 1;
             match call.id {
-                Some(id) => self.last.push(id.of(self.text)),
+                Some(id) => self.last.push(id),
                 None => self.nameless += 1,
             }
         }
     }
 
     fn knows(&mut self, id: &[u8]) -> bool {
-        let few = self.last.len() <= FEW;
-        if few && self.last.contains(&id) {
+        let text = self.text;
+        if self.last.len() > FEW {
+            self.before.append(&mut self.last);
+        } else if self.last.iter().any(|call| call.of(text) == id) {
             return true;
         }
-        self.known.extend(self.before.drain(..));
-        if !few {
-            self.known.extend(self.last.drain(..));
-        }
-        self.known.contains(id)
+        let more = self.before[self.in_set..].iter().map(|call| call.of(text));
+        self.set.extend(more);
+        self.in_set = self.before.len();
+        self.set.contains(id)
     }
 
     /// Whether a part answers one of them, or is no result at all.

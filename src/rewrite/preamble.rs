@@ -5,7 +5,7 @@ use memchr::memmem;
 use crate::text::cost;
 use crate::text::{Span, json};
 use crate::wire::view::{PartKind, Role, View};
-use crate::wire::{Part, TurnContent, Wire};
+use crate::wire::{Part, SharedTurns, TurnContent, Wire};
 
 /// The preamble of a transcript, as JSON of its wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -219,6 +219,7 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
         }],
         tools: None,
         facts: view.facts.clone(),
+        shared: SharedTurns::default(),
     };
     wire.content(&alone, 0)
 }

@@ -9,10 +9,9 @@ use super::texts::Texts;
 use crate::mark::pasted;
 use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, Mark, MarkKind};
-use crate::text::prescan::Prescan;
 use crate::text::{Span, json};
 use crate::wire::view::{OwnItem, OwnKind, PartKind, Role, View};
-use crate::wire::{CallMemo, Operation, Unread, Wire};
+use crate::wire::{CallMemo, Operation, Scanned, SharedTurns, Unread, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
@@ -46,22 +45,22 @@ impl Reading {
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
     pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, Unread> {
-        Self::prescanned(wire, body, operation, &Prescan::default())
+        Self::scanned(wire, body, operation, &Scanned::default())
     }
 
-    /// Reads a request body that was prescanned while it arrived.
+    /// Reads a request body that was scanned while it arrived.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn prescanned(
+    pub fn scanned(
         wire: &dyn Wire,
         body: &Bytes,
         operation: Operation,
-        prescan: &Prescan,
+        scanned: &Scanned,
     ) -> Result<Self, Unread> {
-        let view = wire.read_prescanned(body, operation, prescan)?;
+        let view = wire.read_scanned(body, operation, scanned)?;
         let list = view.list.of(body);
-        let (marks, others) = match prescan.words(view.list) {
+        let (marks, others) = match scanned.prescan.words(view.list) {
             Some(stems) => mark::marks_and_others(list, stems),
             None => mark::marks_and_others(list, memmem::find_iter(list, mark::STEM)),
         };
@@ -80,6 +79,7 @@ impl Reading {
     pub fn let_go(&mut self) {
         self.view.body = Bytes::new();
         self.view.turns = Vec::new();
+        self.view.shared = SharedTurns::default();
         self.marks = Vec::new();
         self.others = Vec::new();
         self.items = Vec::new();

@@ -7,6 +7,7 @@ use super::texts::Texts;
 use crate::mark::MarkKind;
 use crate::mark::escape::Escaper;
 use crate::text::Span;
+use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
@@ -36,12 +37,16 @@ fn in_one_text(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Span> {
 fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
     let broken = memmem::Finder::new(br"\\:");
     let mut found = Vec::new();
-    let mut next = view.turns.partition_point(|t| t.span.end <= from);
+    let first = view.turns.partition_point(|t| t.span.end <= from);
+    let mut next = view.shared.unbroken(first);
+    let mut unbroken = view.turns.len();
     while let Some(turn) = view.turns.get(next) {
+        cost::add(turn.span.len());
         if turn.role != Role::Assistant || broken.find(turn.span.of(&view.body)).is_none() {
             next += 1;
             continue;
         }
+        unbroken = unbroken.min(next);
         let message = wire.message(view, next);
         next = message.end.max(next + 1);
         let mut escaper = Escaper::default();
@@ -52,6 +57,9 @@ fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
             let slashes = escaper.given_back(text.of(&view.body)).into_iter();
             found.extend(slashes.map(|s| Span::new(text.start + s.start, text.start + s.end)));
         }
+    }
+    if unbroken >= view.shared.kept() {
+        view.shared.keep_unbroken(first);
     }
     found.retain(|s| s.start >= from);
     found

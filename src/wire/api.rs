@@ -8,6 +8,7 @@ use super::call_fingerprint;
 use super::error::Errors;
 use super::fingerprints::CallMemo;
 use super::framing::Framing;
+use super::known_turns::Scanned;
 use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Watch};
 use super::local_answer::{AnswerShape, LocalAnswer};
 use super::sibling_calls::{self, Beside, CallAt};
@@ -15,7 +16,6 @@ use super::view::{Operation, OwnItem, Part, PartKind, Role, TurnContent, Unread,
 use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::Span;
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::tools::{Names, ToolTable};
 
@@ -44,18 +44,18 @@ pub trait Wire:
 
 /// A request as a whole: read, and the edits of a rewrite that are not about one turn.
 pub trait Requests {
-    /// Indexes a request body of which `prescan` is known.
+    /// Indexes a request body of which `scanned` is known.
     ///
     /// # Errors
     /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
-    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread>;
+    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread>;
 
     /// Indexes a request body.
     ///
     /// # Errors
-    /// As [`Self::read_prescanned`].
+    /// As [`Self::read_scanned`].
     fn read(&self, body: &Bytes, operation: Operation) -> Result<View, Unread> {
-        self.read_prescanned(body, operation, &Prescan::default())
+        self.read_scanned(body, operation, &Scanned::default())
     }
 
     /// The edit that adds our tools; `None` where there is no list to add them to.

@@ -6,6 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use memchr::memmem;
 
+use super::known_turns::SharedTurns;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
@@ -44,6 +45,8 @@ pub struct View {
     pub tools: Option<Tools>,
     /// What decides whether the tool is offered.
     pub facts: Facts,
+    /// What of its turns other requests have, too.
+    pub shared: SharedTurns,
 }
 
 impl View {

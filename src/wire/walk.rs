@@ -2,16 +2,16 @@
 
 use bytes::Bytes;
 
+use super::known_turns::{Scanned, SharedTurns};
 use super::view::{Facts, Role, Tools, Turn, View};
 use super::{Operation, Unread};
 use crate::text::Span;
 use crate::text::json::{self, Malformed, Walk};
-use crate::text::prescan::Prescan;
 use crate::tools::TOOL_NAME;
 
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
 pub(super) fn view(
-    (bytes, prescan): (&Bytes, &Prescan),
+    (bytes, scanned): (&Bytes, &Scanned),
     operation: Operation,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
@@ -27,13 +27,14 @@ pub(super) fn view(
             summary: operation == Operation::Compact,
             ..Facts::default()
         },
+        shared: SharedTurns::default(),
     };
     body(text, keys, |key, at| {
         if key == b"messages" {
-            view.list = Span::new(at, messages((text, prescan), at, &role, &mut view.turns)?);
+            view.list = Span::new(at, messages((text, scanned), at, &role, &mut view.turns)?);
             return Ok(view.list.end);
         }
-        let end = prescan.value_end(text, at)?;
+        let end = scanned.prescan.value_end(text, at)?;
         member(text, key, Span::new(at, end), &mut view.facts, &mut view.tools);
         Ok(end)
     })?;
@@ -78,17 +79,24 @@ pub(super) fn body(
     }
 }
 
-/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none.
+/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that are
+/// known are not walked again.
 fn messages(
-    (text, prescan): (&[u8], &Prescan),
+    (text, scanned): (&[u8], &Scanned),
     at: usize,
     role: impl Fn(&[u8]) -> Role,
     turns: &mut Vec<Turn>,
 ) -> Walk {
+    let Scanned {
+        prescan,
+        turns: known,
+    } = scanned;
     if text.get(at) != Some(&b'[') {
         return prescan.value_end(text, at);
     }
-    json::array(text, at, |at| {
+    let known = known.as_ref().map_or(&[][..], |known| known.of_list(at));
+    turns.extend_from_slice(known);
+    let message = |at| {
         if text.get(at) != Some(&b'{') {
             return prescan.value_end(text, at);
         }
@@ -105,7 +113,11 @@ fn messages(
         })?;
         turns.push(turn);
         Ok(turn.span.end)
-    })
+    };
+    match known.last() {
+        Some(last) => json::array_behind(text, last.span.end, message),
+        None => json::array(text, at, message),
+    }
 }
 
 /// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One

@@ -98,15 +98,27 @@ pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> 
     if text.get(at) != Some(&b'[') {
         return Err(Malformed(at));
     }
-    let mut from = blank(text, at + 1);
-    if text.get(from) == Some(&b']') {
-        return Ok(from + 1);
+    let first = blank(text, at + 1);
+    if text.get(first) == Some(&b']') {
+        return Ok(first + 1);
     }
+    cost::add(1);
+    let end = element(first)?;
+    array_behind(text, end, element)
+}
+
+/// Walks the rest of an array, one element of which ends at `end`.
+///
+/// # Errors
+/// The array is not well-formed, or `element` fails.
+pub fn array_behind(text: &[u8], mut end: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
     loop {
-        cost::add(1);
-        let after = blank(text, element(from)?);
+        let after = blank(text, end);
         match text.get(after) {
-            Some(b',') => from = blank(text, after + 1),
+            Some(b',') => {
+                cost::add(1);
+                end = element(blank(text, after + 1))?;
+            }
             Some(b']') => return Ok(after + 1),
             _ => return Err(Malformed(after)),
         }

@@ -8,11 +8,10 @@ use bytes::Bytes;
 
 use crate::text::Span;
 use crate::text::json;
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Unread};
+use crate::wire::{Operation, Requests, Scanned, Unread};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -41,8 +40,8 @@ const KEYS: [&str; 9] = [
 ];
 
 impl Requests for Anthropic {
-    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
-        walk::view((body, prescan), operation, &KEYS, role, read_member)
+    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+        walk::view((body, scanned), operation, &KEYS, role, read_member)
     }
 
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {

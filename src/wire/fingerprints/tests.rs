@@ -1,6 +1,7 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::wire::SharedTurns;
 use crate::wire::view::{Facts, Turn};
 
 thread_local! {
@@ -39,6 +40,7 @@ fn view(roles: impl Iterator<Item = Role>) -> View {
         turns,
         tools: None,
         facts: Facts::default(),
+        shared: SharedTurns::default(),
     }
 }
 

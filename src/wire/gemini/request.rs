@@ -12,7 +12,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, Turn, View};
-use crate::wire::{Operation, Requests, Unread};
+use crate::wire::{Operation, Requests, Scanned, SharedTurns, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -32,14 +32,14 @@ const KEYS: [&str; 7] = [
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
 impl Requests for Gemini {
-    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
+    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
         let text: &[u8] = body;
         let start = json::blank(text, 0);
         if text.get(start) != Some(&b'{') {
             return Err(json::whole(text)
                 .map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape));
         }
-        let (whole, end) = members(text, start, prescan)?;
+        let (whole, end) = members(text, start, &scanned.prescan)?;
         if json::blank(text, end) != text.len() {
             return Err(Unread::NotJson(end));
         }
@@ -60,6 +60,7 @@ impl Requests for Gemini {
                 summary: operation == Operation::Compact,
                 ..Facts::default()
             },
+            shared: SharedTurns::default(),
         };
         for (key, value) in members {
             member(text, key.of(text), value, &mut view);

@@ -5,13 +5,12 @@ use crate::tools::ToolTable;
 use bytes::Bytes;
 use std::fmt::Write;
 
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Facts, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Unread};
+use crate::wire::{Operation, Requests, Scanned, SharedTurns, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -20,7 +19,7 @@ const LEAST_ROOM: u64 = 1024;
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
 impl Requests for Ollama {
-    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
+    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
         let text: &[u8] = body;
         let mut view = View {
             body: body.clone(),
@@ -32,9 +31,10 @@ impl Requests for Ollama {
                 summary: operation == Operation::Compact,
                 ..Facts::default()
             },
+            shared: SharedTurns::default(),
         };
         walk::body(text, &KEYS, |key, at| {
-            let end = prescan.value_end(text, at)?;
+            let end = scanned.prescan.value_end(text, at)?;
             member(text, key, Span::new(at, end), &mut view);
             Ok(end)
         })?;

@@ -5,13 +5,12 @@ use crate::tools::ToolTable;
 use bytes::Bytes;
 use std::fmt::Write;
 
-use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Unread};
+use crate::wire::{Operation, Requests, Scanned, Unread};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -51,8 +50,8 @@ const SESSIONS: [&[&str]; 3] = [
 ];
 
 impl Requests for OpenaiChat {
-    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
-        walk::view((body, prescan), operation, &KEYS, role, read_member)
+    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+        walk::view((body, scanned), operation, &KEYS, role, read_member)
     }
 
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {

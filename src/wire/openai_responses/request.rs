@@ -11,7 +11,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Unread};
+use crate::wire::{Operation, Requests, Scanned, SharedTurns, Unread};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -65,17 +65,17 @@ struct Found {
 }
 
 impl Requests for OpenaiResponses {
-    fn read_prescanned(&self, body: &Bytes, operation: Operation, prescan: &Prescan) -> Result<View, Unread> {
+    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
         let text: &[u8] = body;
         let mut found = Found::default();
         found.facts.summary = operation == Operation::Compact;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
-                let end = read_input((text, prescan), at, &mut found)?;
+                let end = read_input((text, &scanned.prescan), at, &mut found)?;
                 found.list = Some(Span::new(at, end)).filter(|_| matches!(text[at], b'"' | b'['));
                 return Ok(end);
             }
-            let end = prescan.value_end(text, at)?;
+            let end = scanned.prescan.value_end(text, at)?;
             read_member(text, key, Span::new(at, end), &mut found);
             Ok(end)
         })?;
@@ -90,6 +90,7 @@ impl Requests for OpenaiResponses {
             tools: tools_of(found.tools, found.additional, found.taken)
                 .filter(|_| operation != Operation::Compact),
             facts,
+            shared: SharedTurns::default(),
         })
     }
 

@@ -1,0 +1,128 @@
+//! Turns that were read before: an agent sends its whole conversation again with each request, so that a body mostly begins as
+//! an earlier one did.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::view::{Turn, View};
+use crate::text::Span;
+use crate::text::prescan::Prescan;
+
+/// What is known of a body before it is read.
+#[derive(Debug, Default)]
+pub struct Scanned {
+    /// What a scan found while it arrived.
+    pub prescan: Prescan,
+    /// The turns of its beginning, where a body that was read on the same wire began alike.
+    pub turns: Option<Arc<KnownTurns>>,
+}
+
+/// The turns of a body's beginning, and what a rewrite found out about them.
+#[derive(Debug)]
+pub struct KnownTurns {
+    /// Where the array of turns begins.
+    list: usize,
+    turns: Vec<Turn>,
+    found: Mutex<Found>,
+}
+
+/// What needs not be looked for again in known turns: as the last rewrite left it.
+#[derive(Debug, Default)]
+struct Found {
+    open_calls: Option<OpenCalls>,
+    /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
+    unbroken: Option<usize>,
+}
+
+/// The calls between a cut and the end of known turns, where each result there has its call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenCalls {
+    /// The turn that is cut, and the parts that are left of it.
+    pub cut: (usize, Vec<Span>),
+    /// Ids of the last message's calls, and of those before it.
+    pub ids: [Vec<Span>; 2],
+    /// Calls of the last message that were not answered yet, and those among them that have no id.
+    pub open: [usize; 2],
+}
+
+impl KnownTurns {
+    /// The turns that end within the first `len` bytes; `None` where there are none.
+    pub fn of(view: &View, len: usize) -> Option<Self> {
+        let count = view.turns.partition_point(|turn| turn.span.end <= len);
+        (count > 0).then(|| Self {
+            list: view.list.start,
+            turns: view.turns[..count].to_vec(),
+            found: Mutex::default(),
+        })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Bytes that it takes, about.
+    pub fn size(&self) -> usize {
+        // What is found later takes no more than the turns do.
+        size_of::<Self>() + 2 * size_of_val(&*self.turns)
+    }
+
+    /// The turns of the array that begins at `list`.
+    pub(super) fn of_list(&self, list: usize) -> &[Turn] {
+        if self.list == list { &self.turns } else { &[] }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a request shares with others: the turns that it begins with as an earlier one did, and those with which later ones may.
+#[derive(Debug, Clone, Default)]
+pub struct SharedTurns {
+    earlier: Option<Arc<KnownTurns>>,
+    own: Option<Arc<KnownTurns>>,
+}
+
+impl SharedTurns {
+    /// `earlier` were read before, `own` are kept; both begin the request's turns.
+    pub fn new(earlier: Option<Arc<KnownTurns>>, own: Option<Arc<KnownTurns>>) -> Self {
+        Self { earlier, own }
+    }
+
+    /// How many turns are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.own.as_ref().map_or(0, |own| own.count())
+    }
+
+    /// The calls behind this cut among the turns that are known, and how many turns that are.
+    pub(crate) fn open_calls(&self, cut: usize, left: &[Span]) -> Option<(OpenCalls, usize)> {
+        let earlier = self.earlier.as_ref()?;
+        let found = earlier.lock();
+        let calls = found.open_calls.as_ref()?;
+        let same = calls.cut.0 == cut && calls.cut.1 == left;
+        same.then(|| (calls.clone(), earlier.count()))
+    }
+
+    /// Keeps the calls behind a cut that stands among the turns that are kept.
+    pub(crate) fn keep_open_calls(&self, calls: OpenCalls) {
+        if let Some(own) = &self.own {
+            own.lock().open_calls = Some(calls);
+        }
+    }
+
+    /// The first turn, from `first` on, that may be one of the model's with a broken beginning of a mark.
+    pub(crate) fn unbroken(&self, first: usize) -> usize {
+        let known = self.earlier.as_ref().and_then(|earlier| {
+            let from = earlier.lock().unbroken?;
+            (from <= first).then_some(earlier.count())
+        });
+        known.map_or(first, |known| known.max(first))
+    }
+
+    /// None of the model's turns from `first` on, among those that are kept, has a broken beginning of a mark.
+    pub(crate) fn keep_unbroken(&self, first: usize) {
+        if let Some(own) = &self.own {
+            own.lock().unbroken = Some(first);
+        }
+    }
+}
