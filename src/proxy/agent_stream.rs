@@ -20,7 +20,7 @@ const MOST: u64 = (16 << 10) - 1;
 const MOST_OF_LONG: u64 = (64 << 10) - 1;
 
 /// A request of more bytes than this is long.
-const LONG: u64 = 192 << 10;
+const LONG: u64 = 96 << 10;
 
 /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
 /// ever. A person may have suspended it for a while. (Shorter in tests.)

@@ -81,7 +81,7 @@ impl KnownScans {
         if last.is_known {
             return SharedTurns::new(earlier.clone(), earlier);
         }
-        let own = KnownTurns::of(view, last.end).map(Arc::new);
+        let own = KnownTurns::new(view.list, &view.turns, last.end).map(Arc::new);
         if let Some(own) = &own {
             self.turns.insert((last.hash, last.wire), Arc::clone(own));
         }

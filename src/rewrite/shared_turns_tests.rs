@@ -76,7 +76,7 @@ fn read_behind(
         ..Scanned::default()
     };
     let mut reading = Reading::scanned(wire, body, Operation::Generate, &scanned).unwrap();
-    let own = KnownTurns::of(&reading.view, len).map(Arc::new);
+    let own = KnownTurns::new(reading.view.list, &reading.view.turns, len).map(Arc::new);
     reading.view.shared = SharedTurns::new(earlier, own.clone());
     (reading, own)
 }

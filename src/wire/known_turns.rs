@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::view::{Turn, View};
+use super::turn::Turn;
 use crate::text::Span;
 use crate::text::prescan::Prescan;
 
@@ -45,12 +45,12 @@ pub struct OpenCalls {
 }
 
 impl KnownTurns {
-    /// The turns that end within the first `len` bytes; `None` where there are none.
-    pub fn of(view: &View, len: usize) -> Option<Self> {
-        let count = view.turns.partition_point(|turn| turn.span.end <= len);
+    /// The `turns` of the array `list` that end within the first `len` bytes; `None` where there are none.
+    pub fn new(list: Span, turns: &[Turn], len: usize) -> Option<Self> {
+        let count = turns.partition_point(|turn| turn.span.end <= len);
         (count > 0).then(|| Self {
-            list: view.list.start,
-            turns: view.turns[..count].to_vec(),
+            list: list.start,
+            turns: turns[..count].to_vec(),
             found: Mutex::default(),
         })
     }

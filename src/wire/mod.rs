@@ -32,6 +32,7 @@ mod sibling_calls;
 pub mod sse;
 #[cfg(test)]
 mod text_only_tests;
+mod turn;
 pub mod view;
 mod walk;
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::known_turns::SharedTurns;
+pub use super::turn::{Role, Turn};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 
@@ -91,32 +92,6 @@ impl View {
     pub fn under_way(&self) -> bool {
         self.turns.iter().any(|t| t.role == Role::Assistant)
     }
-}
-
-/// One element of the transcript: a message, an item, a content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
-    /// The whole element.
-    pub span: Span,
-    /// Whose it is.
-    pub role: Role,
-}
-
-/// Whose turn it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// System or developer.
-    System,
-    /// The user, tool results included where the wire puts them there.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool's result as a turn of its own.
-    Tool,
-    /// An item that changes which tools exist.
-    Tools,
-    /// Anything else.
-    Other,
 }
 
 /// The list of tools in a request.

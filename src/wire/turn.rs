@@ -1,0 +1,29 @@
+//! The elements of a transcript, as far as all wires have them in common.
+
+use crate::text::Span;
+
+/// One element of the transcript: a message, an item, a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The whole element.
+    pub span: Span,
+    /// Whose it is.
+    pub role: Role,
+}
+
+/// Whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// System or developer.
+    System,
+    /// The user, tool results included where the wire puts them there.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result as a turn of its own.
+    Tool,
+    /// An item that changes which tools exist.
+    Tools,
+    /// Anything else.
+    Other,
+}
