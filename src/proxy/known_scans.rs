@@ -255,7 +255,8 @@ mod tests {
         let view = wire(on).read_scanned(&text, Operation::Generate, &scan.scanned);
         let view = view.unwrap();
         let plain = wire(on).read(&text, Operation::Generate).unwrap();
-        assert_eq!(view.turns, plain.turns);
+        assert_eq!((&view.turns, view.tools), (&plain.turns, plain.tools));
+        assert!(view.tools.is_some_and(|tools| tools.count == 40));
         scans.share(&scan, &view);
         (scan, view.turns)
     }
@@ -264,7 +265,13 @@ mod tests {
     fn turns_of_a_beginning_are_known_on_the_wire_that_read_them() {
         let scans = KnownScans::new();
         let begun = transcript(200_000);
-        let whole = |text: &str| format!("{}]}}", text.trim_end_matches(','));
+        let schema = r#"{"type":"object","properties":{"name":{"type":"string","description":"[of it]"}}}"#;
+        let tool = format!(
+            r#"{{"description":"{}","input_schema":{schema},"function":{{"parameters":{schema},"name":"f"}},"type":"custom","name":"f"}}"#,
+            "what it does ".repeat(9)
+        );
+        let tools = vec![tool; 40].join(", ");
+        let whole = |text: &str| format!(r#"{}],"tools":[{tools}]}}"#, text.trim_end_matches(','));
         let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&begun));
         assert!(scan.scanned.turns.is_none());
         let longer = begun.clone() + &transcript(100_000)[13..];

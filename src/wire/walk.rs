@@ -7,6 +7,7 @@ use super::view::{Facts, Role, Tools, Turn, View};
 use super::{Operation, Unread};
 use crate::text::Span;
 use crate::text::json::{self, Malformed, Walk};
+use crate::text::prescan::Prescan;
 use crate::tools::TOOL_NAME;
 
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
@@ -15,7 +16,7 @@ pub(super) fn view(
     operation: Operation,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
-    member: impl Fn(&[u8], &[u8], Span, &mut Facts, &mut Option<Tools>),
+    member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut Facts, &mut Option<Tools>),
 ) -> Result<View, Unread> {
     let text: &[u8] = bytes;
     let mut view = View {
@@ -35,7 +36,14 @@ pub(super) fn view(
             return Ok(view.list.end);
         }
         let end = scanned.prescan.value_end(text, at)?;
-        member(text, key, Span::new(at, end), &mut view.facts, &mut view.tools);
+        let value = Span::new(at, end);
+        member(
+            (text, &scanned.prescan),
+            key,
+            value,
+            &mut view.facts,
+            &mut view.tools,
+        );
         Ok(end)
     })?;
     if view.turns.is_empty() {
@@ -122,11 +130,15 @@ fn messages(
 
 /// A list of tools that have a `type` and a `name` each; `client` knows the types that the agent runs itself. One
 /// without a type it does.
-pub(super) fn typed_tools(text: &[u8], value: Span, client: impl Fn(&str) -> bool) -> Option<Tools> {
+pub(super) fn typed_tools(
+    (text, prescan): (&[u8], &Prescan),
+    value: Span,
+    client: impl Fn(&str) -> bool,
+) -> Option<Tools> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
-    let all = json::pick_each(text, value, ["type", "name"]);
+    let all = json::pick_each_by(text, value, ["type", "name"], |at| prescan.value_end(text, at));
     let mut tools = Tools {
         end: value.end - 1,
         count: all.len(),

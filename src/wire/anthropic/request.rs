@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::text::Span;
 use crate::text::json;
+use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::wire::view::{Choice, Facts, Role, Tools, View};
 use crate::wire::walk;
@@ -79,7 +80,13 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &mut Option<Tools>) {
+fn read_member(
+    (text, prescan): (&[u8], &Prescan),
+    key: &[u8],
+    value: Span,
+    facts: &mut Facts,
+    tools: &mut Option<Tools>,
+) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = json::is_true(value.of(text)),
@@ -97,7 +104,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &
         b"thread" => facts.held |= value.of(text) != b"null",
         b"compaction" => facts.summary |= value.of(text) != b"null",
         b"metadata" => facts.session = session(text, value),
-        b"tools" => *tools = read_tools(text, value),
+        b"tools" => *tools = read_tools((text, prescan), value),
         _ => {}
     }
 }
@@ -110,8 +117,8 @@ fn session(text: &[u8], metadata: Span) -> Option<String> {
     json::get_string(inner, span, "session_id").map(|s| s.into_owned())
 }
 
-fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
-    walk::typed_tools(text, value, |kind| {
+fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<Tools> {
+    walk::typed_tools((text, prescan), value, |kind| {
         CLIENT_TOOLS.iter().any(|c| kind.starts_with(c))
     })
 }

@@ -5,6 +5,7 @@ use crate::tools::ToolTable;
 use bytes::Bytes;
 use std::fmt::Write;
 
+use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
@@ -129,7 +130,13 @@ fn role(literal: &[u8]) -> Role {
     }
 }
 
-fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &mut Option<Tools>) {
+fn read_member(
+    (text, prescan): (&[u8], &Prescan),
+    key: &[u8],
+    value: Span,
+    facts: &mut Facts,
+    tools: &mut Option<Tools>,
+) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = json::is_true(value.of(text)),
@@ -150,7 +157,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, facts: &mut Facts, tools: &
                 .iter()
                 .any(|m| m.of(text) == b"\"audio\"")
         }
-        b"tools" => *tools = read_tools(text, value),
+        b"tools" => *tools = read_tools((text, prescan), value),
         _ => read_other(text, key, value, facts),
     }
 }
@@ -181,11 +188,13 @@ fn choice(text: &[u8], value: Span) -> Choice {
     }
 }
 
-fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
+fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<Tools> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
-    let all = json::pick_each(text, value, ["function", "custom"]);
+    let all = json::pick_each_by(text, value, ["function", "custom"], |at| {
+        prescan.value_end(text, at)
+    });
     let mut tools = Tools {
         end: value.end - 1,
         count: all.len(),

@@ -76,7 +76,7 @@ impl Requests for OpenaiResponses {
                 return Ok(end);
             }
             let end = scanned.prescan.value_end(text, at)?;
-            read_member(text, key, Span::new(at, end), &mut found);
+            read_member((text, &scanned.prescan), key, Span::new(at, end), &mut found);
             Ok(end)
         })?;
         let list = found.list.ok_or(Unread::OtherShape)?;
@@ -206,7 +206,7 @@ fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -
     })?;
     let role = role_of(kind, role);
     found.facts.summary |= kind == b"compaction_trigger";
-    if let Some(tools) = tools.and_then(|t| read_tools(text, t)) {
+    if let Some(tools) = tools.and_then(|t| read_tools((text, prescan), t)) {
         found.taken |= tools.taken;
         if kind == b"additional_tools" && !found.led && found.additional.is_none() {
             found.additional = Some(tools);
@@ -237,7 +237,7 @@ fn role_of(kind: &[u8], role: &[u8]) -> Role {
     }
 }
 
-fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut Found) {
+fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut Found) {
     let facts = &mut found.facts;
     let given = value.of(text) != b"null";
     match key {
@@ -264,7 +264,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut Found) {
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));
             found.metadata_session = named.map(|s| s.into_owned());
         }
-        b"tools" => found.tools = read_tools(text, value),
+        b"tools" => found.tools = read_tools((text, prescan), value),
         _ => {}
     }
 }
@@ -279,6 +279,6 @@ fn choice(text: &[u8], value: Span) -> Choice {
     }
 }
 
-fn read_tools(text: &[u8], value: Span) -> Option<Tools> {
+fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<Tools> {
     walk::typed_tools(text, value, |kind| CLIENT_TOOLS.contains(&kind))
 }
