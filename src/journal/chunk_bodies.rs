@@ -15,7 +15,7 @@ use super::references::Target;
 use super::summary::summary;
 use crate::text::Span;
 use crate::text::splice;
-use crate::wire::{Operation, Role, Turn, Wire};
+use crate::wire::{Role, Turn};
 
 /// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
 /// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
@@ -23,8 +23,8 @@ const LANDMARKS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128];
 
 /// Start values of the hash chains, so that chains of messages and of other regions never collide.
 const MESSAGES: KeyedHash = 1;
-const HEAD: KeyedHash = 2;
-const TAIL: KeyedHash = 3;
+pub(super) const HEAD: KeyedHash = 2;
+pub(super) const TAIL: KeyedHash = 3;
 const SPLICED: KeyedHash = 4;
 
 /// The last node of each of a body's three rows; 0 is an empty row.
@@ -48,11 +48,13 @@ pub(super) struct WrittenBody {
     pub(super) body: BodyNodes,
     /// Its messages as the wire reads them; empty where that is not known.
     pub(super) turns: Vec<Turn>,
-    text: Bytes,
-    messages: Span,
-    list: Vec<(Span, Span)>,
-    head: KeyedHash,
-    tail: KeyedHash,
+    pub(super) text: Bytes,
+    pub(super) messages: Span,
+    /// Each message with what separates it from the one before.
+    pub(super) list: Vec<(Span, Span)>,
+    pub(super) chain: ListChain,
+    pub(super) head: KeyedHash,
+    pub(super) tail: KeyedHash,
 }
 
 impl ChunkStore {
@@ -73,20 +75,24 @@ impl ChunkStore {
         let known = self.beginnings.find(beginnings, &regions);
         let head = match known {
             Some(known) => known.head.1,
-            None => self.key.chain(HEAD, self.key.hash(regions.head.of(text))),
+            None => self.key.chain(HEAD, self.fast(regions.head.of(text))),
         };
-        let tail = self.key.chain(TAIL, self.key.hash(regions.tail.of(text)));
+        let tail = self.key.chain(TAIL, self.fast(regions.tail.of(text)));
         let turns = listed.map_or(&[][..], |listed| listed.turns);
         let head_node = match known {
             Some(known) => known.head.2,
             None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
         };
         let head = (regions.head.end, head, head_node);
-        let rows = Rows::of(text, &regions.list, turns);
-        let list = self.list(conn, rows, (beginnings, known, head), seen)?;
+        let messages = Messages {
+            text,
+            list: &regions.list,
+            turns,
+        };
+        let list = self.list(conn, messages, (beginnings, known, head), seen)?;
         let body = BodyNodes {
             head: head_node,
-            list,
+            list: list.node,
             tail: self.region(conn, chunks::tail, tail, || slice(text, regions.tail), seen)?,
             messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
         };
@@ -97,6 +103,7 @@ impl ChunkStore {
             text: text.clone(),
             messages: regions.messages(),
             list: regions.list,
+            chain: list.chain,
             head: head.1,
             tail,
         })
@@ -134,49 +141,6 @@ impl ChunkStore {
         Ok(Some(body))
     }
 
-    /// Stores a rope that ends with the last messages of a stored body and has others in front of them, as one has whose
-    /// transcript is cut, and adds one reference to it. What it shares with the stored body is located already, and only the
-    /// rest is parsed. `None` where it is none of these.
-    pub(super) fn cut(
-        &mut self,
-        conn: &Connection,
-        from: &WrittenBody,
-        (wire, operation): (&dyn Wire, Operation),
-        rope: &[Bytes],
-        seen: FirstSeen,
-    ) -> rusqlite::Result<Option<BodyNodes>> {
-        let Some((short, at, kept)) = without_kept(from, rope) else {
-            return Ok(None);
-        };
-        let Ok(view) = wire.read(&short, operation) else {
-            return Ok(None);
-        };
-        let regions = Regions::of(&short, view.list, &view.turns);
-        // The kept messages follow the others without a gap of their own.
-        if regions.list.is_empty() || regions.tail.start != at {
-            return Ok(None);
-        }
-        let head = self.key.chain(HEAD, self.key.hash(regions.head.of(&short)));
-        let tail = self.key.chain(TAIL, self.key.hash(regions.tail.of(&short)));
-        let head_node = self.region(conn, chunks::head, head, || slice(&short, regions.head), seen)?;
-        let rows = Rows {
-            behind: Messages {
-                text: &from.text,
-                list: &from.list[kept..],
-                turns: &from.turns[kept..],
-            },
-            ..Rows::of(&short, &regions.list, &view.turns)
-        };
-        let body = BodyNodes {
-            head: head_node,
-            messages: i64::try_from(rows.len()).unwrap_or(i64::MAX),
-            list: self.list(conn, rows, (&[], None, (regions.head.end, head, head_node)), seen)?,
-            tail: self.region(conn, chunks::tail, tail, || slice(&short, regions.tail), seen)?,
-        };
-        self.point_body(body);
-        Ok(Some(body))
-    }
-
     /// Stores a region that consists of slices of a stored body and of new text. A region that was assembled the same way
     /// before is found by the hash of its assembly.
     fn spliced_region(
@@ -204,7 +168,7 @@ impl ChunkStore {
                 Some(span) if region.start <= span.start && span.end <= region.end => {
                     ((span.start - region.start) as KeyedHash) << 64 | span.len() as KeyedHash
                 }
-                _ => self.key.hash(part),
+                _ => self.fast(part),
             };
             recipe = self.key.chain(recipe, step);
         }
@@ -212,14 +176,14 @@ impl ChunkStore {
             return Ok(*node);
         }
         let text = splice::flat(parts);
-        let whole = self.key.chain(kind, self.key.hash(&text));
+        let whole = self.key.chain(kind, self.fast(&text));
         let node = self.region(conn, cut, whole, || text.clone(), seen)?;
         self.rows.insert(recipe, node);
         Ok(node)
     }
 
     /// Stores the region before or behind the messages; only a new one is cut into chunks.
-    fn region(
+    pub(super) fn region(
         &mut self,
         conn: &Connection,
         cut: fn(&[u8]) -> Vec<Span>,
@@ -240,21 +204,20 @@ impl ChunkStore {
         Ok(last)
     }
 
-    /// Stores the messages; returns the node of the last one.
-    fn list(
+    /// Stores the messages of a text.
+    pub(super) fn list(
         &mut self,
         conn: &Connection,
-        rows: Rows<'_>,
+        messages: Messages<'_>,
         (beginnings, begun, head): (&[KeyedHash], Option<KnownBeginning>, Head),
         seen: FirstSeen,
-    ) -> rusqlite::Result<i64> {
+    ) -> rusqlite::Result<StoredList> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
         let (first, (mut hash, _)) = begun;
-        let mut hashes = Vec::with_capacity(rows.len() - first);
-        for i in first..rows.len() {
-            let (text, gap, span, _) = rows.get(i);
+        let mut hashes = Vec::with_capacity(messages.list.len() - first);
+        for (gap, span) in &messages.list[first..] {
             let message = Span::new(gap.start, span.end);
-            hash = self.key.chain(hash, self.key.hash(message.of(text)));
+            hash = self.key.chain(hash, self.fast(message.of(messages.text)));
             hashes.push(hash);
             self.slice.step(message.len());
         }
@@ -264,28 +227,51 @@ impl ChunkStore {
             .into_iter()
             .find_map(|(i, hash)| Some((first + i + 1, (*hash, *self.rows.get(hash)?))));
         let (known, last) = found.unwrap_or(begun);
-        let mut chain = Vec::with_capacity(rows.len() - known + 1);
+        let mut chain = Vec::with_capacity(messages.list.len() - known + 1);
         chain.push(last);
         let (_, mut node) = last;
-        for i in known..rows.len() {
-            let (text, gap, span, role) = rows.get(i);
-            let chunk = self.chunk(conn, &slice(text, span), TextKind::Json, seen, |clean| {
-                Some(summary(clean, role))
-            })?;
-            let gap = String::from_utf8_lossy(gap.of(text));
-            node = self.node(conn, node, chunk, &gap)?;
+        for i in known..messages.list.len() {
+            node = self.message(conn, node, (messages, i), seen)?;
             chain.push((hashes[i - first], node));
-            self.slice.step(span.len());
-            if LANDMARKS.contains(&(rows.len() - 1 - i)) {
-                self.rows.insert(hashes[i - first], node);
-            }
+            self.landmark((messages, i), hashes[i - first], node);
         }
         self.beginnings
-            .remember(beginnings, head, rows.first.list, (known, &chain));
+            .remember(beginnings, head, messages.list, (known, &chain));
+        let begun = (first, begun.1.0);
+        Ok(StoredList {
+            node,
+            hash,
+            chain: ListChain { begun, hashes },
+        })
+    }
+
+    /// Stores one message behind the node `last`; returns its node.
+    pub(super) fn message(
+        &mut self,
+        conn: &Connection,
+        last: i64,
+        (messages, i): (Messages<'_>, usize),
+        seen: FirstSeen,
+    ) -> rusqlite::Result<i64> {
+        let (gap, span) = messages.list[i];
+        let text = slice(messages.text, span);
+        let chunk = self.chunk(conn, &text, TextKind::Json, seen, |clean| {
+            Some(summary(clean, messages.role(i)))
+        })?;
+        let gap = String::from_utf8_lossy(gap.of(messages.text));
+        let node = self.node(conn, last, chunk, &gap)?;
+        self.slice.step(span.len());
         Ok(node)
     }
 
-    fn point_body(&mut self, body: BodyNodes) {
+    /// Caches the node of a message by the hash of all up to it, if it is one of the landmarks.
+    pub(super) fn landmark(&mut self, (messages, i): (Messages<'_>, usize), hash: KeyedHash, node: i64) {
+        if LANDMARKS.contains(&(messages.list.len() - 1 - i)) {
+            self.rows.insert(hash, node);
+        }
+    }
+
+    pub(super) fn point_body(&mut self, body: BodyNodes) {
         for node in [body.head, body.list, body.tail] {
             self.references.add(Target::Node(node));
         }
@@ -294,80 +280,54 @@ impl ChunkStore {
 
 /// Messages of one text, each with what separates it from the one before.
 #[derive(Clone, Copy)]
-struct Messages<'a> {
-    text: &'a Bytes,
-    list: &'a [(Span, Span)],
-    turns: &'a [Turn],
+pub(super) struct Messages<'a> {
+    pub(super) text: &'a Bytes,
+    pub(super) list: &'a [(Span, Span)],
+    pub(super) turns: &'a [Turn],
 }
 
-/// The messages of a body: those of one text, then those of another.
-#[derive(Clone, Copy)]
-struct Rows<'a> {
-    first: Messages<'a>,
-    behind: Messages<'a>,
+impl Messages<'_> {
+    /// Whose a message is.
+    fn role(&self, i: usize) -> Role {
+        self.turns.get(i).map_or(Role::Other, |turn| turn.role)
+    }
 }
 
-impl<'a> Rows<'a> {
-    /// Those of one text alone.
-    fn of(text: &'a Bytes, list: &'a [(Span, Span)], turns: &'a [Turn]) -> Self {
-        let none = Messages {
-            text,
-            list: &[],
-            turns: &[],
-        };
-        Self {
-            first: Messages { text, list, turns },
-            behind: none,
+/// A stored list of messages.
+pub(super) struct StoredList {
+    /// The node of the last one.
+    pub(super) node: i64,
+    /// The hash chain of all of them.
+    pub(super) hash: KeyedHash,
+    pub(super) chain: ListChain,
+}
+
+/// The hash chain of a body's messages, as far as it was computed.
+pub(super) struct ListChain {
+    /// How many messages its known beginning has, and the chain's hash up to there.
+    begun: (usize, KeyedHash),
+    /// The chain's hash up to each message behind them.
+    hashes: Vec<KeyedHash>,
+}
+
+impl ListChain {
+    /// The hash of the first `n` messages; `None` where they are in the middle of a known beginning.
+    pub(super) fn of_first(&self, n: usize) -> Option<KeyedHash> {
+        match n.checked_sub(self.begun.0)? {
+            0 => Some(self.begun.1),
+            behind => self.hashes.get(behind - 1).copied(),
         }
     }
-
-    fn len(&self) -> usize {
-        self.first.list.len() + self.behind.list.len()
-    }
-
-    /// A message: the text it is of, what separates it from the one before, where it stands, and whose it is.
-    fn get(&self, i: usize) -> (&'a Bytes, Span, Span, Role) {
-        let (part, i) = match i.checked_sub(self.first.list.len()) {
-            Some(behind) => (self.behind, behind),
-            None => (self.first, i),
-        };
-        let (gap, span) = part.list[i];
-        let role = part.turns.get(i).map_or(Role::Other, |turn| turn.role);
-        (part.text, gap, span, role)
-    }
-}
-
-/// A rope without the last messages of a stored body, where it ends with some of them: its text without them, the offset where
-/// they stood, and the number of the first of them.
-fn without_kept(from: &WrittenBody, rope: &[Bytes]) -> Option<(Bytes, usize, usize)> {
-    let found = rope.iter().enumerate().find_map(|(i, slice)| {
-        let span = within(&from.text, slice)?;
-        (span.start <= from.messages.end && from.messages.end <= span.end).then_some((i, span))
-    });
-    let (i, span) = found?;
-    let kept = from.list.partition_point(|(gap, _)| gap.start < span.start);
-    let begin = from
-        .list
-        .get(kept)
-        .filter(|_| from.turns.len() == from.list.len())?
-        .0
-        .start;
-    let mut parts = rope[..i].to_vec();
-    parts.push(from.text.slice(span.start..begin));
-    let at = splice::len(&parts);
-    parts.push(from.text.slice(from.messages.end..span.end));
-    parts.extend_from_slice(&rope[i + 1..]);
-    Some((splice::flat(parts), at, kept))
 }
 
 /// The span of `slice` in `text`, if it shares the text's memory.
-fn within(text: &Bytes, slice: &Bytes) -> Option<Span> {
+pub(super) fn within(text: &Bytes, slice: &Bytes) -> Option<Span> {
     let start = (slice.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let end = start + slice.len();
     (end <= text.len()).then(|| Span::new(start, end))
 }
 
-fn slice(text: &Bytes, span: Span) -> Bytes {
+pub(super) fn slice(text: &Bytes, span: Span) -> Bytes {
     text.slice(span.start..span.end)
 }
 

@@ -6,11 +6,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::keyed_hash::{HashKey, KeyedHash};
 use super::known_beginnings::KnownBeginnings;
+use super::known_cuts::KnownCuts;
 use super::packing::{Packer, content_hash};
 use super::references::{References, Target};
 use super::summary::Summary;
 use super::time_slice::TimeSlice;
 use crate::redact::Redactor;
+use crate::text::cost;
 
 /// Entries of each cache (chunks, nodes, rows), some 50 bytes each: enough for thousands of conversations.
 const REMEMBERED: usize = 64 * 1024;
@@ -61,6 +63,8 @@ pub(super) struct ChunkStore {
     pub(super) rows: Cache<KeyedHash, i64>,
     /// By the hash of a beginning, which is a number of whole blocks.
     pub(super) beginnings: KnownBeginnings,
+    /// By how they were assembled.
+    pub(super) cuts: KnownCuts,
     pub(super) references: References,
     packer: Packer,
     /// Bytes written since [`Self::take_fresh`].
@@ -77,6 +81,7 @@ impl ChunkStore {
             next: Cache::new(REMEMBERED),
             rows: Cache::new(REMEMBERED),
             beginnings: KnownBeginnings::new(),
+            cuts: KnownCuts::new(),
             references: References::default(),
             packer: Packer::new(),
             fresh: 0,
@@ -91,6 +96,7 @@ impl ChunkStore {
 
     /// A text's hash in this process.
     pub(super) fn fast(&self, text: &[u8]) -> KeyedHash {
+        cost::add(text.len());
         self.key.hash(text)
     }
 
@@ -105,6 +111,7 @@ impl ChunkStore {
         self.next.clear();
         self.rows.clear();
         self.beginnings.clear();
+        self.cuts.clear();
         self.references.clear();
     }
 
@@ -120,6 +127,7 @@ impl ChunkStore {
         });
         self.rows.retain(|_, id| there(&nodes, id));
         self.beginnings.retain(|node| there(&nodes, &node));
+        self.cuts.retain(|node| there(&nodes, &node));
     }
 
     /// Writes the reference counts. Call it at the end of a transaction.
@@ -151,7 +159,7 @@ impl ChunkStore {
         seen: FirstSeen,
         short: impl FnOnce(&Bytes) -> Option<Summary>,
     ) -> rusqlite::Result<i64> {
-        let raw = self.key.hash(text);
+        let raw = self.fast(text);
         if let Some(id) = self.known.get(&raw) {
             return Ok(*id);
         }

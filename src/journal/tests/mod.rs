@@ -2,6 +2,7 @@
 
 mod bodies;
 mod bounds;
+mod cuts;
 mod retention;
 mod search;
 mod secrets;

@@ -1,0 +1,218 @@
+//! Stores cut requests: those that end with the last messages of a stored body and have others in front of them.
+//!
+//! All but the kept messages is short, and the same in each request of a conversation. It is known again by how it was
+//! assembled (its recipe), without being joined or parsed. The kept messages are known by the hash chain of the body that
+//! they are of, which was computed when that body was stored.
+
+use bytes::Bytes;
+use rusqlite::Connection;
+
+use super::chunk_bodies::{BodyNodes, HEAD, Messages, TAIL, WrittenBody, slice, within};
+use super::chunk_store::{ChunkStore, FirstSeen};
+use super::chunks::{self, Regions};
+use super::keyed_hash::KeyedHash;
+use super::known_cuts::ShortBody;
+use crate::text::Span;
+use crate::text::splice;
+use crate::wire::{Operation, Wire};
+
+/// Start value of the hash chains of recipes.
+const CUT: KeyedHash = 6;
+
+/// Where the kept messages stand in a recipe; the hash chains of kept messages start with it as well.
+const KEPT: KeyedHash = 7;
+
+/// How a recipe's text is read.
+const READ: KeyedHash = 8;
+
+/// A text in a recipe that is in neither of the stored body's regions.
+const TEXT: KeyedHash = 9;
+
+/// A rope that ends with the last messages of a stored body, without them.
+struct CutRope {
+    /// The texts in front of these messages, and those behind them.
+    front: Vec<Bytes>,
+    behind: Vec<Bytes>,
+    /// The number of the first message that is kept.
+    kept: usize,
+}
+
+impl CutRope {
+    fn of(from: &WrittenBody, rope: &[Bytes]) -> Option<Self> {
+        let found = rope.iter().enumerate().find_map(|(i, slice)| {
+            let span = within(&from.text, slice)?;
+            (span.start <= from.messages.end && from.messages.end <= span.end).then_some((i, span))
+        });
+        let (i, span) = found?;
+        let kept = from.list.partition_point(|(gap, _)| gap.start < span.start);
+        let begin = from
+            .list
+            .get(kept)
+            .filter(|_| from.turns.len() == from.list.len())?
+            .0
+            .start;
+        let mut front = rope[..i].to_vec();
+        front.push(from.text.slice(span.start..begin));
+        let mut behind = vec![from.text.slice(from.messages.end..span.end)];
+        behind.extend_from_slice(&rope[i + 1..]);
+        Some(Self { front, behind, kept })
+    }
+}
+
+impl ChunkStore {
+    /// Stores a rope that ends with the last messages of a stored body and has others in front of them, as one has whose
+    /// transcript is cut, and adds one reference to it. `None` where it is none of these.
+    pub(super) fn cut(
+        &mut self,
+        conn: &Connection,
+        from: &WrittenBody,
+        wire: (&dyn Wire, Operation),
+        rope: &[Bytes],
+        seen: FirstSeen,
+    ) -> rusqlite::Result<Option<BodyNodes>> {
+        let Some(rope) = CutRope::of(from, rope) else {
+            return Ok(None);
+        };
+        let kept = rope.kept;
+        let recipe = self.recipe(from, wire, &rope);
+        let short = match self.cuts.get(recipe) {
+            Some(short) => short,
+            None => {
+                let Some(short) = self.short_body(conn, wire, rope, seen)? else {
+                    return Ok(None);
+                };
+                self.cuts.insert(recipe, short);
+                short
+            }
+        };
+        let messages = short.messages + from.list.len() - kept;
+        let body = BodyNodes {
+            head: short.head,
+            list: self.kept(conn, from, kept, short.list, seen)?,
+            tail: short.tail,
+            messages: i64::try_from(messages).unwrap_or(i64::MAX),
+        };
+        self.point_body(body);
+        Ok(Some(body))
+    }
+
+    /// A hash of all that decides how a rope is stored without the messages that it keeps. Two ropes with the same recipe
+    /// have the same texts in front of these messages and behind them, and are read the same way.
+    fn recipe(
+        &self,
+        from: &WrittenBody,
+        (wire, operation): (&dyn Wire, Operation),
+        rope: &CutRope,
+    ) -> KeyedHash {
+        let regions = [
+            (HEAD, Span::new(0, from.messages.start)),
+            (TEXT, from.messages),
+            (TAIL, Span::new(from.messages.end, from.text.len())),
+        ];
+        let mut recipe = CUT;
+        // Each step is a kind and a value, so that no value is taken for one of another kind.
+        let mut step = |kind, value| recipe = self.key.chain(recipe, self.key.chain(kind, value));
+        // What offsets in the head and in the tail stand for, and what tells messages from the rest.
+        step(HEAD, from.head);
+        step(TAIL, from.tail);
+        step(READ, (wire.id() as KeyedHash) << 64 | operation as KeyedHash);
+        let front = rope.front.iter().map(Some);
+        for part in front.chain([None]).chain(rope.behind.iter().map(Some)) {
+            let Some(part) = part else {
+                step(KEPT, 0);
+                continue;
+            };
+            let Some(span) = within(&from.text, part) else {
+                step(TEXT, self.fast(part));
+                continue;
+            };
+            for (kind, region) in regions {
+                let shared = Span::new(span.start.max(region.start), span.end.min(region.end));
+                if shared.start >= shared.end {
+                    continue;
+                }
+                match kind {
+                    TEXT => step(TEXT, self.fast(shared.of(&from.text))),
+                    // The region's hash covers these bytes already.
+                    kind => {
+                        let offset = shared.start - region.start;
+                        step(kind, (offset as KeyedHash) << 64 | shared.len() as KeyedHash);
+                    }
+                }
+            }
+        }
+        recipe
+    }
+
+    /// Joins, reads and stores a rope without the messages that it keeps; `None` where these do not follow the others
+    /// without a gap of their own.
+    fn short_body(
+        &mut self,
+        conn: &Connection,
+        (wire, operation): (&dyn Wire, Operation),
+        rope: CutRope,
+        seen: FirstSeen,
+    ) -> rusqlite::Result<Option<ShortBody>> {
+        let at = splice::len(&rope.front);
+        let text = splice::flat([rope.front, rope.behind].concat());
+        let Ok(view) = wire.read(&text, operation) else {
+            return Ok(None);
+        };
+        let regions = Regions::of(&text, view.list, &view.turns);
+        if regions.list.is_empty() || regions.tail.start != at {
+            return Ok(None);
+        }
+        let head = self.key.chain(HEAD, self.fast(regions.head.of(&text)));
+        let tail = self.key.chain(TAIL, self.fast(regions.tail.of(&text)));
+        let head_node = self.region(conn, chunks::head, head, || slice(&text, regions.head), seen)?;
+        let messages = Messages {
+            text: &text,
+            list: &regions.list,
+            turns: &view.turns,
+        };
+        let list = self.list(
+            conn,
+            messages,
+            (&[], None, (regions.head.end, head, head_node)),
+            seen,
+        )?;
+        Ok(Some(ShortBody {
+            head: head_node,
+            tail: self.region(conn, chunks::tail, tail, || slice(&text, regions.tail), seen)?,
+            list: (list.hash, list.node),
+            messages: regions.list.len(),
+        }))
+    }
+
+    /// Stores the messages of a stored body from the one with the number `first` on, behind those of `short`: the hash chain
+    /// of these and their last node. Returns the last node.
+    fn kept(
+        &mut self,
+        conn: &Connection,
+        from: &WrittenBody,
+        first: usize,
+        (short, last): (KeyedHash, i64),
+        seen: FirstSeen,
+    ) -> rusqlite::Result<i64> {
+        let messages = Messages {
+            text: &from.text,
+            list: &from.list,
+            turns: &from.turns,
+        };
+        // The chain of the stored body up to some message, and the number of the first that is kept, say which are kept.
+        let behind = self.key.chain(self.key.chain(KEPT, short), first as KeyedHash);
+        let key = self.key.clone();
+        let up_to = |n| Some(key.chain(behind, from.chain.of_first(n)?));
+        let known = (first + 1..=from.list.len())
+            .rev()
+            .find_map(|n| Some((n, *self.rows.get(&up_to(n)?)?)));
+        let (known, mut node) = known.unwrap_or((first, last));
+        for i in known..from.list.len() {
+            node = self.message(conn, node, (messages, i), seen)?;
+            if let Some(hash) = up_to(i + 1) {
+                self.landmark((messages, i), hash, node);
+            }
+        }
+        Ok(node)
+    }
+}

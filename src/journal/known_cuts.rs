@@ -1,0 +1,47 @@
+//! A cache of cut requests: the next request of a conversation is cut like the one before.
+
+use quick_cache::unsync::Cache;
+
+use super::keyed_hash::KeyedHash;
+
+/// Cached cuts, some 100 bytes each; a conversation that is cut has one, as long as its envelope stays.
+const CUTS: usize = 8 * 1024;
+
+/// What is stored of a cut request without the messages that it kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ShortBody {
+    /// The last nodes of what stands before and behind the messages.
+    pub(super) head: i64,
+    pub(super) tail: i64,
+    /// The hash chain of the messages in front of those that were kept, and the last node.
+    pub(super) list: (KeyedHash, i64),
+    /// How many these are.
+    pub(super) messages: usize,
+}
+
+/// Cut requests, without the messages that they kept, by a hash of how each was assembled.
+pub(super) struct KnownCuts(Cache<KeyedHash, ShortBody>);
+
+impl KnownCuts {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(CUTS))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Keeps only those whose nodes are still there.
+    pub(super) fn retain(&mut self, is_there: impl Fn(i64) -> bool) {
+        self.0
+            .retain(|_, short| [short.head, short.tail, short.list.1].into_iter().all(&is_there));
+    }
+
+    pub(super) fn get(&self, recipe: KeyedHash) -> Option<ShortBody> {
+        self.0.get(&recipe).copied()
+    }
+
+    pub(super) fn insert(&mut self, recipe: KeyedHash, short: ShortBody) {
+        self.0.insert(recipe, short);
+    }
+}
