@@ -58,6 +58,7 @@ impl Archive {
         let mut received = match &begun.transcript {
             Some(transcript) => {
                 let listed = MessageSpans {
+                    wire: begun.wire,
                     list: transcript.list,
                     turns: &transcript.turns,
                 };
@@ -118,6 +119,7 @@ impl Archive {
     ) -> rusqlite::Result<WrittenBody> {
         let view = wire.read(text, operation).ok();
         let listed = view.as_ref().map(|view| MessageSpans {
+            wire: wire.id(),
             list: view.list,
             turns: &view.turns,
         });

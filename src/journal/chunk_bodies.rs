@@ -10,9 +10,10 @@ use rusqlite::Connection;
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use super::chunks::{self, Regions};
 use super::keyed_hash::KeyedHash;
-use super::known_beginnings::{Head, KnownBeginning};
+use super::known_beginnings::KnownBeginning;
 use super::references::Target;
 use super::summary::summary;
+use crate::record::WireId;
 use crate::text::Span;
 use crate::text::splice;
 use crate::wire::{Role, Turn};
@@ -39,6 +40,8 @@ pub(super) struct BodyNodes {
 /// Where the messages of a body are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageSpans<'a> {
+    /// The wire as which the body was read.
+    pub(super) wire: WireId,
     pub(super) list: Span,
     pub(super) turns: &'a [Turn],
 }
@@ -68,17 +71,22 @@ impl ChunkStore {
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
+        let known = listed.and_then(|listed| self.beginnings.find(beginnings, listed));
         let regions = match listed {
-            Some(listed) => Regions::of(text, listed.list, listed.turns),
+            Some(listed) => {
+                let known = known.map_or(0, |known| known.messages.0);
+                Regions::of(text, listed.list, listed.turns, known)
+            }
             None => Regions::whole(text.len()),
         };
-        let known = self.beginnings.find(beginnings, &regions);
+        // What follows may make one region of the whole body.
+        let known = known.filter(|known| known.head.0 == regions.head.end);
         let head = match known {
             Some(known) => known.head.1,
             None => self.key.chain(HEAD, self.fast(regions.head.of(text))),
         };
         let tail = self.key.chain(TAIL, self.fast(regions.tail.of(text)));
-        let turns = listed.map_or(&[][..], |listed| listed.turns);
+        let (wire, turns) = listed.map_or((None, &[][..]), |listed| (Some(listed.wire), listed.turns));
         let head_node = match known {
             Some(known) => known.head.2,
             None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
@@ -89,7 +97,12 @@ impl ChunkStore {
             list: &regions.list,
             turns,
         };
-        let list = self.list(conn, messages, (beginnings, known, head), seen)?;
+        let list = self.list(conn, messages, known, seen)?;
+        if let Some(wire) = wire {
+            let (known, nodes) = &list.nodes;
+            self.beginnings
+                .remember((wire, beginnings), head, messages.list, (*known, nodes));
+        }
         let body = BodyNodes {
             head: head_node,
             list: list.node,
@@ -209,7 +222,7 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         messages: Messages<'_>,
-        (beginnings, begun, head): (&[KeyedHash], Option<KnownBeginning>, Head),
+        begun: Option<KnownBeginning>,
         seen: FirstSeen,
     ) -> rusqlite::Result<StoredList> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
@@ -235,13 +248,12 @@ impl ChunkStore {
             chain.push((hashes[i - first], node));
             self.landmark((messages, i), hashes[i - first], node);
         }
-        self.beginnings
-            .remember(beginnings, head, messages.list, (known, &chain));
         let begun = (first, begun.1.0);
         Ok(StoredList {
             node,
             hash,
             chain: ListChain { begun, hashes },
+            nodes: (known, chain),
         })
     }
 
@@ -300,6 +312,8 @@ pub(super) struct StoredList {
     /// The hash chain of all of them.
     pub(super) hash: KeyedHash,
     pub(super) chain: ListChain,
+    /// The number of messages that were known, and the hash chain and the node there and behind each further message.
+    nodes: (usize, Vec<(KeyedHash, i64)>),
 }
 
 /// The hash chain of a body's messages, as far as it was computed.

@@ -1,7 +1,7 @@
 //! Cuts a request body into chunks, at boundaries that two similar bodies share. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use crate::text::{Span, json};
+use crate::text::{Span, cost, json};
 use crate::wire::Turn;
 
 /// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
@@ -22,9 +22,10 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`.
-    pub(super) fn of(body: &[u8], list: Span, turns: &[Turn]) -> Self {
-        let Some(messages) = messages(body, list, turns) else {
+    /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`. What separates the first `known`
+    /// of them was looked at in another body that begins with them, and is not read again.
+    pub(super) fn of(body: &[u8], list: Span, turns: &[Turn], known: usize) -> Self {
+        let Some(messages) = messages(body, list, turns, known) else {
             return Self::whole(body.len());
         };
         let first = messages.first().map_or(list.start + 1, |(gap, _)| gap.start);
@@ -52,23 +53,28 @@ impl Regions {
 }
 
 /// The messages with the gaps before them; `None` where they do not follow each other in the list.
-fn messages(body: &[u8], list: Span, turns: &[Turn]) -> Option<Vec<(Span, Span)>> {
+fn messages(body: &[u8], list: Span, turns: &[Turn], known: usize) -> Option<Vec<(Span, Span)>> {
     let mut at = list.start + 1;
     let mut out = Vec::with_capacity(turns.len());
-    for turn in turns {
+    for (i, turn) in turns.iter().enumerate() {
+        if turn.span.start < at || turn.span.end >= list.end {
+            return None;
+        }
         let gap = Span::new(at, turn.span.start);
-        let fits = turn.span.start >= at && turn.span.end < list.end;
-        let plain = gap
-            .of(body)
-            .iter()
-            .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'));
-        if !fits || !plain {
+        if i >= known && !separates(gap.of(body)) {
             return None;
         }
         out.push((gap, turn.span));
         at = turn.span.end;
     }
     Some(out)
+}
+
+/// Whether nothing but a comma and blanks stands between two messages.
+fn separates(gap: &[u8]) -> bool {
+    cost::add(gap.len());
+    gap.iter()
+        .all(|b| matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t'))
 }
 
 /// The chunks of what stands before the messages: cut at the envelope's large members.
@@ -138,7 +144,7 @@ mod tests {
 
     impl Cuts {
         fn of(view: &View) -> Self {
-            let regions = Regions::of(&view.body, view.list, &view.turns);
+            let regions = Regions::of(&view.body, view.list, &view.turns, 0);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()

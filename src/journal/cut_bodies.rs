@@ -158,7 +158,7 @@ impl ChunkStore {
         let Ok(view) = wire.read(&text, operation) else {
             return Ok(None);
         };
-        let regions = Regions::of(&text, view.list, &view.turns);
+        let regions = Regions::of(&text, view.list, &view.turns, 0);
         if regions.list.is_empty() || regions.tail.start != at {
             return Ok(None);
         }
@@ -170,12 +170,7 @@ impl ChunkStore {
             list: &regions.list,
             turns: &view.turns,
         };
-        let list = self.list(
-            conn,
-            messages,
-            (&[], None, (regions.head.end, head, head_node)),
-            seen,
-        )?;
+        let list = self.list(conn, messages, None, seen)?;
         Ok(Some(ShortBody {
             head: head_node,
             tail: self.region(conn, chunks::tail, tail, || slice(&text, regions.tail), seen)?,

@@ -2,8 +2,9 @@
 
 use quick_cache::unsync::Cache;
 
-use super::chunks::Regions;
+use super::chunk_bodies::MessageSpans;
 use super::keyed_hash::{BLOCK, KeyedHash};
+use crate::record::WireId;
 use crate::text::Span;
 
 /// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
@@ -15,6 +16,8 @@ pub(super) type Head = (usize, KeyedHash, i64);
 /// What is cached for a beginning of a body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownBeginning {
+    /// The wire as which it was read.
+    pub(super) wire: WireId,
     pub(super) head: Head,
     /// How many whole messages it holds, and where the last one ends.
     pub(super) messages: (usize, usize),
@@ -40,23 +43,24 @@ impl KnownBeginnings {
             .retain(|_, known| is_there(known.head.2) && is_there(known.list.1));
     }
 
-    /// The cache entry of the longest known beginning.
-    pub(super) fn find(&self, beginnings: &[KeyedHash], regions: &Regions) -> Option<KnownBeginning> {
+    /// The cache entry of the longest known beginning of a body with these messages.
+    pub(super) fn find(&self, beginnings: &[KeyedHash], listed: MessageSpans<'_>) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
         let known = *longest.find_map(|hash| self.0.get(hash))?;
         let (messages, end) = known.messages;
+        let head = listed.list.start + 1;
         let last = match messages {
-            0 => regions.head.end,
-            n => regions.list.get(n - 1)?.1.end,
+            0 => head,
+            n => listed.turns.get(n - 1)?.span.end,
         };
         // Another wire may have split the same bytes differently.
-        (regions.head.end == known.head.0 && last == end).then_some(known)
+        (listed.wire == known.wire && head == known.head.0 && last == end).then_some(known)
     }
 
-    /// Caches the beginnings of a body. The messages from index `from` on are given by their hashes and nodes.
+    /// Caches the beginnings of a body of this wire. The messages from index `from` on are given by their hashes and nodes.
     pub(super) fn remember(
         &mut self,
-        beginnings: &[KeyedHash],
+        (wire, beginnings): (WireId, &[KeyedHash]),
         head: Head,
         list: &[(Span, Span)],
         (from, chain): (usize, &[(KeyedHash, i64)]),
@@ -72,11 +76,53 @@ impl KnownBeginnings {
             }
             let at = whole.checked_sub(1).map_or(head.0, |last| list[last].1.end);
             let known = KnownBeginning {
+                wire,
                 head,
                 messages: (whole, at),
                 list: *last,
             };
             self.0.insert(*hash, known);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Operation, Requests, anthropic::Anthropic};
+    use bytes::Bytes;
+
+    #[test]
+    fn a_beginning_is_known_where_it_was_split_the_same_way() {
+        let body = Bytes::from_static(
+            br#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
+        );
+        let view = Anthropic.read(&body, Operation::Generate).unwrap();
+        let listed = |wire, turns| MessageSpans {
+            wire,
+            list: view.list,
+            turns,
+        };
+        let messages: Vec<_> = view.turns.iter().map(|turn| (turn.span, turn.span)).collect();
+        let mut known = KnownBeginnings::new();
+        let head = (view.list.start + 1, 1, 1);
+        let chain = [(0, 0), (2, 2), (3, 3)];
+        known.remember((WireId::Anthropic, &[7]), head, &messages, (0, &chain));
+        let found = known.find(&[7, 8], listed(WireId::Anthropic, &view.turns[..]));
+        assert_eq!(found.unwrap().messages, (2, view.turns[1].span.end));
+        assert!(known.find(&[8], listed(WireId::Anthropic, &view.turns)).is_none());
+        assert!(
+            known
+                .find(&[7], listed(WireId::OpenaiChat, &view.turns))
+                .is_none()
+        );
+        assert!(
+            known
+                .find(&[7], listed(WireId::Anthropic, &view.turns[..1]))
+                .is_none()
+        );
+        let mut other = view.turns.clone();
+        other[1].span.end -= 1;
+        assert!(known.find(&[7], listed(WireId::Anthropic, &other)).is_none());
     }
 }

@@ -47,6 +47,7 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
         let received = body(messages);
         let view = read(&received);
         let listed = MessageSpans {
+            wire: WireId::Anthropic,
             list: view.list,
             turns: &view.turns,
         };
@@ -68,6 +69,48 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     changed[62] = said("user", "another word");
     let grown = steps(&changed);
     assert!(grown < 1000, "{grown} steps for another last message");
+}
+
+/// Of a body whose beginning is known not even what separates its messages is looked at.
+#[test]
+fn a_body_that_begins_like_another_costs_what_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let key = HashKey::new();
+    let mut store = ChunkStore::new(Redactor::new(&[]), key.clone());
+    let seen = FirstSeen {
+        exchange: 1,
+        side: "received",
+    };
+    let mut steps = |messages: &[Value]| {
+        let wide = format!(",{}", " ".repeat(1000));
+        let all: Vec<_> = messages.iter().map(Value::to_string).collect();
+        let received = Bytes::from(format!(r#"{{"model":"m","messages":[{}]}}"#, all.join(&wide)));
+        let view = read(&received);
+        let mut beginnings = Beginnings::new(&key);
+        beginnings.read(&received);
+        let listed = MessageSpans {
+            wire: WireId::Anthropic,
+            list: view.list,
+            turns: &view.turns,
+        };
+        let stored = || store.body(&conn, &received, Some(listed), beginnings.hashes(), seen);
+        let (steps, stored) = cost::of(stored);
+        assert_eq!(stored.unwrap().list.len(), messages.len());
+        (steps, received.len() as u64)
+    };
+    let all = talk(100, 1);
+    let (first, len) = steps(&all);
+    assert!(
+        first > 2 * len,
+        "hashed, and what separates them is looked at: {first}"
+    );
+    let rest = len % keyed_hash::BLOCK as u64;
+    let (again, _) = steps(&all);
+    assert!(
+        again < 2 * rest + 4096,
+        "{again} steps for {rest} bytes behind what is known"
+    );
 }
 
 /// The received body is known by its beginning for the most part, and its cut grows with it.
