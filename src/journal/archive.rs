@@ -44,6 +44,7 @@ pub(super) struct Archive {
 
 /// An exchange that has not ended.
 pub(super) struct PendingExchange {
+    pub(super) id: Arc<str>,
     pub(super) row: PendingRow,
     pub(super) legs: Vec<PendingLeg>,
     pub(super) wire: &'static dyn Wire,
@@ -248,11 +249,9 @@ impl Archive {
 
     /// The open exchange of this id, marked as changed.
     pub(super) fn change(&mut self, id: &str) -> Option<&mut PendingExchange> {
-        let (key, _) = self.open.get_key_value(id)?;
-        let key = Arc::clone(key);
         let open = self.open.get_mut(id)?;
         if !std::mem::replace(&mut open.changed, true) {
-            self.changed.push(key);
+            self.changed.push(Arc::clone(&open.id));
         }
         Some(open)
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Serialize;
 
 use super::archive::{Archive, MOST_OPEN, PendingExchange};
 use super::chunk_bodies::{MessageSpans, WrittenBody};
@@ -12,7 +11,7 @@ use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
 use super::note::{Begun, CapturedBody, Note, SentLeg};
 use super::packed::PackedHeaders;
-use super::pending_row::{PendingLeg, PendingRow, began_ms, operation_name, stop_name};
+use super::pending_row::{PendingLeg, PendingRow, StoredUsage, began_ms, json, operation_name, stop_name};
 use super::row::unsent_tokens;
 use crate::record::WireId;
 use crate::telemetry::ExchangeEvent;
@@ -93,6 +92,7 @@ impl Archive {
         }
         let id: Arc<str> = row.id.as_str().into();
         let open = PendingExchange {
+            id: Arc::clone(&id),
             row,
             legs: Vec::new(),
             wire,
@@ -139,16 +139,19 @@ impl Archive {
             rope,
             changes,
         } = leg_sent;
-        let Some(seen) = self.seen(id, "sent") else {
+        let Some(open) = self.change(id) else {
             return Ok(());
         };
-        let sent_headers = self.headers(&headers, seen)?;
-        let Some(open) = self.open.get(id) else {
-            return Ok(());
+        let seen = FirstSeen {
+            exchange: open.row.seq,
+            side: "sent",
         };
         let (wire, operation) = (open.wire, open.operation);
+        // Later legs hardly ever reuse it, and its memory is needed.
+        let received = open.received.take();
+        let sent_headers = self.headers(&headers, seen)?;
         let bytes = splice::len(&rope);
-        let slices = match &open.received {
+        let slices = match &received {
             Some(received) => match self.chunk_store.spliced(&self.conn, received, &rope, seen)? {
                 None => self
                     .chunk_store
@@ -163,11 +166,9 @@ impl Archive {
         };
         let changes = json(&changes);
         let url = self.chunk_store.redactor.address(&url);
-        let Some(open) = self.change(id) else {
+        let Some(open) = self.open.get_mut(id) else {
             return Ok(());
         };
-        // Later legs hardly ever reuse it, and its memory is needed.
-        open.received = None;
         open.legs.retain(|other| other.n != leg);
         open.legs.push(PendingLeg {
             n: leg,
@@ -238,12 +239,9 @@ impl Archive {
     }
 
     fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: Stop) {
-        let usage = serde_json::json!({
-            "input": usage.input, "cache_read": usage.cache_read, "cache_write": usage.cache_write,
-            "output": usage.output, "reasoning": usage.reasoning,
-        });
+        let usage = json(&StoredUsage::of(usage));
         self.change_leg(id, leg, |leg| {
-            (leg.usage, leg.stop) = (Some(usage.to_string()), Some(stop_name(stop)));
+            (leg.usage, leg.stop) = (Some(usage), Some(stop_name(stop)));
         });
     }
 
@@ -302,8 +300,4 @@ impl Archive {
         row.seq = self.last.0;
         row.write(&self.conn)
     }
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,13 +1,16 @@
 //! Headers: most values repeat, some (dates, ids) never do. A list is stored as a reference to an earlier list with the same
 //! names, and the values that differ.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::Connection;
+use serde::{Serialize, Serializer};
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use super::keyed_hash::KeyedHash;
 use super::packed::PackedHeaders;
+use crate::redact::Redactor;
 
 /// Earlier lists that are kept in memory as models; agents and providers have a few each.
 const MOST_MODELS: usize = 1024;
@@ -27,8 +30,23 @@ pub(super) struct Models(HashMap<KeyedHash, Model>);
 
 struct Model {
     chunk: i64,
-    /// Hashes of the values, since some are credentials.
-    values: Vec<KeyedHash>,
+    values: Vec<ModelValue>,
+}
+
+struct ModelValue {
+    /// Its hash, since some are credentials.
+    hash: KeyedHash,
+    /// Whether its name says that it is one.
+    is_credential: bool,
+}
+
+/// The values that differ from a model, by their index in the list: as JSON an object.
+struct OwnValues<'a>(Vec<(usize, Cow<'a, str>)>);
+
+impl Serialize for OwnValues<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(i, value)| (i, value)))
+    }
 }
 
 impl Models {
@@ -49,23 +67,27 @@ impl Models {
         headers: &PackedHeaders,
         seen: FirstSeen,
     ) -> rusqlite::Result<StoredHeaders> {
-        let names = names(chunk_store, headers);
-        if let Some(model) = self.0.get(&names) {
-            let own = own(chunk_store, model, headers);
-            // More than half differ: another program that uses the same names.
-            if own.len() * 2 <= headers.len() {
-                chunk_store.point_to(model.chunk);
-                let own = (!own.is_empty()).then(|| serde_json::to_string(&own).unwrap_or_default());
-                let model = model.chunk;
-                return Ok(StoredHeaders { model, own });
-            }
+        let mut rows = Vec::with_capacity(headers.len());
+        rows.extend(headers.rows());
+        let names = names(chunk_store, &rows);
+        if let Some(model) = self.0.get(&names)
+            && let Some(own) = own(chunk_store, model, &rows)
+        {
+            chunk_store.point_to(model.chunk);
+            let own = (!own.0.is_empty()).then(|| serde_json::to_string(&own).unwrap_or_default());
+            let model = model.chunk;
+            return Ok(StoredHeaders { model, own });
         }
         let shown = serde_json::to_vec(&shown(chunk_store, headers)).unwrap_or_default();
         let chunk = chunk_store.blob(conn, &shown.into(), TextKind::Json, seen)?;
         if self.0.len() >= MOST_MODELS {
             self.0.clear();
         }
-        let values = headers.iter().map(|(_, value)| chunk_store.fast(value)).collect();
+        let values = headers.iter().map(|(name, value)| ModelValue {
+            hash: chunk_store.fast(value),
+            is_credential: Redactor::is_credential_header(name),
+        });
+        let values = values.collect();
         self.0.insert(names, Model { chunk, values });
         Ok(StoredHeaders {
             model: chunk,
@@ -74,21 +96,30 @@ impl Models {
     }
 }
 
-fn names(chunk_store: &ChunkStore, headers: &PackedHeaders) -> KeyedHash {
-    let mut all = Vec::with_capacity(headers.len() * 20);
-    for (name, _) in headers.iter() {
-        all.extend_from_slice(name.as_bytes());
+fn names(chunk_store: &ChunkStore, rows: &[(&[u8], &[u8])]) -> KeyedHash {
+    let mut all = Vec::with_capacity(rows.len() * 20);
+    for (name, _) in rows {
+        all.extend_from_slice(name);
         all.push(b'\n');
     }
     chunk_store.fast(&all)
 }
 
-fn own(chunk_store: &ChunkStore, model: &Model, headers: &PackedHeaders) -> BTreeMap<usize, String> {
-    let both = headers.iter().zip(&model.values).enumerate();
-    let differ = both.filter(|(_, ((_, value), known))| chunk_store.fast(value) != **known);
-    differ
-        .map(|(i, ((name, value), _))| (i, chunk_store.redactor.header(name, value)))
-        .collect()
+/// What differs from the model. `None` where more than half does: another program that uses the same names.
+fn own<'a>(chunk_store: &ChunkStore, model: &Model, rows: &[(&[u8], &'a [u8])]) -> Option<OwnValues<'a>> {
+    let both = rows.iter().zip(&model.values).enumerate();
+    let differ = both.filter(|(_, ((_, value), known))| chunk_store.fast(value) != known.hash);
+    let differ: Vec<_> = differ
+        .map(|(i, ((_, value), known))| (i, *value, known.is_credential))
+        .collect();
+    if differ.len() * 2 > rows.len() {
+        return None;
+    }
+    let own = differ.into_iter().map(|(i, value, is_credential)| {
+        let value = chunk_store.redactor.header_value(is_credential, value);
+        (i, value)
+    });
+    Some(OwnValues(own.collect()))
 }
 
 /// Names and values, credentials replaced.
@@ -118,7 +149,7 @@ pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
 mod tests {
     use super::*;
     use crate::journal::keyed_hash::HashKey;
-    use crate::journal::{Redactor, schema};
+    use crate::journal::schema;
 
     fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
         let map: http::HeaderMap = all
@@ -174,6 +205,22 @@ mod tests {
             .collect();
         assert_eq!(kept[1].own.as_deref(), Some(r#"{"0":"2","3":"r2"}"#));
         assert_eq!(kept[2].own.as_deref(), Some(r#"{"2":"[redacted:credential]"}"#));
+        // A credential of a known format in any other header, and what JSON has to escape.
+        let token = format!("\"ghp_{}\"", "a1B2c3D4e5F6".repeat(3));
+        let odd = headers(&[
+            ("date", &token),
+            ("server", "b"),
+            ("x-api-key", "k1"),
+            ("request-id", "r9"),
+        ]);
+        let own = models
+            .keep(&mut chunk_store, &conn, &odd, seen)
+            .unwrap()
+            .own
+            .unwrap();
+        let date = serde_json::to_string(&shown(&chunk_store, &odd)[0].1).unwrap();
+        assert_eq!(own, format!(r#"{{"0":{date}}}"#));
+        assert!(own.contains("redacted") && !own.contains("ghp_a1B2"), "{own}");
         assert!(kept[3].own.is_none() && kept[4].own.is_none());
         for (list, kept) in lists.iter().zip(&kept) {
             let ask = "SELECT body, packed, size FROM pieces WHERE id = ?1";

@@ -55,13 +55,19 @@ impl PackedHeaders {
 
     /// Names (lower case) and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.rows()
+            .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value))
+    }
+
+    /// The same, with the names as bytes.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut ends = memchr::memchr_iter(b'\n', &self.text);
         let mut at = 0;
         std::iter::from_fn(move || {
             let (name, end) = (ends.next()?, ends.next()?);
             let row = (&self.text[at..name], &self.text[name + 1..end]);
             at = end + 1;
-            Some((std::str::from_utf8(row.0).unwrap_or_default(), row.1))
+            Some(row)
         })
     }
 

@@ -1,12 +1,13 @@
 //! Rows of exchanges and legs that are not written yet: each is written once, however many notes contributed to it.
 
 use rusqlite::{Connection, params};
+use serde::Serialize;
 
 use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::Event;
 use crate::telemetry::ExchangeEvent;
-use crate::wire::{Operation, Stop};
+use crate::wire::{Operation, Stop, Usage};
 
 /// An exchange's row.
 #[derive(Debug, Default)]
@@ -113,7 +114,7 @@ impl PendingRow {
         self.sent_bytes = event.sent_bytes.iter().sum();
         self.fired = event.fired.len();
         self.partial |= partial;
-        self.event = serde_json::to_string(&Event::of(event)).ok();
+        self.event = Some(json(&Event::of(event)));
     }
 
     /// Ends the row that is in the file, of an exchange that is no longer in memory; `false` where there is none.
@@ -170,6 +171,39 @@ impl PendingLeg {
             self.ended_ms,
         ])?;
         Ok(())
+    }
+}
+
+/// A leg's usage, as stored.
+#[derive(Debug, Serialize)]
+pub(super) struct StoredUsage {
+    input: u64,
+    cache_read: u64,
+    cache_write: u64,
+    output: u64,
+    reasoning: u64,
+}
+
+impl StoredUsage {
+    pub(super) fn of(usage: Usage) -> Self {
+        Self {
+            input: usage.input,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+            output: usage.output,
+            reasoning: usage.reasoning,
+        }
+    }
+}
+
+/// A value as JSON; empty where it cannot be written as such.
+pub(super) fn json(value: &impl Serialize) -> String {
+    /// Bytes of an exchange's event, which is the longest: with room from the start nothing is moved while it is written.
+    const ROOM: usize = 640;
+    let mut out = Vec::with_capacity(ROOM);
+    match serde_json::to_writer(&mut out, value) {
+        Ok(()) => String::from_utf8(out).unwrap_or_default(),
+        Err(_) => String::new(),
     }
 }
 

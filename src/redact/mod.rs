@@ -161,9 +161,23 @@ impl Redactor {
 
     /// Redacts a header's value.
     pub fn header(&self, name: &str, value: &[u8]) -> String {
-        match names::is_credential_header(name) {
-            true => mark("credential"),
-            false => self.text(&String::from_utf8_lossy(value)).into_owned(),
+        self.header_value(Self::is_credential_header(name), value)
+            .into_owned()
+    }
+
+    /// Whether a header of this name has a credential as its value. For callers that see the same names again and again.
+    pub fn is_credential_header(name: &str) -> bool {
+        names::is_credential_header(name)
+    }
+
+    /// Redacts the value of a header, of which it is known whether it is a credential.
+    pub fn header_value<'a>(&self, is_credential: bool, value: &'a [u8]) -> Cow<'a, str> {
+        if is_credential {
+            return Cow::Owned(mark("credential"));
+        }
+        match String::from_utf8_lossy(value) {
+            Cow::Borrowed(value) => self.text(value),
+            Cow::Owned(value) => Cow::Owned(self.text(&value).into_owned()),
         }
     }
 

@@ -245,6 +245,13 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
     let whole = query(dir.path()).row(&id).unwrap().unwrap();
     assert_eq!(outputs(&whole), [Some(7), Some(8), Some(9)]);
     let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    let usage: String = writer
+        .query_row("SELECT usage FROM legs WHERE n = 1", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(
+        usage,
+        r#"{"input":0,"cache_read":0,"cache_write":0,"output":8,"reasoning":0}"#
+    );
     writer.execute("DELETE FROM legs WHERE n = 1", []).unwrap();
     let row = query(dir.path()).row(&id).unwrap().unwrap();
     assert_eq!(outputs(&row), [Some(7), None, Some(9)]);
