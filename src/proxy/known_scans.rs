@@ -149,22 +149,9 @@ impl BodyReader<'_> {
 
     /// What was found in `text`, the whole body, and the journal's hashes of it.
     pub(super) fn done(self, text: &[u8]) -> (BodyScan, Option<Beginnings>) {
-        let hashes = self.beginnings.hashes();
-        let (turns, last_block) = match (self.wire, hashes.last()) {
-            (Some(wire), Some(&hash)) => {
-                let known = hashes[..self.known].iter().enumerate().rev();
-                let found = known
-                    .into_iter()
-                    .find_map(|(i, hash)| Some((i + 1, self.scans.turns.get(&(*hash, wire))?)));
-                let last = LastBlock {
-                    hash,
-                    end: hashes.len() * BEGINNINGS_BLOCK,
-                    wire,
-                    is_known: found.as_ref().is_some_and(|(blocks, _)| *blocks == hashes.len()),
-                };
-                (found.map(|(_, turns)| turns), Some(last))
-            }
-            _ => (None, None),
+        let (turns, last_block) = match self.known_turns() {
+            Some((turns, last)) => (turns, Some(last)),
+            None => (None, None),
         };
         let prescan = self.prescanner.done(text);
         let scan = BodyScan {
@@ -172,6 +159,24 @@ impl BodyReader<'_> {
             last_block,
         };
         (scan, self.is_recorded.then_some(self.beginnings))
+    }
+
+    /// The turns of the longest known beginning, and the last block; `None` for a body of less than a block.
+    fn known_turns(&self) -> Option<(Option<Arc<KnownTurns>>, LastBlock)> {
+        let (wire, hashes) = (self.wire?, self.beginnings.hashes());
+        let last = LastBlock {
+            hash: *hashes.last()?,
+            end: hashes.len() * BEGINNINGS_BLOCK,
+            wire,
+            is_known: false,
+        };
+        for (i, &hash) in hashes[..self.known].iter().enumerate().rev() {
+            if let Some(turns) = self.scans.turns.get(&(hash, wire)) {
+                let is_known = i + 1 == hashes.len();
+                return Some((Some(turns), LastBlock { is_known, ..last }));
+            }
+        }
+        Some((None, last))
     }
 }
 

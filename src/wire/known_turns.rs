@@ -44,6 +44,16 @@ pub struct OpenCalls {
     pub open: [usize; 2],
 }
 
+/// Calls that are kept for each turn on average, at most: some agents make several in one message.
+const SPANS_PER_TURN: usize = 4;
+
+impl OpenCalls {
+    fn spans(&self) -> usize {
+        let [last, before] = &self.ids;
+        self.cut.1.len() + last.len() + before.len()
+    }
+}
+
 impl KnownTurns {
     /// The `turns` of the array `list` that end within the first `len` bytes; `None` where there are none.
     pub fn new(list: Span, turns: &[Turn], len: usize) -> Option<Self> {
@@ -62,8 +72,12 @@ impl KnownTurns {
 
     /// Bytes that it takes, about.
     pub fn size(&self) -> usize {
-        // What is found later takes no more than the turns do.
-        size_of::<Self>() + 2 * size_of_val(&*self.turns)
+        size_of::<Self>() + size_of_val(&*self.turns) + self.most_spans() * size_of::<Span>()
+    }
+
+    /// Bounds what is kept of calls, which may be any number in one turn.
+    fn most_spans(&self) -> usize {
+        SPANS_PER_TURN * self.turns.len()
     }
 
     /// The turns of the array that begins at `list`.
@@ -105,7 +119,8 @@ impl SharedTurns {
 
     /// Keeps the calls behind a cut that stands among the turns that are kept.
     pub(crate) fn keep_open_calls(&self, calls: OpenCalls) {
-        if let Some(own) = &self.own {
+        let fits = |own: &&Arc<KnownTurns>| calls.spans() <= own.most_spans();
+        if let Some(own) = self.own.as_ref().filter(fits) {
             own.lock().open_calls = Some(calls);
         }
     }
@@ -124,5 +139,32 @@ impl SharedTurns {
         if let Some(own) = &self.own {
             own.lock().unbroken = Some(first);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Role;
+
+    #[test]
+    fn a_turn_of_many_calls_is_looked_through_again() {
+        let turns: Vec<Turn> = (0..10)
+            .map(|i| Turn {
+                span: Span::new(i, i + 1),
+                role: Role::Assistant,
+            })
+            .collect();
+        let known = Arc::new(KnownTurns::new(Span::new(0, 10), &turns, 10).unwrap());
+        let shared = SharedTurns::new(Some(Arc::clone(&known)), Some(known));
+        let calls = |count| OpenCalls {
+            ids: [vec![Span::default(); count], Vec::new()],
+            ..OpenCalls::default()
+        };
+        shared.keep_open_calls(calls(SPANS_PER_TURN * turns.len() + 1));
+        assert_eq!(shared.open_calls(0, &[]), None);
+        let few = calls(SPANS_PER_TURN * turns.len());
+        shared.keep_open_calls(few.clone());
+        assert_eq!(shared.open_calls(0, &[]), Some((few, turns.len())));
     }
 }
