@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::archive::{Archive, MOST_OPEN, PendingExchange};
-use super::chunk_bodies::{MessageSpans, WrittenBody};
+use super::chunk_bodies::WrittenBody;
 use super::chunk_store::{FirstSeen, TextKind};
+use super::chunks::MessageSpans;
 use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
 use super::note::{Begun, CapturedBody, Note, SentLeg};

@@ -8,12 +8,11 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::chunks::{self, Regions};
+use super::chunks::{self, MessageSpans, Regions};
 use super::keyed_hash::KeyedHash;
 use super::known_beginnings::KnownBeginning;
 use super::references::Target;
 use super::summary::summary;
-use crate::record::WireId;
 use crate::text::Span;
 use crate::text::splice;
 use crate::wire::{Role, Turn};
@@ -35,15 +34,6 @@ pub(super) struct BodyNodes {
     pub(super) list: i64,
     pub(super) tail: i64,
     pub(super) messages: i64,
-}
-
-/// Where the messages of a body are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MessageSpans<'a> {
-    /// The wire as which the body was read.
-    pub(super) wire: WireId,
-    pub(super) list: Span,
-    pub(super) turns: &'a [Turn],
 }
 
 /// A stored body. A leg's request often consists of slices of it.

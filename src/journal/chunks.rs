@@ -1,6 +1,7 @@
 //! Cuts a request body into chunks, at boundaries that two similar bodies share. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use crate::record::WireId;
 use crate::text::{Span, cost, json};
 use crate::wire::Turn;
 
@@ -9,6 +10,15 @@ const WORTH: usize = 512;
 
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
 const FEW: usize = 16;
+
+/// Where the messages of a body are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MessageSpans<'a> {
+    /// The wire as which the body was read.
+    pub(super) wire: WireId,
+    pub(super) list: Span,
+    pub(super) turns: &'a [Turn],
+}
 
 /// A body in three regions. Joined, with the gaps, they are the body byte for byte.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use quick_cache::unsync::Cache;
 
-use super::chunk_bodies::MessageSpans;
+use super::chunks::MessageSpans;
 use super::keyed_hash::{BLOCK, KeyedHash};
 use crate::record::WireId;
 use crate::text::Span;

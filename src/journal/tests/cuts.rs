@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::journal::chunk_bodies::MessageSpans;
 use crate::journal::chunk_store::{ChunkStore, FirstSeen};
+use crate::journal::chunks::MessageSpans;
 use crate::journal::note::Note;
 use crate::journal::retention;
 use crate::text::splice::{Edit, splice};
