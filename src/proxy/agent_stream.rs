@@ -16,11 +16,12 @@ use super::head_timeout::HeadStart;
 /// in a core's nearest cache between the kernel and whoever copies them together.
 const MOST: u64 = (16 << 10) - 1;
 
-/// A request that goes on and on is read in larger pieces: each one costs a system call and a few wake-ups.
+/// What does not come with the first read comes in larger pieces: each one costs a system call and a few wake-ups, together as
+/// much as all that is done with its bytes.
 const MOST_OF_LONG: u64 = (64 << 10) - 1;
 
 /// A request of more bytes than this is long.
-const LONG: u64 = 96 << 10;
+const LONG: u64 = MOST;
 
 /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
 /// ever. A person may have suspended it for a while. (Shorter in tests.)
@@ -149,8 +150,9 @@ mod tests {
         }
         assert_eq!(came, sent);
         let pieces: Vec<_> = sizes.windows(2).map(|w| (w[1] - w[0]) as u64).collect();
-        let small = pieces.iter().position(|&p| p == MOST_OF_LONG).unwrap();
-        assert!(pieces[..small].iter().all(|&p| p == MOST), "{pieces:?}");
-        assert_eq!(sizes[small] as u64 / LONG, 1, "{sizes:?}");
+        let (first, rest) = pieces.split_first().unwrap();
+        let (_, whole) = rest.split_last().unwrap();
+        assert_eq!(*first, MOST, "{pieces:?}");
+        assert!(whole.iter().all(|&p| p == MOST_OF_LONG), "{pieces:?}");
     }
 }
